@@ -44,7 +44,8 @@ def measure(example):
     times = json.loads(run([sys.executable, ROOT / "tests/bench/step_times.py", script, "--steps", "30"],
                            f"timing {example}").splitlines()[-1])["step_ns"]
     progress(f"{example}: replaying")
-    done = subprocess.run([CRUCIBLE, "replay", trace, "--verify", "--sensitivity", "3", "--json", "--repeat", "4"], capture_output=True, text=True)
+    done = subprocess.run([CRUCIBLE, "replay", trace, "--verify", "--sensitivity", "3", "--json", "--repeat", "4"],
+                          capture_output=True, text=True)
     if done.returncode not in (0, 1):
         sys.exit(f"error: replaying {example} failed with exit code {done.returncode}:\n{done.stderr}")
     replay = json.loads(done.stdout)

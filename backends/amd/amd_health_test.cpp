@@ -1,5 +1,5 @@
-// AMD's devices as ROCm SMI and AMD SMI tell of them: emulated ones of two releases under rules, and none at all. Each case is a process of its own,
-// because an emulator reads its rules once.
+// AMD's devices as ROCm SMI and AMD SMI tell of them: emulated ones of two releases under rules, and none at all. Each
+// case is a process of its own, because an emulator reads its rules once.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -17,12 +17,15 @@ const std::filesystem::path kFolder = CRUCIBLE_TEST_HIP_FOLDER;
 class AmdHealth : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kFolder / "librocm_smi64.so.7")) GTEST_SKIP() << "no emulated ROCm SMI was built (crucible_emulated_rocm_smi)";
+    if (!std::filesystem::exists(kFolder / "librocm_smi64.so.7"))
+      GTEST_SKIP() << "no emulated ROCm SMI was built (crucible_emulated_rocm_smi)";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
   static ToldHealth ask(const char* rules, const std::string& library) {
     setenv("CRUCIBLE_EMU_FAULTS", rules, 1);
-    return told_health(*take(Backend::load(take(find_backend("amd")), {{"library", kFolder / "libamdhip64.so.6"}, {"smi", library}})), "amd:0");
+    return told_health(
+        *take(Backend::load(take(find_backend("amd")), {{"library", kFolder / "libamdhip64.so.6"}, {"smi", library}})),
+        "amd:0");
   }
 };
 
@@ -67,14 +70,17 @@ TEST_F(AmdHealth, ErrorsAndHeatDegradeIt) {
 }
 
 TEST_F(AmdHealth, WhatIsRefusedIsAbsentAndTheRestIsTold) {
-  EXPECT_TOLD("deny@query(rsmi_dev_energy_count_get); missing@query(rsmi_dev_power_cap_get); fail@query(rsmi_dev_busy_percent_get); missing@query(rsmi_dev_ecc_count_get)",
-              kFolder / "librocm_smi64.so.7", {
-                EXPECT_THAT(told.absent.at("energy_microjoule"), HasSubstr("rsmi_dev_energy_count_get is not permitted: ask as root"));
-                EXPECT_EQ(told.absent.at("power_limit_milliwatt"), "the device does not tell it");
-                EXPECT_EQ(told.absent.at("utilization_percent"), "rsmi_dev_busy_percent_get: ROCm SMI error 3");
-                EXPECT_EQ(told.absent.at("ecc_errors"), "no block of the device tells its errors");
-                EXPECT_EQ(told.absent.size(), 4u);
-              });
+  EXPECT_TOLD(
+      "deny@query(rsmi_dev_energy_count_get); missing@query(rsmi_dev_power_cap_get); "
+      "fail@query(rsmi_dev_busy_percent_get); missing@query(rsmi_dev_ecc_count_get)",
+      kFolder / "librocm_smi64.so.7", {
+        EXPECT_THAT(told.absent.at("energy_microjoule"),
+                    HasSubstr("rsmi_dev_energy_count_get is not permitted: ask as root"));
+        EXPECT_EQ(told.absent.at("power_limit_milliwatt"), "the device does not tell it");
+        EXPECT_EQ(told.absent.at("utilization_percent"), "rsmi_dev_busy_percent_get: ROCm SMI error 3");
+        EXPECT_EQ(told.absent.at("ecc_errors"), "no block of the device tells its errors");
+        EXPECT_EQ(told.absent.size(), 4u);
+      });
 }
 
 TEST_F(AmdHealth, AnOlderReleaseHasItsOwnFormOfClocksAndFewerFunctions) {
@@ -82,7 +88,8 @@ TEST_F(AmdHealth, AnOlderReleaseHasItsOwnFormOfClocksAndFewerFunctions) {
     EXPECT_EQ(told.numbers.at("clock_hz"), 1'800'000'000u);
     EXPECT_EQ(told.numbers.at("clock_max_hz"), 1'980'000'000u);
     EXPECT_EQ(told.numbers.at("power_milliwatt"), 350'000u) << "by rsmi_dev_power_ave_get";
-    EXPECT_THAT(told.absent.at("energy_microjoule"), HasSubstr("has no rsmi_dev_energy_count_get: another release has it"));
+    EXPECT_THAT(told.absent.at("energy_microjoule"),
+                HasSubstr("has no rsmi_dev_energy_count_get: another release has it"));
     EXPECT_EQ(told.state, CRUCIBLE_STATE_OK);
   });
 }
@@ -106,7 +113,10 @@ TEST_F(AmdHealth, WithoutALibraryNothingIsMeasuredAndThatIsSaid) {
     EXPECT_THAT(told.reason, HasSubstr("the runtime answers; health is not measured"));
     EXPECT_EQ(told.state, CRUCIBLE_STATE_OK);
   });
-  EXPECT_TOLD("", "libz.so.1", { EXPECT_THAT(told.texts.at("note"), HasSubstr("is neither ROCm SMI nor AMD SMI: it lacks rsmi_init and amdsmi_init")); });
+  EXPECT_TOLD("", "libz.so.1", {
+    EXPECT_THAT(told.texts.at("note"),
+                HasSubstr("is neither ROCm SMI nor AMD SMI: it lacks rsmi_init and amdsmi_init"));
+  });
   EXPECT_TOLD("fail@query(rsmi_dev_pci_id_get)", kFolder / "librocm_smi64.so.7",
               { EXPECT_THAT(told.texts.at("note"), HasSubstr("does not know the device at '0000:01:00.0'")); });
 }

@@ -1,5 +1,6 @@
-// The plugin through the loader: the cases that all such plugins have (plugins/sdk/testing), and AMD's own. The runtime is that of
-// CRUCIBLE_HIP_LIBRARY, else the emulated one of this build, else the machine's; HIPRTC that of CRUCIBLE_HIPRTC, else beside it.
+// The plugin through the loader: the cases that all such plugins have (plugins/sdk/testing), and AMD's own. The runtime
+// is that of CRUCIBLE_HIP_LIBRARY, else the emulated one of this build, else the machine's; HIPRTC that of
+// CRUCIBLE_HIPRTC, else beside it.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -63,9 +64,12 @@ TEST_F(AmdDevice, AMissingCompilerIsNamedAndTheDeviceStillCopies) {
 
 const std::filesystem::path kEmulated = std::filesystem::path(CRUCIBLE_TEST_HIP_FOLDER) / "libamdhip64.so.6";
 
-/// Whatever the variables say: only the emulated runtime has faults on demand. HIPRTC alone: clang stands in for one that refuses all.
+/// Whatever the variables say: only the emulated runtime has faults on demand. HIPRTC alone: clang stands in for one
+/// that refuses all.
 PluginUnderTest emulated() {
-  return {"amd", "hip", {{"library", kEmulated}, {"hiprtc", kEmulated.parent_path() / "libhiprtc.so.6"}, {"compiler", "hiprtc"}}};
+  return {"amd",
+          "hip",
+          {{"library", kEmulated}, {"hiprtc", kEmulated.parent_path() / "libhiprtc.so.6"}, {"compiler", "hiprtc"}}};
 }
 
 /// In a process of its own, which has opened no device before: what is told under these rules.
@@ -102,7 +106,7 @@ TEST_F(AmdFaults, AProgramThatCannotBeCompiledOrLoaded) {
 }
 
 TEST_F(AmdFaults, ALostDeviceStaysLost) {
-  expect_told("trap@launch(sums)#1", {"plan.replay", "; then ", "amd:0 was lost ("});
+  expect_told("trap@launch(sums)#1", {"queue.submit", "; then ", "amd:0 was lost ("});
 }
 
 }  // namespace

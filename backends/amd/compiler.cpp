@@ -27,7 +27,8 @@ namespace {
 
 constexpr unsigned kTrialSeconds = 60;  // a first HIPRTC program reads some hundred megabytes of libraries
 constexpr int kRefused = 3;             // the child's exit status when HIPRTC answers with an error
-constexpr std::string_view kTrialText = "extern \"C\" __attribute__((global)) void trial(float* a) { a[0] = __builtin_sqrtf(a[1]) / a[2]; }\n";
+constexpr std::string_view kTrialText =
+    "extern \"C\" __attribute__((global)) void trial(float* a) { a[0] = __builtin_sqrtf(a[1]) / a[2]; }\n";
 
 /// In the child. Nothing that belongs to the parent is given back here.
 [[noreturn]] void try_here(const Hiprtc& compiler, const std::vector<std::string>& flags, unsigned seconds) {
@@ -51,9 +52,11 @@ std::string words_of_end(int status, unsigned seconds) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
   if (WIFEXITED(status) && WEXITSTATUS(status) == kRefused) return "it cannot compile one small kernel";
   if (WIFEXITED(status)) return "it ends the process with status " + std::to_string(WEXITSTATUS(status));
-  if (WTERMSIG(status) == SIGALRM) return "it has not compiled one small kernel after " + std::to_string(seconds) + " s";
+  if (WTERMSIG(status) == SIGALRM)
+    return "it has not compiled one small kernel after " + std::to_string(seconds) + " s";
   const char* const name = strsignal(WTERMSIG(status));
-  return "signal " + std::to_string(WTERMSIG(status)) + (name != nullptr ? std::string(" (") + name + ")" : "") + " ends it";
+  return "signal " + std::to_string(WTERMSIG(status)) + (name != nullptr ? std::string(" (") + name + ")" : "") +
+         " ends it";
 }
 
 /// Which file it is: another version in its place has to be tried again.
@@ -71,8 +74,8 @@ Compiler with_clang(const crucible_device& device, std::string note) {
   chosen.note = std::move(note);
   if (!chosen.architecture.empty()) return chosen;
   throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                     "the HIP runtime (" + device.driver->file + ") does not tell the architecture of " + device.facts.id +
-                         ", and clang has to know it: name it with the option arch, as gfx942",
+                     "the HIP runtime (" + device.driver->file + ") does not tell the architecture of " +
+                         device.facts.id + ", and clang has to know it: name it with the option arch, as gfx942",
                      {{"where", device.facts.id}});
 }
 
@@ -100,7 +103,8 @@ Compiler choose(const crucible_device& device) {
     return instead_of_hiprtc(device, failure.what(), failure.code());
   }
   if (option == "auto") {
-    const std::string broken = verdict_on(*found, architecture_of(*device.driver, device.facts.device), device.facts.name, device.cache_dir);
+    const std::string broken =
+        verdict_on(*found, architecture_of(*device.driver, device.facts.device), device.facts.name, device.cache_dir);
     if (!broken.empty()) return instead_of_hiprtc(device, broken_words(*found, broken), CRUCIBLE_E_UNAVAILABLE);
   }
   Compiler chosen;
@@ -117,11 +121,14 @@ struct Choices {
 
 std::string Compiler::flags(const Hip& hip, bool is_careful) const {
   std::string all;
-  for (const std::string& flag : clang != nullptr ? clang_flags(architecture, hip.major(), is_careful) : compile_flags(is_careful)) all += flag + " ";
+  for (const std::string& flag :
+       clang != nullptr ? clang_flags(architecture, hip.major(), is_careful) : compile_flags(is_careful))
+    all += flag + " ";
   return all;
 }
 
-Hiprtc::Compiled Compiler::compile(const Hip& hip, const std::string& text, const std::string& who, bool is_careful) const {
+Hiprtc::Compiled Compiler::compile(const Hip& hip, const std::string& text, const std::string& who,
+                                   bool is_careful) const {
   if (clang != nullptr) return clang->compile(text, architecture, hip.major(), who, is_careful);
   return hiprtc->compile(text, compile_flags(is_careful), who);
 }
@@ -135,7 +142,8 @@ const Compiler& compiler_of(crucible_device& device) {
   if (entry == nullptr) {
     entry = std::make_unique<Compiler>(choose(device));
     if (!entry->note.empty())
-      sdk::log(sdk::LogLevel::kWarning, "compile", entry->describe() + " (" + entry->file() + ") compiles for " + entry->architecture + ": " + entry->note);
+      sdk::log(sdk::LogLevel::kWarning, "compile",
+               entry->describe() + " (" + entry->file() + ") compiles for " + entry->architecture + ": " + entry->note);
   }
   return *entry;
 }
@@ -160,7 +168,8 @@ std::string describe_compiler(const crucible_device& device, std::string& note) 
 
 std::string architecture_of(const Hip& hip, int device) {
   if (std::string named = options().get_text("arch"); !named.empty()) return named;
-  // The struct of properties is another one in HIP 5 than since 6, and longer in each release; the architecture is text in it.
+  // The struct of properties is another one in HIP 5 than since 6, and longer in each release; the architecture is text
+  // in it.
   using GetProperties = hipError_t (*)(void* properties, int device);
   void* get = hip.library.find("hipGetDevicePropertiesR0600");
   if (get == nullptr) get = hip.library.find("hipGetDeviceProperties");
@@ -171,7 +180,8 @@ std::string architecture_of(const Hip& hip, int device) {
   for (std::size_t at = all.find("gfx"); at != std::string_view::npos; at = all.find("gfx", at + 1)) {
     const bool is_whole = at == 0 || all[at - 1] == '\0';  // and not a part of the device's name
     const std::string_view word = all.substr(at, all.find('\0', at) - at);
-    if (is_whole && word.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz:+-") == std::string_view::npos) return std::string(word);
+    if (is_whole && word.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz:+-") == std::string_view::npos)
+      return std::string(word);
   }
   return "";
 }
@@ -190,10 +200,12 @@ std::string try_hiprtc(const Hiprtc& compiler, const std::string& architecture, 
   return ended < 0 ? "" : words_of_end(status, seconds);  // a host that ignores SIGCHLD does not learn it
 }
 
-std::string verdict_on(const Hiprtc& compiler, const std::string& architecture, const std::string& device_name, const std::string& cache_dir) {
+std::string verdict_on(const Hiprtc& compiler, const std::string& architecture, const std::string& device_name,
+                       const std::string& cache_dir) {
   constexpr std::string_view kWorks = "works";
   const sdk::BinaryCache cache("amd", cache_dir);
-  const std::string key = "trial of " + compiler.describe() + "\n" + identity_of(compiler.file) + "\n" + architecture + "\n" + device_name;
+  const std::string key =
+      "trial of " + compiler.describe() + "\n" + identity_of(compiler.file) + "\n" + architecture + "\n" + device_name;
   const std::string kept = cache.find(key);
   if (!kept.empty()) return kept == kWorks ? "" : kept;
   const std::string found = try_hiprtc(compiler, architecture, kTrialSeconds);

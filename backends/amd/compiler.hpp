@@ -1,5 +1,6 @@
-// Which compiler makes code objects for a device: HIPRTC, or clang where HIPRTC is missing or broken. HIPRTC is tried on one kernel in a
-// child process first: versions of it crash for devices that they are older than, and would take the host with them.
+// Which compiler makes code objects for a device: HIPRTC, or clang where HIPRTC is missing or broken. HIPRTC is tried
+// on one kernel in a child process first: versions of it crash for devices that they are older than, and would take the
+// host with them.
 #pragma once
 
 #include <string>
@@ -22,12 +23,14 @@ struct Compiler {
   /// What it compiles with, for keys of kept programs.
   std::string flags(const Hip& hip, bool is_careful = false) const;
   /// Errors: those of Hiprtc::compile() and Clang::compile(). Threads: any.
-  Hiprtc::Compiled compile(const Hip& hip, const std::string& text, const std::string& who, bool is_careful = false) const;
+  Hiprtc::Compiled compile(const Hip& hip, const std::string& text, const std::string& who,
+                           bool is_careful = false) const;
 };
 
-/// As option `compiler` says; with `auto` HIPRTC where it loads and passes its trial, else clang. The trial is made once per process, and
-/// its verdict kept in the cache's folder for that very library and device. Threads: any. Errors: those of hiprtc() and clang(), both
-/// where neither can be used; INCOMPATIBLE when clang is to be used and nobody says for which architecture.
+/// As option `compiler` says; with `auto` HIPRTC where it loads and passes its trial, else clang. The trial is made
+/// once per process, and its verdict kept in the cache's folder for that very library and device. Threads: any. Errors:
+/// those of hiprtc() and clang(), both where neither can be used; INCOMPATIBLE when clang is to be used and nobody says
+/// for which architecture.
 const Compiler& compiler_of(crucible_device& device);
 
 /// The same without a trial: what `properties` says.
@@ -36,11 +39,12 @@ std::string describe_compiler(const crucible_device& device, std::string& note);
 /// "gfx942:sramecc+:xnack-" by option `arch`, else as the runtime tells it; "" when it does not.
 std::string architecture_of(const Hip& hip, int device);
 
-/// Compiles one kernel with HIPRTC in a child process that has `seconds`. "" when it makes code, else what happened to it, as "a
-/// segmentation fault ends it". Threads: any; the child is a copy of this process with this thread alone.
+/// Compiles one kernel with HIPRTC in a child process that has `seconds`. "" when it makes code, else what happened to
+/// it, as "a segmentation fault ends it". Threads: any; the child is a copy of this process with this thread alone.
 std::string try_hiprtc(const Hiprtc& compiler, const std::string& architecture, unsigned seconds);
 
 /// The same, by what is kept in `cache_dir` of an earlier trial of that very file for a device of that name.
-std::string verdict_on(const Hiprtc& compiler, const std::string& architecture, const std::string& device_name, const std::string& cache_dir);
+std::string verdict_on(const Hiprtc& compiler, const std::string& architecture, const std::string& device_name,
+                       const std::string& cache_dir);
 
 }  // namespace crucible_amd

@@ -1,5 +1,6 @@
-// clang in HIPRTC's place: that it is found and makes code objects, that a broken HIPRTC is noticed without harm, and what is said where
-// neither can be used. The runtime is testing/code_loader.cpp: it takes real code objects and runs nothing.
+// clang in HIPRTC's place: that it is found and makes code objects, that a broken HIPRTC is noticed without harm, and
+// what is said where neither can be used. The runtime is testing/code_loader.cpp: it takes real code objects and runs
+// nothing.
 #include <elf.h>
 
 #include <cstdio>
@@ -28,7 +29,8 @@ using backend::try_open;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-const std::string kLoader = CRUCIBLE_TEST_CODE_LOADER, kBroken = CRUCIBLE_TEST_BROKEN_HIPRTC, kClang = CRUCIBLE_TEST_CLANG;
+const std::string kLoader = CRUCIBLE_TEST_CODE_LOADER, kBroken = CRUCIBLE_TEST_BROKEN_HIPRTC,
+                  kClang = CRUCIBLE_TEST_CLANG;
 
 std::map<std::string, std::string, std::less<>> set_options;
 
@@ -73,7 +75,8 @@ class Script {
 
 std::string sums_text() {
   const KernelText kernel = sums(3, DType::kF32);
-  const auto printed = sdk::print_thread_kernel(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()), sdk::dialect_hip(), "sums");
+  const auto printed =
+      sdk::print_thread_kernel(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()), sdk::dialect_hip(), "sums");
   return sdk::adapt_prelude(kernel::math_prelude(), sdk::dialect_hip()) + "\n" + printed.text;
 }
 
@@ -97,10 +100,12 @@ TEST(AmdClang, MakesCodeObjectsForEveryGeneration) {
 
 TEST(AmdClang, MatrixKernelsAreCodeForEveryGenerationThatHasTheUnits) {
   use({{"clang", kClang}});
-  for (const auto& [architecture, step] : {std::pair("gfx90a", 7u), {"gfx942", 3u}, {"gfx908", 14u}, {"gfx1100", 3u}, {"gfx1151", 9u}}) {
+  for (const auto& [architecture, step] :
+       {std::pair("gfx90a", 7u), {"gfx942", 3u}, {"gfx908", 14u}, {"gfx1100", 3u}, {"gfx1151", 9u}}) {
     const sdk::MatrixUnit unit = sdk::matrix_unit_of_amd(architecture);
     for (unsigned bits = 0; bits < 32; bits += step) {
-      const sdk::MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0, bits % 3 != 0, bits % 3 == 2};
+      const sdk::MatrixVariant variant{(bits & 1) != 0,  (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0,
+                                       (bits & 16) != 0, bits % 3 != 0,   bits % 3 == 2};
       const sdk::KernelBatch batch = sdk::write_matrix_kernel(variant, unit, sdk::dialect_hip());
       const Hiprtc::Compiled compiled = clang().compile(batch.text, architecture, 6, batch.names.front());
       EXPECT_EQ(compiled.bytes.substr(0, 4), "\x7f" "ELF") << architecture << " " << batch.names.front();
@@ -108,7 +113,8 @@ TEST(AmdClang, MatrixKernelsAreCodeForEveryGenerationThatHasTheUnits) {
     }
   }
   const sdk::KernelBatch batch = sdk::write_matrix_kernel({}, sdk::MatrixUnit::kWmma, sdk::dialect_hip());
-  EXPECT_THAT(words_of([&] { clang().compile(batch.text, "gfx1030", 6, "k"); }), HasSubstr("wmma")) << "a device without the units";
+  EXPECT_THAT(words_of([&] { clang().compile(batch.text, "gfx1030", 6, "k"); }), HasSubstr("wmma"))
+      << "a device without the units";
 }
 
 TEST(AmdClang, ItsWordsAndTheKernelsNamesAreInTheError) {
@@ -130,9 +136,12 @@ TEST(AmdClang, WhatIsNoUsableClangIsNamed) {
 }
 
 TEST(AmdClang, AMissingLinkerIsNamedWithItsPackage) {
-  const Script without("[ \"$1\" = --version ] && echo 'clang version 19.1.7' && exit\necho 'error: unable to execute command: Executable \"lld\" does not exist!'\nexit 1");
+  const Script without(
+      "[ \"$1\" = --version ] && echo 'clang version 19.1.7' && exit\necho 'error: unable to execute command: "
+      "Executable \"lld\" does not exist!'\nexit 1");
   use({{"clang", without.file()}});
-  EXPECT_THAT(words_of([] { clang().compile("", "gfx942", 6, "k"); }), HasSubstr("install lld beside it, Debian's lld-19"));
+  EXPECT_THAT(words_of([] { clang().compile("", "gfx942", 6, "k"); }),
+              HasSubstr("install lld beside it, Debian's lld-19"));
 }
 
 /// The library of testing/broken_hiprtc.cpp, loaded as the plugin loads it.
@@ -226,7 +235,7 @@ TEST(AmdTrial, AVerdictIsKeptAndBelongsToItsFile) {
   EXPECT_THAT(verdict_on(compiler, "gfx942", "a device", cache), HasSubstr("signal 11"));
   setenv("CRUCIBLE_BROKEN_HIPRTC", "", 1);
   EXPECT_THAT(verdict_on(compiler, "gfx942", "a device", cache), HasSubstr("signal 11"));  // it is not asked again
-  EXPECT_EQ(verdict_on(compiler, "gfx90a", "a device", cache), "");                          // for another architecture it is
+  EXPECT_EQ(verdict_on(compiler, "gfx90a", "a device", cache), "");  // for another architecture it is
   EXPECT_THAT(verdict_on(compiler, "gfx942", "a device", cache), HasSubstr("signal 11"));
   fs::last_write_time(copy, fs::file_time_type::clock::now() + std::chrono::hours(1));
   EXPECT_EQ(verdict_on(compiler, "gfx942", "a device", cache), "");  // and when it is another file

@@ -1,5 +1,5 @@
-// Convolutions by MIOpen through the loader, on the emulated runtime and library: the cases that all such plugins have (plugins/sdk/testing),
-// what it does not take, and what is said of a library that is absent, too old or fails.
+// Convolutions by MIOpen through the loader, on the emulated runtime and library: the cases that all such plugins have
+// (plugins/sdk/testing), what it does not take, and what is said of a library that is absent, too old or fails.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -18,14 +18,16 @@ constexpr std::uint32_t kF16 = 6, kF32 = 8;
 const std::filesystem::path kFolder = CRUCIBLE_TEST_HIP_FOLDER;
 
 PluginUnderTest with_miopen(const Options& more = {}) {
-  PluginUnderTest plugin = {"amd", "hip", {{"library", kFolder / "libamdhip64.so.6"}, {"hiprtc", kFolder / "libhiprtc.so.6"}}};
+  PluginUnderTest plugin = {
+      "amd", "hip", {{"library", kFolder / "libamdhip64.so.6"}, {"hiprtc", kFolder / "libhiprtc.so.6"}}};
   plugin.options["miopen"] = kFolder / "libMIOpen.so.1";
   plugin.options["dnn"] = "miopen";
   for (const auto& [name, value] : more) plugin.options[name] = value;
   return plugin;
 }
 
-INSTANTIATE_TEST_SUITE_P(Amd, DeviceConvolutions, ::testing::Values(with_miopen()), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Amd, DeviceConvolutions, ::testing::Values(with_miopen()),
+                         ::testing::PrintToStringParamName());
 
 std::string told_of(const PluginUnderTest& plugin) {
   const auto device = try_open(plugin);
@@ -39,10 +41,13 @@ std::string told_of(const PluginUnderTest& plugin) {
 class AmdConvolutions : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kFolder / "libMIOpen.so.1")) GTEST_SKIP() << "no emulated MIOpen was built (crucible_emulated_miopen)";
+    if (!std::filesystem::exists(kFolder / "libMIOpen.so.1"))
+      GTEST_SKIP() << "no emulated MIOpen was built (crucible_emulated_miopen)";
   }
-  /// In a process of its own: what is told under these rules of a convolution of f32, forward unless it is said. "" in `part` is nothing.
-  static void expect_told(const char* rules, const std::string& part, std::uint32_t kind = CRUCIBLE_LIB_CONV2D, std::uint32_t dtype = kF32) {
+  /// In a process of its own: what is told under these rules of a convolution of f32, forward unless it is said. "" in
+  /// `part` is nothing.
+  static void expect_told(const char* rules, const std::string& part, std::uint32_t kind = CRUCIBLE_LIB_CONV2D,
+                          std::uint32_t dtype = kF32) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
@@ -60,10 +65,12 @@ TEST_F(AmdConvolutions, TheLibraryIsNamedAndAnAbsentOneIsSaid) {
   EXPECT_THAT(told({}), HasSubstr("MIOpen 3.4.0 ("));
   EXPECT_THAT(told({{"miopen", kFolder.string()}}), HasSubstr("MIOpen 3.4.0 ("));
   EXPECT_THAT(told({{"dnn", "none"}}), HasSubstr("none (the option dnn is none; convolutions are generated"));
-  EXPECT_THAT(told({{"dnn", "auto"}, {"miopen", "/nowhere/libMIOpen.so.1"}}),
-              AllOf(HasSubstr("none (MIOpen /nowhere/libMIOpen.so.1 cannot be loaded"), HasSubstr("package miopen-hip")));
+  EXPECT_THAT(
+      told({{"dnn", "auto"}, {"miopen", "/nowhere/libMIOpen.so.1"}}),
+      AllOf(HasSubstr("none (MIOpen /nowhere/libMIOpen.so.1 cannot be loaded"), HasSubstr("package miopen-hip")));
   EXPECT_THAT(told({{"dnn", "auto"}, {"miopen", "libz.so.1"}}), HasSubstr("lacks miopenGetVersion"));
-  EXPECT_THAT(told({{"dnn", "auto"}, {"miopen", "/"}}), HasSubstr("the folder / of the option miopen has none of libMIOpen.so.1: "));
+  EXPECT_THAT(told({{"dnn", "auto"}, {"miopen", "/"}}),
+              HasSubstr("the folder / of the option miopen has none of libMIOpen.so.1: "));
   EXPECT_THAT(told({{"dnn", "auto"}, {"miopen", ""}}), HasSubstr("an emulated device takes only a MIOpen"));
   EXPECT_THAT(told({{"miopen", "/nowhere/libMIOpen.so.1"}}), HasSubstr("the option dnn demands MIOpen: "));
 }
@@ -77,7 +84,9 @@ TEST_F(AmdConvolutions, UnlessItIsAskedForThereIsNone) {
 TEST_F(AmdConvolutions, ALibraryThatIsTooOldIsRefused) {
   EXPECT_THAT(told_of(with_miopen({{"dnn", "auto"}, {"miopen", kFolder / "old/libMIOpen.so.1"}})),
               HasSubstr("lacks miopenSetConvolutionAttribute: it is no MIOpen of ROCm 5 or newer"));
-  expect_told("fail@query(attribute_1)", "cannot be told to be deterministic, a newer one can: miopenSetConvolutionAttribute: miopenStatusBadParm");
+  expect_told(
+      "fail@query(attribute_1)",
+      "cannot be told to be deterministic, a newer one can: miopenSetConvolutionAttribute: miopenStatusBadParm");
   expect_told("fail@query(attribute_3)", "");  // older than what the attribute forbids
 }
 
@@ -97,7 +106,8 @@ TEST_F(AmdConvolutions, OnlyDenseTensorsOfOneLayoutAreTaken) {
 
 TEST_F(AmdConvolutions, DilatedGroupsAreNotTaken) {
   const auto device = take(try_open(with_miopen()));
-  EXPECT_THAT(run_convolution(device, convolution_of({.groups = 2, .dilation = {1, 2}}, CRUCIBLE_LIB_CONV2D)), HasSubstr("no dilation of groups"));
+  EXPECT_THAT(run_convolution(device, convolution_of({.groups = 2, .dilation = {1, 2}}, CRUCIBLE_LIB_CONV2D)),
+              HasSubstr("no dilation of groups"));
 }
 
 TEST_F(AmdConvolutions, TheMostScratchIsTheUsersWord) {
@@ -117,7 +127,8 @@ TEST_F(AmdConvolutions, NothingAddsInAnyOrderOrRoundsItsOperands) {
 }
 
 TEST_F(AmdConvolutions, FaultsAreTold) {
-  expect_told("fail@init(miopenCreateWithStream)", "does not start on amd:0: miopenCreateWithStream: miopenStatusNotInitialized");
+  expect_told("fail@init(miopenCreateWithStream)",
+              "does not start on amd:0: miopenCreateWithStream: miopenStatusNotInitialized");
   expect_told("fail@query(conv_f32_forward*)", "has no solution for conv2d f32");
   expect_told("oom@query(conv*)", "the count of solutions of conv2d f32");
   expect_told("fail@compile(conv*)", "has no solution for conv2d f32");

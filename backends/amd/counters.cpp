@@ -1,5 +1,5 @@
-// Profile table: rocprofiler-sdk's clock, and its counters by the device counting service, which counts whatever runs on the device: what is counted
-// between two readings is one start of the service's context, sampled at its end.
+// Profile table: rocprofiler-sdk's clock, and its counters by the device counting service, which counts whatever runs
+// on the device: what is counted between two readings is one start of the service's context, sampled at its end.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -13,8 +13,8 @@ namespace {
 
 using namespace crucible;
 
-/// Counters of the hardware, which can be added up over the device's units and from reading to reading. A device has those that the library lists
-/// for its architecture.
+/// Counters of the hardware, which can be added up over the device's units and from reading to reading. A device has
+/// those that the library lists for its architecture.
 constexpr std::pair<const char*, const char*> kCounters[] = {
     {"GRBM_GUI_ACTIVE", "cycles in which the device was busy"},
     {"SPI_CSN_NUM_THREADGROUPS", "blocks launched"},
@@ -36,7 +36,8 @@ constexpr std::pair<const char*, const char*> kCounters[] = {
     {"GL2C_HIT", "requests that the second-level cache had"},
     {"GL2C_MISS", "requests that the second-level cache had not"},
 };
-constexpr std::size_t kFirstRecords = 4096, kMostRecords = std::size_t{1} << 20;  // one for each unit that has the counter
+constexpr std::size_t kFirstRecords = 4096,
+                      kMostRecords = std::size_t{1} << 20;  // one for each unit that has the counter
 
 using Ids = std::map<std::string, RocprofilerCounterId, std::less<>>;
 
@@ -47,11 +48,13 @@ Ids counters_of(const Rocprofiler& api, RocprofilerAgentId agent) {
     static_cast<std::vector<RocprofilerCounterId>*>(user)->assign(counters, counters + count);
     return ROCPROFILER_STATUS_SUCCESS;
   };
-  api.check(api.rocprofiler_iterate_agent_supported_counters(agent, take, &all), "rocprofiler_iterate_agent_supported_counters");
+  api.check(api.rocprofiler_iterate_agent_supported_counters(agent, take, &all),
+            "rocprofiler_iterate_agent_supported_counters");
   Ids ids;
   for (const RocprofilerCounterId counter : all) {
     RocprofilerCounterInfo info = {};
-    api.check(api.rocprofiler_query_counter_info(counter, ROCPROFILER_COUNTER_INFO_VERSION_0, &info), "rocprofiler_query_counter_info");
+    api.check(api.rocprofiler_query_counter_info(counter, ROCPROFILER_COUNTER_INFO_VERSION_0, &info),
+              "rocprofiler_query_counter_info");
     ids.emplace(info.name, counter);
   }
   return ids;
@@ -80,11 +83,13 @@ Profiler& require_profiler(const DeviceFacts& facts) {
 
 class DeviceCounting : public sdk::Counting {
  public:
-  DeviceCounting(const Rocprofiler& api, ProfiledAgent& agent, const std::vector<std::string>& names) : api_(api), agent_(agent) {
+  DeviceCounting(const Rocprofiler& api, ProfiledAgent& agent, const std::vector<std::string>& names)
+      : api_(api), agent_(agent) {
     const Ids ids = counters_of(api, agent.id);
     for (const std::string& name : names) counters_.push_back(ids.at(name));
     agent_.counters = {};
-    api.check(api.rocprofiler_create_counter_config(agent.id, counters_.data(), counters_.size(), &agent_.counters), "rocprofiler_create_counter_config");
+    api.check(api.rocprofiler_create_counter_config(agent.id, counters_.data(), counters_.size(), &agent_.counters),
+              "rocprofiler_create_counter_config");
     try {
       start();
       (void)sample();  // a device that refuses does so now, not when everything has run
@@ -97,8 +102,10 @@ class DeviceCounting : public sdk::Counting {
 
   std::vector<std::uint64_t> read() override {
     std::vector<std::uint64_t> counts;
-    for (const double value : sample()) counts.push_back(static_cast<std::uint64_t>(std::llround(std::max(value, 0.0))));
-    // Whether a second sample counts from the first or from the start is not documented: each start has one that is used.
+    for (const double value : sample())
+      counts.push_back(static_cast<std::uint64_t>(std::llround(std::max(value, 0.0))));
+    // Whether a second sample counts from the first or from the start is not documented: each start has one that is
+    // used.
     api_.check(api_.rocprofiler_stop_context(agent_.counting), "rocprofiler_stop_context");
     start();
     return counts;
@@ -116,8 +123,8 @@ class DeviceCounting : public sdk::Counting {
     std::vector<RocprofilerCounterRecord> records(kFirstRecords);
     for (;;) {
       std::size_t count = records.size();
-      const RocprofilerStatus status =
-          api_.rocprofiler_sample_device_counting_service(agent_.counting, 0, ROCPROFILER_COUNTER_FLAG_NONE, records.data(), &count);
+      const RocprofilerStatus status = api_.rocprofiler_sample_device_counting_service(
+          agent_.counting, 0, ROCPROFILER_COUNTER_FLAG_NONE, records.data(), &count);
       if (status == ROCPROFILER_STATUS_ERROR_OUT_OF_RESOURCES && records.size() < kMostRecords) {
         records.resize(2 * records.size());
         continue;

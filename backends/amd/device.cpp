@@ -20,7 +20,8 @@ namespace {
 
 using namespace crucible;
 
-// The lanes of a compute unit, and the vector registers that a thread may have, four bytes each: what kernels are shaped for.
+// The lanes of a compute unit, and the vector registers that a thread may have, four bytes each: what kernels are
+// shaped for.
 constexpr std::uint64_t kLanes = 64, kRegisterBytes = 256 * 4;
 
 crucible_status enumerate(crucible_kv_sink sink, void* user) {
@@ -45,7 +46,8 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->facts = find_device(runtime, device_id);
     const DeviceFacts& facts = device->facts;
     if (facts.compute_mode == hipComputeModeProhibited) {
-      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, facts.id + " (" + facts.name + ") is in compute mode PROHIBITED: allow programs on it");
+      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                         facts.id + " (" + facts.name + ") is in compute mode PROHIBITED: allow programs on it");
     }
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
@@ -55,7 +57,8 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     if (options().get_text("dnn") == "miopen") (void)find_miopen(facts, note);
     const Current current(*device);
     device->stream = device->make_stream("device.open: ");
-    auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_amd(architecture_of(runtime, facts.device)) : sdk::MatrixUnit::kNone;
+    auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_amd(architecture_of(runtime, facts.device))
+                                                   : sdk::MatrixUnit::kNone;
     if (sdk::wave_of(unit) != facts.wave) unit = sdk::MatrixUnit::kNone;  // the fragments are those of one width
     device->matrix_products = sdk::make_graph_matrix_products<GraphApi>(*device, unit);
     *out = device.release();
@@ -70,7 +73,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     (void)find_rocblas(facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
     (void)find_miopen(facts, convolutions);
-    if (const std::string refusal = device->convolutions_refusal(); !refusal.empty()) convolutions = "none (" + refusal + ")";
+    if (const std::string refusal = device->convolutions_refusal(); !refusal.empty())
+      convolutions = "none (" + refusal + ")";
     (void)find_profiler(facts, profiler);
     const std::string compiler = describe_compiler(*device, note);
     const std::string arch = architecture_of(*device->driver, facts.device);
@@ -81,15 +85,16 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),
                  sdk::number_item("compute_units", facts.units), sdk::number_item("wave", facts.wave),
                  sdk::number_item("threads", facts.units * kLanes), sdk::number_item("lanes", facts.wave),
-                 sdk::number_item("register_bytes", kRegisterBytes),
-                 sdk::text_item("library", library), sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
+                 sdk::number_item("register_bytes", kRegisterBytes), sdk::text_item("library", library),
+                 sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
                  sdk::text_item("convolutions", convolutions), sdk::text_item("profiler", profiler)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});
     for (const char* variable : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
       if (const char* visible = std::getenv(variable)) sdk::report(sink, user, {sdk::text_item(variable, visible)});
     }
     if (facts.is_emulated())
-      sdk::report(sink, user, {sdk::text_item("note", "the device is an emulation: its times say nothing about a GPU")});
+      sdk::report(sink, user,
+                  {sdk::text_item("note", "the device is an emulation: its times say nothing about a GPU")});
   });
 }
 
@@ -98,23 +103,23 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
     const DeviceFacts facts = find_device(hip(), device_id);
     std::string library, convolutions, profiler;
-    const bool has_products = find_rocblas(facts, library) != nullptr, has_convolutions = find_miopen(facts, convolutions) != nullptr;
+    const bool has_products = find_rocblas(facts, library) != nullptr,
+               has_convolutions = find_miopen(facts, convolutions) != nullptr;
     const bool has_profiler = find_profiler(facts, profiler) != nullptr;
     const std::string no_smi = smi_refusal();
     using sdk::Answer;
-    sdk::report(sink, user,
-                {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
-                 sdk::answer_item("compile.ir", Answer::kYes, "printed as HIP C++ for HIPRTC or clang"),
-                 sdk::answer_item("f64", Answer::kYes, "all devices have it"),
-                 sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
-                 sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-                 sdk::answer_item("queue", Answer::kYes, "one stream per queue; a thread of the host waits for timelines"),
-                 sdk::answer_item("async", Answer::kYes, "submit returns at once"),
-                 sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
-                 sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
-                 sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
-                 sdk::answer_item("profile", has_profiler ? Answer::kYes : Answer::kNo, profiler),
-                 sdk::answer_item("health", Answer::kYes, no_smi.empty() ? smi()->name() : no_smi)});
+    sdk::report(
+        sink, user,
+        {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
+         sdk::answer_item("compile.ir", Answer::kYes, "printed as HIP C++ for HIPRTC or clang"),
+         sdk::answer_item("f64", Answer::kYes, "all devices have it"),
+         sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
+         sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+         sdk::answer_item("async", Answer::kYes, "submit returns at once"),
+         sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
+         sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
+         sdk::answer_item("profile", has_profiler ? Answer::kYes : Answer::kNo, profiler),
+         sdk::answer_item("health", Answer::kYes, no_smi.empty() ? smi()->name() : no_smi)});
   });
 }
 
@@ -160,15 +165,18 @@ crucible_amd::Products& crucible_device::require_products() {
   if (crucible_amd::Products* const started = products_.get()) return *started;  // for each call of a replay
   std::string note;
   const crucible_amd::RocBlas* const rocblas = crucible_amd::find_rocblas(facts, note);
-  if (rocblas == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
-  return products_.require("; products are generated and slower", [&] { return std::make_unique<crucible_amd::Products>(*this, *rocblas); });
+  if (rocblas == nullptr)
+    throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
+  return products_.require("; products are generated and slower",
+                           [&] { return std::make_unique<crucible_amd::Products>(*this, *rocblas); });
 }
 
 crucible_amd::Convolutions& crucible_device::require_convolutions() {
   if (crucible_amd::Convolutions* const started = convolutions_.get()) return *started;
   std::string note;
   const crucible_amd::Miopen* const miopen = crucible_amd::find_miopen(facts, note);
-  if (miopen == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of convolutions: " + note);
+  if (miopen == nullptr)
+    throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of convolutions: " + note);
   return convolutions_.require("; convolutions are generated and slower",
                                [&] { return std::make_unique<crucible_amd::Convolutions>(*this, *miopen); });
 }

@@ -1,4 +1,5 @@
-// The devices that the runtime shows, and one that is open. One object per open(); buffers, modules and plans point to it.
+// The devices that the runtime shows, and one that is open. One object per open(); buffers, modules and plans point to
+// it.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct crucible_device : crucible::sdk::GraphDevice<crucible_amd::GraphApi> {
   static constexpr bool kTakesProducts = true, kTakesConvolutions = true;
   static constexpr bool kTakesEpilogues = true;  // those of kernels for matrix units
 
-  /// Products by rocBLAS, started at the first call; the device must be the current one. Threads: any. Errors: UNSUPPORTED with the
-  /// reason when there is no library for this device.
+  /// Products by rocBLAS, started at the first call; the device must be the current one. Threads: any. Errors:
+  /// UNSUPPORTED with the reason when there is no library for this device.
   crucible_amd::Products& require_products();
   /// The same for convolutions by MIOpen.
   crucible_amd::Convolutions& require_convolutions();

@@ -48,6 +48,8 @@ std::vector<DeviceFacts> list_devices(const Hip& hip) {
   return all;
 }
 
-DeviceFacts find_device(const Hip& hip, crucible_str device_id) { return sdk::find_device(list_devices(hip), device_id); }
+DeviceFacts find_device(const Hip& hip, crucible_str device_id) {
+  return sdk::find_device(list_devices(hip), device_id);
+}
 
 }  // namespace crucible_amd

@@ -1,4 +1,5 @@
-// Health table: what ROCm SMI or AMD SMI measures of a device. Where there is neither, nothing is measured and that is said.
+// Health table: what ROCm SMI or AMD SMI measures of a device. Where there is neither, nothing is measured and that is
+// said.
 #include "backends/amd/device.hpp"
 #include "backends/amd/smi.hpp"
 #include "backends/amd/smi_sample.hpp"
@@ -32,7 +33,8 @@ crucible_status state(crucible_str device_id, std::uint32_t* out, crucible_kv_si
       const sdk::HealthReport report = sample_smi(*library, facts.pci);
       const std::uint64_t errors = report.number_of("ecc_errors");
       if (errors != 0) sdk::add_to_list(complaint, std::to_string(errors) + " uncorrected errors");
-      if (const std::string slow = report.text_of("throttle_reason"); !slow.empty()) sdk::add_to_list(complaint, "clocks are slow: " + slow);
+      if (const std::string slow = report.text_of("throttle_reason"); !slow.empty())
+        sdk::add_to_list(complaint, "clocks are slow: " + slow);
       if (const std::string note = report.text_of("note"); !note.empty()) reason = "the runtime answers; " + note;
     }
     if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", complaint.empty() ? reason : complaint)});

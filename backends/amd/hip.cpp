@@ -22,19 +22,22 @@ constexpr const char* kNames[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libam
 [[noreturn]] void refuse_start(const Hip& runtime, hipError_t code) {
   std::string advice = "look at `rocminfo` and at the kernel's log";
   if (code == hipErrorNoDevice) {
-    advice = "there is no AMD device, the user may not open /dev/kfd (groups render and video), or HIP_VISIBLE_DEVICES or "
-             "ROCR_VISIBLE_DEVICES hides all of them";
+    advice =
+        "there is no AMD device, the user may not open /dev/kfd (groups render and video), or HIP_VISIBLE_DEVICES or "
+        "ROCR_VISIBLE_DEVICES hides all of them";
   }
   if (code == hipErrorInsufficientDriver) advice = "the kernel's driver amdgpu is older than this ROCm: update it";
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                     "the HIP runtime (" + runtime.file + ") does not start: " + error_text(runtime, code) + ": " + advice,
-                     {{"vendor.code", std::to_string(code)}, {"where", runtime.file}});
+  throw sdk::Failure(
+      CRUCIBLE_E_UNAVAILABLE,
+      "the HIP runtime (" + runtime.file + ") does not start: " + error_text(runtime, code) + ": " + advice,
+      {{"vendor.code", std::to_string(code)}, {"where", runtime.file}});
 }
 
 std::unique_ptr<Hip> load(const std::vector<std::string>& names) {
-  auto runtime = std::make_unique<Hip>(sdk::VendorLibrary::open(
-      "AMD's HIP runtime", names,
-      "install ROCm's HIP runtime (AMD's package hip-runtime-amd, Debian's libamdhip64-5), or name a library with the option library"));
+  auto runtime = std::make_unique<Hip>(
+      sdk::VendorLibrary::open("AMD's HIP runtime", names,
+                               "install ROCm's HIP runtime (AMD's package hip-runtime-amd, Debian's libamdhip64-5), or "
+                               "name a library with the option library"));
   std::string missing;
 #define CRUCIBLE_HIP_FIND(name, result, parameters)                                               \
   runtime->name = reinterpret_cast<decltype(runtime->name)>(runtime->library.find(#name)); \
@@ -42,9 +45,10 @@ std::unique_ptr<Hip> load(const std::vector<std::string>& names) {
   CRUCIBLE_HIP_FUNCTIONS(CRUCIBLE_HIP_FIND)
 #undef CRUCIBLE_HIP_FIND
   if (!missing.empty()) {
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                       "the library " + runtime->file + " lacks " + missing + ": a HIP runtime of version 5, 6 or 7 is needed",
-                       {{"where", runtime->file}, {"need", "HIP 5"}});
+    throw sdk::Failure(
+        CRUCIBLE_E_INCOMPATIBLE,
+        "the library " + runtime->file + " lacks " + missing + ": a HIP runtime of version 5, 6 or 7 is needed",
+        {{"where", runtime->file}, {"need", "HIP 5"}});
   }
   if (const hipError_t code = runtime->hipInit(0); code != hipSuccess) refuse_start(*runtime, code);
   check(*runtime, runtime->hipRuntimeGetVersion(&runtime->version), "hipRuntimeGetVersion");
@@ -63,7 +67,8 @@ const Hip& hip() {
   const std::string option = options().get_text("library");
   return sdk::load_once<Hip>(option, [&] {
     prepare_profiler();  // the runtime hands it its functions when it starts, not later
-    return load(option.empty() ? std::vector<std::string>(std::begin(kNames), std::end(kNames)) : std::vector<std::string>{option});
+    return load(option.empty() ? std::vector<std::string>(std::begin(kNames), std::end(kNames))
+                               : std::vector<std::string>{option});
   });
 }
 

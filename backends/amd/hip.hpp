@@ -1,5 +1,5 @@
-// The HIP runtime as this plugin calls it: its functions, found at run time, and its errors in words. The plugin links nothing of AMD's,
-// so it is built and loaded on machines without ROCm.
+// The HIP runtime as this plugin calls it: its functions, found at run time, and its errors in words. The plugin links
+// nothing of AMD's, so it is built and loaded on machines without ROCm.
 #pragma once
 
 #include <string>
@@ -21,9 +21,9 @@ struct Hip {
   int major() const { return version / 10'000'000; }
 };
 
-/// The functions of the runtime (option `library`, else libamdhip64.so.7, .6 or .5), found and started with hipInit at the first call;
-/// never unloaded. Threads: any. Errors: UNAVAILABLE (no library, no device, a driver that does not start) with what to install;
-/// INCOMPATIBLE for a library that lacks a function.
+/// The functions of the runtime (option `library`, else libamdhip64.so.7, .6 or .5), found and started with hipInit at
+/// the first call; never unloaded. Threads: any. Errors: UNAVAILABLE (no library, no device, a driver that does not
+/// start) with what to install; INCOMPATIBLE for a library that lacks a function.
 const Hip& hip();
 
 /// "6.3" of 60342134.

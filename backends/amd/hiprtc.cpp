@@ -37,10 +37,11 @@ std::unique_ptr<Hiprtc> load(const std::string& option, const Hip& runtime) {
   if (compiler == nullptr) {
     missing.clear();
     const std::string names[] = {option.empty() ? "libhiprtc.so." + std::to_string(runtime.major()) : option};
-    compiler = functions_of(sdk::VendorLibrary::open("AMD's run-time compiler", names,
-                                                     "install HIPRTC of the runtime's version (AMD's package hip-runtime-amd), or name "
-                                                     "it with the option hiprtc"),
-                            missing);
+    compiler = functions_of(
+        sdk::VendorLibrary::open("AMD's run-time compiler", names,
+                                 "install HIPRTC of the runtime's version (AMD's package hip-runtime-amd), or name "
+                                 "it with the option hiprtc"),
+        missing);
   }
   if (!missing.empty() || compiler->hiprtcVersion(&compiler->major, &compiler->minor) != HIPRTC_SUCCESS) {
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the library " + compiler->file + " is no HIPRTC" +
@@ -73,7 +74,8 @@ std::string log_of(const Hiprtc& compiler, hiprtcProgram program) {
 class Program {
  public:
   Program(const Hiprtc& compiler, const std::string& text) : compiler_(compiler) {
-    check(compiler.hiprtcCreateProgram(&program_, text.c_str(), "crucible.hip", 0, nullptr, nullptr), "hiprtcCreateProgram");
+    check(compiler.hiprtcCreateProgram(&program_, text.c_str(), "crucible.hip", 0, nullptr, nullptr),
+          "hiprtcCreateProgram");
   }
   ~Program() { (void)compiler_.hiprtcDestroyProgram(&program_); }
   Program(const Program&) = delete;
@@ -92,7 +94,8 @@ class Program {
 
 }  // namespace
 
-Hiprtc::Compiled Hiprtc::compile(const std::string& text, const std::vector<std::string>& flags, const std::string& who) const {
+Hiprtc::Compiled Hiprtc::compile(const std::string& text, const std::vector<std::string>& flags,
+                                 const std::string& who) const {
   const Program program(*this, text);
   std::vector<const char*> words;
   std::string all;
@@ -104,11 +107,13 @@ Hiprtc::Compiled Hiprtc::compile(const std::string& text, const std::vector<std:
   Compiled compiled;
   compiled.log = log_of(*this, program.get());
   if (result == HIPRTC_ERROR_COMPILATION) {
-    throw sdk::Failure(CRUCIBLE_E_INTERNAL,
-                       describe() + " (" + file + ") refuses the kernels " + who + ": " + compiled.log.substr(0, kLongestLog),
-                       {{"where", "hiprtcCompileProgram" + all}, {"kernel", who}, {"vendor.code", std::to_string(result)}});
+    throw sdk::Failure(
+        CRUCIBLE_E_INTERNAL,
+        describe() + " (" + file + ") refuses the kernels " + who + ": " + compiled.log.substr(0, kLongestLog),
+        {{"where", "hiprtcCompileProgram" + all}, {"kernel", who}, {"vendor.code", std::to_string(result)}});
   }
-  program.check(result, "hiprtcCompileProgram of " + who + " with" + all + (compiled.log.empty() ? "" : " (" + compiled.log + ")"));
+  program.check(result, "hiprtcCompileProgram of " + who + " with" + all +
+                            (compiled.log.empty() ? "" : " (" + compiled.log + ")"));
   std::size_t size = 0;
   program.check(hiprtcGetCodeSize(program.get(), &size), "hiprtcGetCodeSize");
   compiled.bytes.resize(size);
@@ -126,7 +131,8 @@ const Hiprtc& hiprtc(const Hip& hip) {
 }
 
 std::vector<std::string> compile_flags(bool is_careful) {
-  std::vector<std::string> flags = {is_careful ? "-O1" : "-O3", "-std=c++17", "-ffp-contract=off", "--gpu-max-threads-per-block=" + std::to_string(sdk::kMostBlockThreads), "-w"};
+  std::vector<std::string> flags = {is_careful ? "-O1" : "-O3", "-std=c++17", "-ffp-contract=off",
+                                    "--gpu-max-threads-per-block=" + std::to_string(sdk::kMostBlockThreads), "-w"};
   if (const std::string arch = options().get_text("arch"); !arch.empty()) flags.push_back("--offload-arch=" + arch);
   return flags;
 }

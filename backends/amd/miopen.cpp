@@ -31,7 +31,8 @@ Miopen::Miopen(const sdk::VendorLibrary& library) : file(library.file()) {
   library.require_complete(missing, "MIOpen of ROCm 5 or newer");
   std::size_t major = 0, minor = 0, patch = 0;
   const bool is_told = miopenGetVersion(&major, &minor, &patch) == miopenStatusSuccess;
-  version = is_told ? std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch) : "of unknown version";
+  version = is_told ? std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch)
+                    : "of unknown version";
 }
 
 void Miopen::check(miopenStatus_t status, const std::string& what) const {
@@ -39,7 +40,9 @@ void Miopen::check(miopenStatus_t status, const std::string& what) const {
   crucible_code code = CRUCIBLE_E_INTERNAL;
   if (status == miopenStatusNotImplemented || status == miopenStatusUnsupportedOp) code = CRUCIBLE_E_UNSUPPORTED;
   if (status == miopenStatusAllocFailed) code = CRUCIBLE_E_OUT_OF_MEMORY;
-  throw sdk::Failure(code, what + ": " + miopenGetErrorString(status) + " (" + std::to_string(status) + "; option dnn=none does without MIOpen)",
+  throw sdk::Failure(code,
+                     what + ": " + miopenGetErrorString(status) + " (" + std::to_string(status) +
+                         "; option dnn=none does without MIOpen)",
                      {{"vendor.code", std::to_string(status)}, {"where", file}});
 }
 

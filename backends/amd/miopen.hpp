@@ -1,5 +1,5 @@
-// MIOpen, found at run time, and convolutions by it: which of its solutions does one of some shape is asked once, compiled and kept.
-// Convolutions are enqueued here; plans run them between their graphs.
+// MIOpen, found at run time, and convolutions by it: which of its solutions does one of some shape is asked once,
+// compiled and kept. Convolutions are enqueued here; plans run them between their graphs.
 #pragma once
 
 #include <map>
@@ -31,9 +31,9 @@ struct Miopen {
   void check(miopenStatus_t status, const std::string& what) const;
 };
 
-/// The library for a device (options `dnn` and `miopen`, else by name), or null and the reason in `note`. Loaded once and kept. An
-/// emulated device gets only one that the option names: a real one would look for a runtime of its own. Threads: any. Errors:
-/// UNAVAILABLE when `dnn` demands it and it is not there.
+/// The library for a device (options `dnn` and `miopen`, else by name), or null and the reason in `note`. Loaded once
+/// and kept. An emulated device gets only one that the option names: a real one would look for a runtime of its own.
+/// Threads: any. Errors: UNAVAILABLE when `dnn` demands it and it is not there.
 const Miopen* find_miopen(const DeviceFacts& facts, std::string& note);
 
 /// Convolutions of one device. Threads: any. The device must be the current one.
@@ -48,13 +48,16 @@ class Convolutions {
   Convolutions(const Convolutions&) = delete;
   Convolutions& operator=(const Convolutions&) = delete;
 
-  /// Bytes of scratch that it wants, at most the option dnn_workspace_mib. Errors: UNSUPPORTED with the reason when the library has no
-  /// solution for it.
+  /// Bytes of scratch that it wants, at most the option dnn_workspace_mib. Errors: UNSUPPORTED with the reason when the
+  /// library has no solution for it.
   std::uint64_t scratch_bytes(const crucible::sdk::Convolution& convolution);
   /// What does it with that much scratch at that address. Errors: those of scratch_bytes().
-  const Call& prepare(const crucible::sdk::Convolution& convolution, std::uint64_t scratch_address, std::uint64_t scratch_bytes);
-  /// The convolution on `stream`: `addresses` are those of the description's three buffers and of the scratch, if there is one.
-  void enqueue(const Call& call, const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses, hipStream_t stream);
+  const Call& prepare(const crucible::sdk::Convolution& convolution, std::uint64_t scratch_address,
+                      std::uint64_t scratch_bytes);
+  /// The convolution on `stream`: `addresses` are those of the description's three buffers and of the scratch, if there
+  /// is one.
+  void enqueue(const Call& call, const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses,
+               hipStream_t stream);
 
  private:
   const Call& find(const crucible::sdk::Convolution& convolution, std::uint64_t most_scratch);

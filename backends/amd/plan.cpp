@@ -90,8 +90,8 @@ void GraphApi::run_plan(crucible_plan& plan, hipStream_t stream) {
   crucible_device& device = *plan.device;
   const Current current(device);
   if (plan.node_count == 0) return;
-  for (const PlanPiece& piece : plan.pieces) run_piece(plan, piece, stream, "plan.replay: ");
-  device.synchronize(stream, "plan.replay");
+  for (const PlanPiece& piece : plan.pieces) run_piece(plan, piece, stream, "queue.submit: ");
+  device.synchronize(stream, "queue.submit");
 }
 
 }  // namespace crucible_amd

@@ -1,5 +1,5 @@
-// A plan: the host's list of ops as HIP graphs, built node by node, with calls of rocBLAS and MIOpen between them. Without those it is one
-// graph, started by one call.
+// A plan: the host's list of ops as HIP graphs, built node by node, with calls of rocBLAS and MIOpen between them.
+// Without those it is one graph, started by one call.
 #pragma once
 
 #include <string_view>

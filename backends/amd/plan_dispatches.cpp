@@ -1,5 +1,6 @@
-// Times of a plan's ops by what the device did: rocprofiler-sdk's records of one replay, piece by piece, so without the gaps that events between
-// the ops would make. A piece is a graph, whose nodes are a chain, or one call of a library, which launches what it likes.
+// Times of a plan's ops by what the device did: rocprofiler-sdk's records of one replay, piece by piece, so without the
+// gaps that events between the ops would make. A piece is a graph, whose nodes are a chain, or one call of a library,
+// which launches what it likes.
 #include <algorithm>
 
 #include "backends/amd/plan.hpp"
@@ -27,9 +28,11 @@ std::vector<std::size_t> ops_of_piece(const crucible_plan& plan, std::size_t pie
   return ops;
 }
 
-/// How many records each op of a graph has. A kernel has one; a copy or a fill has as many as the runtime likes, which lie between those of the
-/// ops around it: of several copies in a row, or several fills, each has one, or the records cannot be told apart.
-std::vector<sdk::OpActivities> activities_of_ops(const crucible_plan& plan, const std::vector<std::size_t>& ops, const std::vector<sdk::Activity>& heard) {
+/// How many records each op of a graph has. A kernel has one; a copy or a fill has as many as the runtime likes, which
+/// lie between those of the ops around it: of several copies in a row, or several fills, each has one, or the records
+/// cannot be told apart.
+std::vector<sdk::OpActivities> activities_of_ops(const crucible_plan& plan, const std::vector<std::size_t>& ops,
+                                                 const std::vector<sdk::Activity>& heard) {
   std::vector<sdk::OpActivities> expected(plan.nodes.size());
   std::size_t at = 0;
   for (std::size_t i = 0; i < ops.size();) {
@@ -37,7 +40,8 @@ std::vector<sdk::OpActivities> activities_of_ops(const crucible_plan& plan, cons
     if (op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL) {
       const auto calls = plan.matrix_calls.find(ops[i]);
       sdk::OpActivities& own = expected[ops[i++]];
-      own = calls != plan.matrix_calls.end() ? sdk::OpActivities{calls->second.size(), ""} : sdk::OpActivities{1, op.kernel->name};
+      own = calls != plan.matrix_calls.end() ? sdk::OpActivities{calls->second.size(), ""}
+                                             : sdk::OpActivities{1, op.kernel->name};
       at += own.count;
       continue;
     }
@@ -74,7 +78,8 @@ std::vector<std::uint64_t> times_of_pieces(crucible_plan& plan, Profiler& profil
 
 }  // namespace
 
-/// Nothing where there is no profiler for the device, where counters are counted, or where it has refused: the reason is logged once.
+/// Nothing where there is no profiler for the device, where counters are counted, or where it has refused: the reason
+/// is logged once.
 std::optional<std::vector<std::uint64_t>> GraphApi::traced_times(crucible_plan& plan) {
   crucible_device& device = *plan.device;
   std::string note;

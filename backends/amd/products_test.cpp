@@ -1,5 +1,5 @@
-// Products by rocBLAS through the loader: the cases that all such plugins have (plugins/sdk/testing), and AMD's own. Runtime and library
-// are those of CRUCIBLE_HIP_LIBRARY and CRUCIBLE_ROCBLAS, else the emulated ones of this build.
+// Products by rocBLAS through the loader: the cases that all such plugins have (plugins/sdk/testing), and AMD's own.
+// Runtime and library are those of CRUCIBLE_HIP_LIBRARY and CRUCIBLE_ROCBLAS, else the emulated ones of this build.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -38,7 +38,8 @@ PluginUnderTest without_library() {
   plugin.options["blas"] = "none";
   return plugin;
 }
-INSTANTIATE_TEST_SUITE_P(Amd, DeviceMatrixProducts, ::testing::Values(without_library()), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Amd, DeviceMatrixProducts, ::testing::Values(without_library()),
+                         ::testing::PrintToStringParamName());
 
 /// Whatever the variables say: only the emulated libraries have faults on demand.
 PluginUnderTest emulated(const Options& more = {}) {
@@ -62,7 +63,8 @@ std::string library_of(const PluginUnderTest& plugin) { return property_of(plugi
 class AmdProducts : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kFolder / "librocblas.so.4")) GTEST_SKIP() << "no emulated rocBLAS was built (crucible_emulated_rocblas)";
+    if (!std::filesystem::exists(kFolder / "librocblas.so.4"))
+      GTEST_SKIP() << "no emulated rocBLAS was built (crucible_emulated_rocblas)";
   }
   /// In a process of its own: what is told under these rules. "" in `part` is nothing at all.
   static void expect_told(const char* rules, const std::string& part, std::int64_t k = 64) {
@@ -80,12 +82,14 @@ class AmdProducts : public ::testing::Test {
 
 TEST_F(AmdProducts, TheLibraryIsNamedAndAnAbsentOneIsSaid) {
   EXPECT_THAT(library_of(emulated()), HasSubstr("rocBLAS 4.0.0 (emulated)"));
-  EXPECT_THAT(library_of(emulated({{"blas", "none"}})), HasSubstr("none (the option blas is none; products are generated"));
+  EXPECT_THAT(library_of(emulated({{"blas", "none"}})),
+              HasSubstr("none (the option blas is none; products are generated"));
   const std::string absent = library_of(emulated({{"rocblas", "/nowhere/librocblas.so.4"}}));
   EXPECT_THAT(absent, HasSubstr("none (rocBLAS /nowhere/librocblas.so.4 cannot be loaded"));
   EXPECT_THAT(absent, HasSubstr("package rocblas"));
   EXPECT_THAT(library_of(emulated({{"rocblas", "libz.so.1"}})), HasSubstr("lacks rocblas_create_handle"));
-  EXPECT_THAT(library_of(emulated({{"blas", "rocblas"}, {"rocblas", "/nowhere/librocblas.so.4"}})), HasSubstr("the option blas demands rocBLAS: "));
+  EXPECT_THAT(library_of(emulated({{"blas", "rocblas"}, {"rocblas", "/nowhere/librocblas.so.4"}})),
+              HasSubstr("the option blas demands rocBLAS: "));
   PluginUnderTest plugin = emulated();
   plugin.options.erase("rocblas");
   EXPECT_THAT(library_of(plugin), HasSubstr("an emulated device takes only"));
@@ -122,15 +126,19 @@ TEST_F(AmdProducts, UnlessItIsAskedForThereIsNone) {
 }
 
 TEST_F(AmdProducts, ALibraryThatDoesNotStartDeclines) {
-  expect_told("fail@init(rocblas_create_handle)", "does not start on amd:0: rocblas_create_handle: rocblas_status_internal_error");
+  expect_told("fail@init(rocblas_create_handle)",
+              "does not start on amd:0: rocblas_create_handle: rocblas_status_internal_error");
 }
 
 TEST_F(AmdProducts, ATypeWithoutKernelsIsFoundOutBeforeItIsTaken) {
-  expect_told("fail@launch(gemm_f32_16x16x16)", "does not do f32 n n 16x16x16 pitches 16 16 16 batch 1 here: rocblas_status_not_implemented");
+  expect_told("fail@launch(gemm_f32_16x16x16)",
+              "does not do f32 n n 16x16x16 pitches 16 16 16 batch 1 here: rocblas_status_not_implemented");
 }
 
 TEST_F(AmdProducts, AShapeThatIsNotImplementedDeclines) {
-  expect_told("fail@query(gemm_f32_64x64x64)", "rocblas_gemm_strided_batched_ex of f32 n n 64x64x64 pitches 64 64 64 batch 1: rocblas_status_not_implemented");
+  expect_told(
+      "fail@query(gemm_f32_64x64x64)",
+      "rocblas_gemm_strided_batched_ex of f32 n n 64x64x64 pitches 64 64 64 batch 1: rocblas_status_not_implemented");
 }
 
 TEST_F(AmdProducts, AnEpilogueIsNoReasonToLeaveTheLibrary) {
@@ -154,7 +162,9 @@ TEST_F(AmdProducts, ACallThatFailsIsTold) {
   expect_told("trap@launch(gemm_f32_64x64x512)", "rocblas_status_internal_error (6)", 512);
 }
 
-TEST_F(AmdProducts, AWrongBitOfTheLibraryShows) { expect_told("flip:byte=3,bit=5@launch(gemm_f32_64x64x64)", "wrong result"); }
+TEST_F(AmdProducts, AWrongBitOfTheLibraryShows) {
+  expect_told("flip:byte=3,bit=5@launch(gemm_f32_64x64x64)", "wrong result");
+}
 
 }  // namespace
 }  // namespace crucible::backend

@@ -1,5 +1,6 @@
-// What rocprofiler-sdk tells of plans, on the emulated runtime and the emulated rocprofiler-sdk: times by dispatches, counters, and what is said where
-// neither can be had. Each case is a process of its own: the library is configured once in a process, and an emulator reads its rules once.
+// What rocprofiler-sdk tells of plans, on the emulated runtime and the emulated rocprofiler-sdk: times by dispatches,
+// counters, and what is said where neither can be had. Each case is a process of its own: the library is configured
+// once in a process, and an emulator reads its rules once.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -25,19 +26,24 @@ const std::filesystem::path kProfiler = kFolder / "librocprofiler-sdk.so.1";
 const std::vector<std::string> kWaves = {"SQ_WAVES"};
 
 PluginUnderTest with_profiler(const Options& more = {}) {
-  Options options = {{"library", kFolder / "libamdhip64.so.6"}, {"hiprtc", kFolder / "libhiprtc.so.6"}, {"rocblas", kFolder / "librocblas.so.4"},
-                     {"profiler", "auto"}, {"rocprofiler", kProfiler}};
+  Options options = {{"library", kFolder / "libamdhip64.so.6"},
+                     {"hiprtc", kFolder / "libhiprtc.so.6"},
+                     {"rocblas", kFolder / "librocblas.so.4"},
+                     {"profiler", "auto"},
+                     {"rocprofiler", kProfiler}};
   for (const auto& [name, value] : more) options[name] = value;
   return {"amd", "hip", options};
 }
 
 // Profiles are by dispatches here: of plans with slots, copies and ops that do nothing too.
-INSTANTIATE_TEST_SUITE_P(AmdTraced, DevicePlugin, ::testing::Values(with_profiler()), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(AmdTraced, DevicePlugin, ::testing::Values(with_profiler()),
+                         ::testing::PrintToStringParamName());
 
 class AmdProfile : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kProfiler)) GTEST_SKIP() << "no emulated rocprofiler-sdk was built (crucible_emulated_rocprofiler)";
+    if (!std::filesystem::exists(kProfiler))
+      GTEST_SKIP() << "no emulated rocprofiler-sdk was built (crucible_emulated_rocprofiler)";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };
@@ -67,15 +73,18 @@ TEST_F(AmdProfile, DispatchesTimeOneReplayOfTheWholeGraph) {
 }
 
 TEST_F(AmdProfile, ALibrarysLaunchesAreItsOwn) {
-  if (!std::filesystem::exists(kFolder / "librocblas.so.4")) GTEST_SKIP() << "no emulated rocBLAS was built (crucible_emulated_rocblas)";
+  if (!std::filesystem::exists(kFolder / "librocblas.so.4"))
+    GTEST_SKIP() << "no emulated rocBLAS was built (crucible_emulated_rocblas)";
   expect_run([] {
     const crucible_view square = view_of({64, 64}, {64, 1});
-    EXPECT_THAT(times_around(open(kNoEvents, {{"blas", "auto"}}), product_of(square, square, square)), ElementsAre(Gt(0u), Gt(0u), Gt(0u)));
+    EXPECT_THAT(times_around(open(kNoEvents, {{"blas", "auto"}}), product_of(square, square, square)),
+                ElementsAre(Gt(0u), Gt(0u), Gt(0u)));
   });
 }
 
 /// Fills of so many bytes each, one after the other.
-std::vector<std::uint64_t> times_of_fills(const std::shared_ptr<Device>& device, std::size_t count, std::uint64_t bytes) {
+std::vector<std::uint64_t> times_of_fills(const std::shared_ptr<Device>& device, std::size_t count,
+                                          std::uint64_t bytes) {
   const Buffer memory = take(Buffer::allocate(device, bytes, 256));
   const std::uint64_t place = memory.address();
   crucible_op fill = {};
@@ -110,19 +119,22 @@ TEST_F(AmdProfile, TheDeviceIsFoundByItsPlaceOnTheBus) {
 
 TEST_F(AmdProfile, WithoutRightsTimesAreThoseOfEventsAndThatIsSaidOnce) {
   // The second start: the first is that of the context for kernels' names.
-  expect_run([] {
-               const auto device = open("deny@query(rocprofiler_start_context)#2+");
-               Work work(device);
-               ::testing::internal::CaptureStderr();
-               EXPECT_THAT(take(work.plan().profile()), ElementsAre(Gt(0u), Gt(0u), 0u, Gt(0u)));
-               const std::string first = ::testing::internal::GetCapturedStderr();
-               ::testing::internal::CaptureStderr();
-               EXPECT_EQ(take(work.plan().profile()).size(), 4u);
-               EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-               EXPECT_EQ(work.plan().times_from(), "events around each op");
-               std::fputs(first.c_str(), stderr);
-             }, "warning: amd .amd.: amd:0: times per op are those of events: rocprofiler_start_context: ROCPROFILER_STATUS_ERROR_PERMISSION_DENIED .*"
-             "CAP_PERFMON");
+  expect_run(
+      [] {
+        const auto device = open("deny@query(rocprofiler_start_context)#2+");
+        Work work(device);
+        ::testing::internal::CaptureStderr();
+        EXPECT_THAT(take(work.plan().profile()), ElementsAre(Gt(0u), Gt(0u), 0u, Gt(0u)));
+        const std::string first = ::testing::internal::GetCapturedStderr();
+        ::testing::internal::CaptureStderr();
+        EXPECT_EQ(take(work.plan().profile()).size(), 4u);
+        EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+        EXPECT_EQ(work.plan().times_from(), "events around each op");
+        std::fputs(first.c_str(), stderr);
+      },
+      "warning: amd .amd.: amd:0: times per op are those of events: rocprofiler_start_context: "
+      "ROCPROFILER_STATUS_ERROR_PERMISSION_DENIED .*"
+      "CAP_PERFMON");
 }
 
 TEST_F(AmdProfile, LostRecordsAreNoTimes) {
@@ -136,7 +148,8 @@ TEST_F(AmdProfile, CountersAreThoseOfWhatRan) {
   expect_run([] {
     const auto device = open("", {{"teams", "false"}});
     Work work(device);
-    auto counting = take(Counting::begin(device, std::vector<std::string>{"SQ_WAVES", "GRBM_GUI_ACTIVE", "SPI_CSN_NUM_THREADGROUPS"}));
+    auto counting = take(
+        Counting::begin(device, std::vector<std::string>{"SQ_WAVES", "GRBM_GUI_ACTIVE", "SPI_CSN_NUM_THREADGROUPS"}));
     EXPECT_THAT(values_of(counting), ElementsAre(0u, 0u, 0u));
     ASSERT_TRUE(work.plan().replay());
     const std::vector<std::uint64_t> once = values_of(counting);
@@ -179,18 +192,22 @@ TEST_F(AmdProfile, WithoutCountersTheReasonIsTold) {
   expect_none("fail@query(rocprofiler_force_configure)", "another tool of this process profiles already");
   expect_none("deny@query(rocprofiler_query_available_agents)", "may open /dev/kfd");
   expect_none("", "cannot be loaded", {{"rocprofiler", "/nowhere/librocprofiler-sdk.so.1"}});
-  expect_none("", "an emulated device takes only a rocprofiler-sdk that the option rocprofiler names", {{"rocprofiler", ""}});
-  expect_none("", "none (the option profiler is none; times are those of events, and nothing is counted)", {{"profiler", "none"}});
+  expect_none("", "an emulated device takes only a rocprofiler-sdk that the option rocprofiler names",
+              {{"rocprofiler", ""}});
+  expect_none("", "none (the option profiler is none; times are those of events, and nothing is counted)",
+              {{"profiler", "none"}});
 }
 
 TEST_F(AmdProfile, WhatComesTooLateIsSaidOnce) {
   expect_run([] { (void)Work(open("fail@query(rocprofiler_force_configure)")).plan().profile(); },
-             "warning: amd .amd.: rocprofiler-sdk 1.0.0: rocprofiler_force_configure: ROCPROFILER_STATUS_ERROR_CONFIGURATION_LOCKED .*another tool");
+             "warning: amd .amd.: rocprofiler-sdk 1.0.0: rocprofiler_force_configure: "
+             "ROCPROFILER_STATUS_ERROR_CONFIGURATION_LOCKED .*another tool");
   expect_run([] {
     (void)open("", {{"profiler", "none"}});  // the runtime has started
     const auto device = open("");
     EXPECT_THAT(take(Work(device).plan().profile()), ElementsAre(Gt(0u), Gt(0u), 0u, Gt(0u)));
-    EXPECT_THAT(capability_reason(device->backend(), "amd:0", "profile"), HasSubstr("the HIP runtime was started in this process before"));
+    EXPECT_THAT(capability_reason(device->backend(), "amd:0", "profile"),
+                HasSubstr("the HIP runtime was started in this process before"));
   }, "warning: amd .amd.: rocprofiler-sdk 1.0.0: the HIP runtime was started");
 }
 
@@ -203,13 +220,15 @@ void expect_refused(const char* rules, const std::vector<std::string>& names, st
 }
 
 TEST_F(AmdProfile, WhatCannotBeCountedIsRefusedWithWhatToDo) {
-  expect_refused("", {"cycles"}, CRUCIBLE_E_UNSUPPORTED, "there is no counter 'cycles': this device has GRBM_GUI_ACTIVE, SPI_CSN_NUM_THREADGROUPS, SQ_WAVES");
+  expect_refused("", {"cycles"}, CRUCIBLE_E_UNSUPPORTED,
+                 "there is no counter 'cycles': this device has GRBM_GUI_ACTIVE, SPI_CSN_NUM_THREADGROUPS, SQ_WAVES");
   expect_refused("deny@query(rocprofiler_start_context)#2", kWaves, CRUCIBLE_E_PERMISSION, "run as root");
-  expect_refused("deny@query(rocprofiler_sample_device_counting_service)", kWaves, CRUCIBLE_E_PERMISSION, "CAP_PERFMON");
-  expect_refused("fail:code=ROCPROFILER_STATUS_ERROR_EXCEEDS_HW_LIMIT@query(rocprofiler_create_counter_config)", kWaves, CRUCIBLE_E_UNAVAILABLE,
-                 "ask for fewer counters at once");
-  expect_refused("fail:code=ROCPROFILER_STATUS_ERROR_CONTEXT_CONFLICT@query(rocprofiler_start_context)#2", kWaves, CRUCIBLE_E_UNAVAILABLE,
-                 "another tool of this process");
+  expect_refused("deny@query(rocprofiler_sample_device_counting_service)", kWaves, CRUCIBLE_E_PERMISSION,
+                 "CAP_PERFMON");
+  expect_refused("fail:code=ROCPROFILER_STATUS_ERROR_EXCEEDS_HW_LIMIT@query(rocprofiler_create_counter_config)", kWaves,
+                 CRUCIBLE_E_UNAVAILABLE, "ask for fewer counters at once");
+  expect_refused("fail:code=ROCPROFILER_STATUS_ERROR_CONTEXT_CONFLICT@query(rocprofiler_start_context)#2", kWaves,
+                 CRUCIBLE_E_UNAVAILABLE, "another tool of this process");
 }
 
 TEST_F(AmdProfile, ARefusedCounterLeavesNothingBehind) {
@@ -224,9 +243,11 @@ TEST_F(AmdProfile, ARefusedCounterLeavesNothingBehind) {
 
 TEST_F(AmdProfile, ADemandedLibraryThatIsNotThereIsRefused) {
   expect_run([] {
-    const auto opened = try_open(with_profiler({{"profiler", "rocprofiler"}, {"rocprofiler", "/nowhere/librocprofiler-sdk.so.1"}}));
+    const auto opened =
+        try_open(with_profiler({{"profiler", "rocprofiler"}, {"rocprofiler", "/nowhere/librocprofiler-sdk.so.1"}}));
     ASSERT_FALSE(opened);
-    EXPECT_THAT(opened.error().message, AllOf(HasSubstr("the option profiler demands rocprofiler-sdk: "), HasSubstr("rocprofiler-sdk of ROCm 7")));
+    EXPECT_THAT(opened.error().message, AllOf(HasSubstr("the option profiler demands rocprofiler-sdk: "),
+                                              HasSubstr("rocprofiler-sdk of ROCm 7")));
   });
 }
 

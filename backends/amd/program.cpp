@@ -16,10 +16,12 @@ Module load(crucible_device& device, const std::string& bytes, const std::string
   const hipError_t code = device.driver->hipModuleLoadData(&module, bytes.data());
   if (code == hipSuccess) return {*device.driver, module};
   const std::string what = "hipModuleLoadData of the kernels " + who + " on " + device.facts.id;
-  if (code != hipErrorNoBinaryForGpu && code != hipErrorInvalidImage && code != hipErrorInvalidKernelFile) device.check(code, what);
-  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                     what + ": " + error_text(*device.driver, code) + ": name the device's architecture with the option arch",
-                     {{"vendor.code", std::to_string(code)}, {"kernel", who}});
+  if (code != hipErrorNoBinaryForGpu && code != hipErrorInvalidImage && code != hipErrorInvalidKernelFile)
+    device.check(code, what);
+  throw sdk::Failure(
+      CRUCIBLE_E_INCOMPATIBLE,
+      what + ": " + error_text(*device.driver, code) + ": name the device's architecture with the option arch",
+      {{"vendor.code", std::to_string(code)}, {"kernel", who}});
 }
 
 /// The bytes of one batch; `built` gets everything but the module.
@@ -29,7 +31,9 @@ std::string compile(const Compiler& compiler, const sdk::BinaryCache& cache, con
   std::string key = compiler.describe() + "\n" + version_text(device.driver->version) + "\n" + device.facts.name + "\n";
   key += compiler.flags(*device.driver, batch.is_careful) + "\n" + batch.text;
   built.code = "code object";
-  return sdk::compile_or_find(cache, key, built, [&] { return compiler.compile(*device.driver, batch.text, sdk::names_of(batch), batch.is_careful); });
+  return sdk::compile_or_find(cache, key, built, [&] {
+    return compiler.compile(*device.driver, batch.text, sdk::names_of(batch), batch.is_careful);
+  });
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ sdk::LibrarySearch search() {
           .choice = "blas",
           .option = "rocblas",
           .advice = "install AMD's package rocblas (Debian's librocblas0), or name a library with the option rocblas",
-          .names = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0"}};  // of ROCm 7, 6, 5 and of Debian
+          .names = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3",
+                    "librocblas.so.0"}};  // of ROCm 7, 6, 5 and of Debian
 }
 
 /// DType's numbers, which are part of the ABI.
@@ -64,8 +65,9 @@ const RocBlas* find_rocblas(const DeviceFacts& facts, std::string& note) {
 Products::Products(crucible_device& device, const RocBlas& rocblas) : device_(device), rocblas_(rocblas) {
   const rocblas_status status = rocblas.rocblas_create_handle(&handle_);
   if (status != rocblas_status_success) {
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, rocblas.describe() + " (" + rocblas.file + ") does not start on " + device.facts.id +
-                                                   ": rocblas_create_handle: " + rocblas.rocblas_status_to_string(status),
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                       rocblas.describe() + " (" + rocblas.file + ") does not start on " + device.facts.id +
+                           ": rocblas_create_handle: " + rocblas.rocblas_status_to_string(status),
                        {{"vendor.code", std::to_string(status)}, {"where", rocblas.file}});
   }
   rocblas.check(rocblas.rocblas_set_pointer_mode(handle_, rocblas_pointer_mode_host), "rocblas_set_pointer_mode");
@@ -88,13 +90,16 @@ rocblas_status Products::call(const sdk::Gemm& gemm, const sdk::Gemm::Place& pla
     return at(addresses[view] + static_cast<std::uint64_t>(offset) * gemm.element_bytes(view));
   };
   const int result = gemm.keeps_f32 ? static_cast<int>(rocblas_datatype_f32_r) : types.data;
-  const auto number = [](std::int64_t value) { return static_cast<std::int32_t>(value); };  // read_gemm() has checked them
+  const auto number = [](std::int64_t value) {
+    return static_cast<std::int32_t>(value);
+  };  // read_gemm() has checked them
   void* const d = place_of(2, place.d);
   return rocblas_.rocblas_gemm_strided_batched_ex(
-      handle_, operation(gemm.x.transposed), operation(gemm.y.transposed), number(gemm.m), number(gemm.n), number(gemm.k), alpha,
-      place_of(gemm.x_view(), place.x), types.data, number(gemm.x.pitch), gemm.x.batch_stride, place_of(gemm.y_view(), place.y), types.data,
-      number(gemm.y.pitch), gemm.y.batch_stride, beta, d, result, number(gemm.d.pitch), gemm.d.batch_stride, d, result,
-      number(gemm.d.pitch), gemm.d.batch_stride, number(gemm.batch), types.compute, rocblas_gemm_algo_standard, 0, 0);
+      handle_, operation(gemm.x.transposed), operation(gemm.y.transposed), number(gemm.m), number(gemm.n),
+      number(gemm.k), alpha, place_of(gemm.x_view(), place.x), types.data, number(gemm.x.pitch), gemm.x.batch_stride,
+      place_of(gemm.y_view(), place.y), types.data, number(gemm.y.pitch), gemm.y.batch_stride, beta, d, result,
+      number(gemm.d.pitch), gemm.d.batch_stride, d, result, number(gemm.d.pitch), gemm.d.batch_stride,
+      number(gemm.batch), types.compute, rocblas_gemm_algo_standard, 0, 0);
 }
 
 /// A size query does not tell whether there are kernels: a small product does.
@@ -112,13 +117,15 @@ void Products::try_types(std::uint32_t dtype, bool keeps_f32) {
   const std::uint64_t addresses[] = {first, first + 4096, first + 2 * 4096};
   static_assert(kSize * kSize * 8 <= 4096);
   for (const std::uint64_t address : addresses)
-    device_.check(device_.driver->hipMemsetAsync(at(address), 0, bytes, device_.stream.get()), "library.claim: hipMemsetAsync");
+    device_.check(device_.driver->hipMemsetAsync(at(address), 0, bytes, device_.stream.get()),
+                  "library.claim: hipMemsetAsync");
   rocblas_.check(rocblas_.rocblas_set_stream(handle_, device_.stream.get()), "rocblas_set_stream");
   const rocblas_status status = call(gemm, gemm.places.front(), addresses);
-  device_.check(device_.driver->hipStreamSynchronize(device_.stream.get()), "library.claim: a small product by rocBLAS: hipStreamSynchronize");
+  device_.check(device_.driver->hipStreamSynchronize(device_.stream.get()),
+                "library.claim: a small product by rocBLAS: hipStreamSynchronize");
   if (status != rocblas_status_success && status != rocblas_status_perf_degraded) {
-    throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: " + rocblas_.describe() + " does not do " + gemm.shape() + " here: " +
-                                                   rocblas_.rocblas_status_to_string(status));
+    throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: " + rocblas_.describe() + " does not do " + gemm.shape() +
+                                                   " here: " + rocblas_.rocblas_status_to_string(status));
   }
   good_types_.insert({dtype, keeps_f32});
 }
@@ -132,16 +139,19 @@ std::uint64_t Products::scratch_bytes(const sdk::Gemm& gemm) {
   rocblas_.check(rocblas_.rocblas_start_device_memory_size_query(handle_), "rocblas_start_device_memory_size_query");
   const rocblas_status status = call(gemm, gemm.places.front(), addresses);
   std::size_t bytes = 0;
-  rocblas_.check(rocblas_.rocblas_stop_device_memory_size_query(handle_, &bytes), "rocblas_stop_device_memory_size_query");
+  rocblas_.check(rocblas_.rocblas_stop_device_memory_size_query(handle_, &bytes),
+                 "rocblas_stop_device_memory_size_query");
   if (status != rocblas_status_size_increased && status != rocblas_status_size_unchanged)
     rocblas_.check(status, "rocblas_gemm_strided_batched_ex of " + gemm.shape());
   return bytes;
 }
 
-void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes, hipStream_t stream) {
+void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes,
+                       hipStream_t stream) {
   const std::lock_guard lock(mutex_);
   rocblas_.check(rocblas_.rocblas_set_stream(handle_, stream), "rocblas_set_stream");
-  if (scratch_bytes != 0) rocblas_.check(rocblas_.rocblas_set_workspace(handle_, at(addresses[3]), scratch_bytes), "rocblas_set_workspace");
+  if (scratch_bytes != 0)
+    rocblas_.check(rocblas_.rocblas_set_workspace(handle_, at(addresses[3]), scratch_bytes), "rocblas_set_workspace");
   for (const sdk::Gemm::Place& place : gemm.places)
     rocblas_.check(call(gemm, place, addresses), "rocblas_gemm_strided_batched_ex of " + gemm.shape());
   // The scratch is the plan's: nothing that comes later may use it.

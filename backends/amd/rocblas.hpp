@@ -1,4 +1,5 @@
-// rocBLAS, found at run time, and matrix products by it. Products are enqueued here; plans run them between their graphs.
+// rocBLAS, found at run time, and matrix products by it. Products are enqueued here; plans run them between their
+// graphs.
 #pragma once
 
 #include <mutex>
@@ -30,9 +31,9 @@ struct RocBlas {
   void check(rocblas_status status, const std::string& what) const;
 };
 
-/// The library for a device (options `blas` and `rocblas`, else by name), or null and the reason in `note`. Loaded once and kept. An
-/// emulated device gets only one that the option names: a real one would look for a runtime of its own. Threads: any. Errors:
-/// UNAVAILABLE when `blas` demands it and it is not there.
+/// The library for a device (options `blas` and `rocblas`, else by name), or null and the reason in `note`. Loaded once
+/// and kept. An emulated device gets only one that the option names: a real one would look for a runtime of its own.
+/// Threads: any. Errors: UNAVAILABLE when `blas` demands it and it is not there.
 const RocBlas* find_rocblas(const DeviceFacts& facts, std::string& note);
 
 /// Products of one device. Threads: any. The device must be the current one.
@@ -44,14 +45,17 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  /// Bytes of scratch that the product wants. Errors: UNSUPPORTED when the library has no kernels for its type, which is found out by a
-  /// small product, once per type.
+  /// Bytes of scratch that the product wants. Errors: UNSUPPORTED when the library has no kernels for its type, which
+  /// is found out by a small product, once per type.
   std::uint64_t scratch_bytes(const crucible::sdk::Gemm& gemm);
-  /// The product on `stream`: `addresses` are those of the description's three buffers and of the scratch, if there is one.
-  void enqueue(const crucible::sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes, hipStream_t stream);
+  /// The product on `stream`: `addresses` are those of the description's three buffers and of the scratch, if there is
+  /// one.
+  void enqueue(const crucible::sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes,
+               hipStream_t stream);
 
  private:
-  rocblas_status call(const crucible::sdk::Gemm& gemm, const crucible::sdk::Gemm::Place& place, const std::uint64_t* addresses);
+  rocblas_status call(const crucible::sdk::Gemm& gemm, const crucible::sdk::Gemm::Place& place,
+                      const std::uint64_t* addresses);
   void try_types(std::uint32_t dtype, bool keeps_f32);
 
   crucible_device& device_;

@@ -12,7 +12,8 @@ using namespace crucible;
 namespace {
 
 constexpr const char* kRights =
-    "; the kernel's driver keeps counters for programs with the right CAP_PERFMON, and the device for users who may open /dev/kfd: run as root, give "
+    "; the kernel's driver keeps counters for programs with the right CAP_PERFMON, and the device for users who may "
+    "open /dev/kfd: run as root, give "
     "the program that right (setcap cap_perfmon+ep), or join the groups render and video";
 
 sdk::LibrarySearch search() {
@@ -20,7 +21,8 @@ sdk::LibrarySearch search() {
           .otherwise = "times are those of events, and nothing is counted",
           .choice = "profiler",
           .option = "rocprofiler",
-          .advice = "install AMD's package rocprofiler-sdk of ROCm 7 or newer, or name a library with the option rocprofiler",
+          .advice =
+              "install AMD's package rocprofiler-sdk of ROCm 7 or newer, or name a library with the option rocprofiler",
           .names = {"librocprofiler-sdk.so.1", "librocprofiler-sdk.so"}};
 }
 
@@ -46,13 +48,16 @@ const char* advice_for(RocprofilerStatus status) {
       return kRights;
     case ROCPROFILER_STATUS_ERROR_CONTEXT_CONFLICT:
     case ROCPROFILER_STATUS_ERROR_CONFIGURATION_LOCKED:
-      return "; another tool of this process profiles already (rocprofv3, or what ROCP_TOOL_LIBRARIES names): run without it";
+      return "; another tool of this process profiles already (rocprofv3, or what ROCP_TOOL_LIBRARIES names): run "
+             "without it";
     case ROCPROFILER_STATUS_ERROR_EXCEEDS_HW_LIMIT:
       return "; the device has not so many places to count at: ask for fewer counters at once";
     case ROCPROFILER_STATUS_ERROR_INCOMPATIBLE_KERNEL:
       return "; the kernel's driver amdgpu is older than this library: update it";
     default:
-      return category_of(status) == CRUCIBLE_E_UNAVAILABLE ? "; rocprofiler-sdk does not profile this kind of device or machine" : "";
+      return category_of(status) == CRUCIBLE_E_UNAVAILABLE
+                 ? "; rocprofiler-sdk does not profile this kind of device or machine"
+                 : "";
   }
 }
 
@@ -65,7 +70,8 @@ Rocprofiler::Rocprofiler(const sdk::VendorLibrary& library) : file(library.file(
   library.find("rocprofiler_get_version", rocprofiler_get_version, missing);
   library.require_complete(missing, kNeeded);
   if (rocprofiler_get_version(&version[0], &version[1], &version[2]) != ROCPROFILER_STATUS_SUCCESS || version[0] < 1)
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, describe() + " (" + file + ") is too old: " + kNeeded + " is needed", {{"where", file}});
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, describe() + " (" + file + ") is too old: " + kNeeded + " is needed",
+                       {{"where", file}});
 #define CRUCIBLE_ROCPROFILER_FIND(name, result, parameters) library.find(#name, name, missing);
   CRUCIBLE_ROCPROFILER_FUNCTIONS(CRUCIBLE_ROCPROFILER_FIND)
 #undef CRUCIBLE_ROCPROFILER_FIND
@@ -73,13 +79,16 @@ Rocprofiler::Rocprofiler(const sdk::VendorLibrary& library) : file(library.file(
 }
 
 std::string Rocprofiler::describe() const {
-  return "rocprofiler-sdk " + std::to_string(version[0]) + "." + std::to_string(version[1]) + "." + std::to_string(version[2]);
+  return "rocprofiler-sdk " + std::to_string(version[0]) + "." + std::to_string(version[1]) + "." +
+         std::to_string(version[2]);
 }
 
 void Rocprofiler::check(RocprofilerStatus status, const std::string& what) const {
   if (status == ROCPROFILER_STATUS_SUCCESS) return;
   const char* const name = rocprofiler_get_status_name(status);
-  throw sdk::Failure(category_of(status), what + ": " + (name != nullptr ? name : "rocprofiler error") + " (" + std::to_string(status) + ")" + advice_for(status),
+  throw sdk::Failure(category_of(status),
+                     what + ": " + (name != nullptr ? name : "rocprofiler error") + " (" + std::to_string(status) +
+                         ")" + advice_for(status),
                      {{"vendor.code", std::to_string(status)}, {"where", file}});
 }
 

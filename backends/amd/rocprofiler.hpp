@@ -1,5 +1,5 @@
-// rocprofiler-sdk, found at run time: what the device did and when, dispatch by dispatch, and its counters. Its errors in words; a refusal for
-// want of rights is one message that says what to do.
+// rocprofiler-sdk, found at run time: what the device did and when, dispatch by dispatch, and its counters. Its errors
+// in words; a refusal for want of rights is one message that says what to do.
 #pragma once
 
 #include <string>
@@ -21,13 +21,15 @@ struct Rocprofiler {
 
   /// "rocprofiler-sdk 1.0.0".
   std::string describe() const;
-  /// Throws a Failure "`what`: ROCPROFILER_STATUS_ERROR_..." unless `status` is success: PERMISSION with what to do about it, UNAVAILABLE when
-  /// another profiler is at work, for counters that do not go together and for a device or driver that is not profiled, else INTERNAL.
+  /// Throws a Failure "`what`: ROCPROFILER_STATUS_ERROR_..." unless `status` is success: PERMISSION with what to do
+  /// about it, UNAVAILABLE when another profiler is at work, for counters that do not go together and for a device or
+  /// driver that is not profiled, else INTERNAL.
   void check(RocprofilerStatus status, const std::string& what) const;
 };
 
-/// The library of this process (options `profiler` and `rocprofiler`, else by name), or null and the reason in `note`. Loaded once and kept. An
-/// emulated device gets only one that the option names. Threads: any. Errors: UNAVAILABLE when `profiler` demands it.
+/// The library of this process (options `profiler` and `rocprofiler`, else by name), or null and the reason in `note`.
+/// Loaded once and kept. An emulated device gets only one that the option names. Threads: any. Errors: UNAVAILABLE when
+/// `profiler` demands it.
 const Rocprofiler* find_rocprofiler(bool is_emulated, std::string& note);
 
 }  // namespace crucible_amd

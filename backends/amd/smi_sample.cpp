@@ -11,18 +11,20 @@ namespace {
 
 using namespace crucible;
 
-// Bits of the throttle status that all chips share (amdgpu's SMU_THROTTLER_*). Power limits are how a device works; the others somebody should see.
+// Bits of the throttle status that all chips share (amdgpu's SMU_THROTTLER_*). Power limits are how a device works; the
+// others somebody should see.
 struct Reason {
   unsigned first, last;
   bool is_throttle;
   const char* name;
 };
-constexpr Reason kReasons[] = {{0, 7, false, "power limit"},      {16, 22, true, "current limit"},
-                               {23, 23, true, "voltage droop"},   {32, 33, true, "too hot"},
-                               {34, 34, true, "memory too hot"},  {35, 36, true, "too hot"},
-                               {37, 37, true, "too hot"},         {38, 41, true, "voltage regulator too hot"},
-                               {42, 43, true, "liquid too hot"},  {44, 45, true, "voltage regulator too hot"},
-                               {46, 47, true, "too hot (outside)"}, {56, 57, true, "power or reliability limit of the package"}};
+constexpr Reason kReasons[] = {
+    {0, 7, false, "power limit"},        {16, 22, true, "current limit"},
+    {23, 23, true, "voltage droop"},     {32, 33, true, "too hot"},
+    {34, 34, true, "memory too hot"},    {35, 36, true, "too hot"},
+    {37, 37, true, "too hot"},           {38, 41, true, "voltage regulator too hot"},
+    {42, 43, true, "liquid too hot"},    {44, 45, true, "voltage regulator too hot"},
+    {46, 47, true, "too hot (outside)"}, {56, 57, true, "power or reliability limit of the package"}};
 
 bool are_set(std::uint64_t status, unsigned first, unsigned last) {
   for (unsigned bit = first; bit <= last; ++bit) {
@@ -50,8 +52,10 @@ class Reader {
 
   void tell_absent(const char* key, const char* name, bool is_there, int code) {
     std::string reason = std::string(name) + ": " + smi_.name() + " error " + std::to_string(code);
-    const bool is_untold = code == RSMI_STATUS_NOT_SUPPORTED || code == (smi_.is_rocm ? RSMI_STATUS_NOT_YET_IMPLEMENTED : AMDSMI_STATUS_NOT_YET_IMPLEMENTED);
-    if (!is_there) reason = std::string(smi_.name()) + " (" + smi_.file + ") has no " + name + ": another release has it";
+    const bool is_untold = code == RSMI_STATUS_NOT_SUPPORTED ||
+                           code == (smi_.is_rocm ? RSMI_STATUS_NOT_YET_IMPLEMENTED : AMDSMI_STATUS_NOT_YET_IMPLEMENTED);
+    if (!is_there)
+      reason = std::string(smi_.name()) + " (" + smi_.file + ") has no " + name + ": another release has it";
     if (is_there && is_untold) reason = "the device does not tell it";
     if (is_there && code == (smi_.is_rocm ? RSMI_STATUS_PERMISSION : AMDSMI_STATUS_NO_PERM))
       reason = std::string(name) + " is not permitted: ask as root, or have the administrator allow it";
@@ -64,9 +68,12 @@ class Reader {
   const Smi& smi_;
 
   /// Degrees below 0 are none that an integer without sign can tell: 0.
-  void temperature(const char* key, std::int64_t value, std::int64_t per_degree) { report.number(key, static_cast<std::uint64_t>(std::max<std::int64_t>(value, 0) / per_degree)); }
+  void temperature(const char* key, std::int64_t value, std::int64_t per_degree) {
+    report.number(key, static_cast<std::uint64_t>(std::max<std::int64_t>(value, 0) / per_degree));
+  }
   void energy(std::uint64_t counts, float microjoules) {
-    report.number("energy_microjoule", static_cast<std::uint64_t>(static_cast<double>(counts) * static_cast<double>(microjoules)));
+    report.number("energy_microjoule",
+                  static_cast<std::uint64_t>(static_cast<double>(counts) * static_cast<double>(microjoules)));
   }
 };
 
@@ -97,7 +104,8 @@ class RocmReader : public Reader {
     if (function != nullptr && function(device_, sensor, kTemperatureNow, &now) == RSMI_STATUS_NOT_SUPPORTED &&
         function(device_, kTemperatureEdge, kTemperatureNow, &edge) == RSMI_STATUS_SUCCESS)
       sensor = kTemperatureEdge;
-    if (ask("temperature_celsius", name, function, device_, sensor, kTemperatureNow, &now)) temperature("temperature_celsius", now, 1000);
+    if (ask("temperature_celsius", name, function, device_, sensor, kTemperatureNow, &now))
+      temperature("temperature_celsius", now, 1000);
     if (ask("temperature_memory_celsius", name, function, device_, kTemperatureMemory, kTemperatureNow, &now))
       temperature("temperature_memory_celsius", now, 1000);
     if (ask("temperature_slowdown_celsius", name, function, device_, sensor, kTemperatureCritical, &now))
@@ -117,7 +125,8 @@ class RocmReader : public Reader {
       report.number("power_milliwatt", microwatt / 1000);
     if (ask("power_limit_milliwatt", "rsmi_dev_power_cap_get", smi_.rsmi_dev_power_cap_get, device_, 0u, &microwatt))
       report.number("power_limit_milliwatt", microwatt / 1000);
-    if (ask("energy_microjoule", "rsmi_dev_energy_count_get", smi_.rsmi_dev_energy_count_get, device_, &counts, &resolution, &timestamp))
+    if (ask("energy_microjoule", "rsmi_dev_energy_count_get", smi_.rsmi_dev_energy_count_get, device_, &counts,
+            &resolution, &timestamp))
       energy(counts, resolution);
   }
 
@@ -129,19 +138,24 @@ class RocmReader : public Reader {
     const std::uint32_t most = is_new ? 33 : 32;
     const std::uint32_t count = std::min(is_new ? told.new_form.num_supported : told.old_form.num_supported, most);
     const std::uint32_t current = is_new ? told.new_form.current : told.old_form.current;
-    if (current >= count) return report.absent(key, "the device told frequency " + std::to_string(current) + " of " + std::to_string(count));
+    if (current >= count)
+      return report.absent(key,
+                           "the device told frequency " + std::to_string(current) + " of " + std::to_string(count));
     report.number(key, all[current]);
     if (largest_key != nullptr) report.number(largest_key, *std::max_element(all, all + count));
   }
 
   void throttle() {
     std::uint64_t status = 0;
-    if (!ask("throttle_reason", "rsmi_dev_metrics_indep_throttle_status_get", smi_.rsmi_dev_metrics_indep_throttle_status_get, device_, &status)) return;
+    if (!ask("throttle_reason", "rsmi_dev_metrics_indep_throttle_status_get",
+             smi_.rsmi_dev_metrics_indep_throttle_status_get, device_, &status))
+      return;
     if (status == ~std::uint64_t{0}) return report.absent("throttle_reason", "the device does not tell it");
     std::string slow, limit;
     for (const Reason& reason : kReasons) {
       std::string& list = reason.is_throttle ? slow : limit;
-      if (are_set(status, reason.first, reason.last) && list.find(reason.name) == std::string::npos) sdk::add_to_list(list, reason.name);
+      if (are_set(status, reason.first, reason.last) && list.find(reason.name) == std::string::npos)
+        sdk::add_to_list(list, reason.name);
     }
     report.text("throttle_reason", slow);
     report.text("clock_limit", limit);
@@ -150,9 +164,11 @@ class RocmReader : public Reader {
   void memory() {
     std::uint64_t bytes = 0;
     std::uint32_t percent = 0;
-    if (ask("memory_used_bytes", "rsmi_dev_memory_usage_get", smi_.rsmi_dev_memory_usage_get, device_, kMemoryVram, &bytes))
+    if (ask("memory_used_bytes", "rsmi_dev_memory_usage_get", smi_.rsmi_dev_memory_usage_get, device_, kMemoryVram,
+            &bytes))
       report.number("memory_used_bytes", bytes);
-    if (ask("memory_total_bytes", "rsmi_dev_memory_total_get", smi_.rsmi_dev_memory_total_get, device_, kMemoryVram, &bytes))
+    if (ask("memory_total_bytes", "rsmi_dev_memory_total_get", smi_.rsmi_dev_memory_total_get, device_, kMemoryVram,
+            &bytes))
       report.number("memory_total_bytes", bytes);
     if (ask("utilization_percent", "rsmi_dev_busy_percent_get", smi_.rsmi_dev_busy_percent_get, device_, &percent))
       report.number("utilization_percent", percent);
@@ -166,7 +182,9 @@ class RocmReader : public Reader {
       bool is_counted = false;
       for (std::uint64_t block = 1; block != 0 && block <= blocks; block <<= 1) {
         smi_error_count count = {};
-        if ((blocks & block) == 0 || !ask(nullptr, "rsmi_dev_ecc_count_get", smi_.rsmi_dev_ecc_count_get, device_, block, &count)) continue;
+        if ((blocks & block) == 0 ||
+            !ask(nullptr, "rsmi_dev_ecc_count_get", smi_.rsmi_dev_ecc_count_get, device_, block, &count))
+          continue;
         is_counted = true;
         corrected += count.correctable_err;
         uncorrected += count.uncorrectable_err;
@@ -175,20 +193,25 @@ class RocmReader : public Reader {
         report.number("ecc_errors", uncorrected);
         report.number("ecc_corrected", corrected);
       } else {
-        report.absent("ecc_errors", blocks == 0 ? "the device corrects no errors" : "no block of the device tells its errors");
+        report.absent("ecc_errors",
+                      blocks == 0 ? "the device corrects no errors" : "no block of the device tells its errors");
       }
     }
     const auto function = smi_.rsmi_dev_memory_reserved_pages_get;
-    if (ask("retired_pages", "rsmi_dev_memory_reserved_pages_get", function, device_, &pages, static_cast<void*>(nullptr)))
+    if (ask("retired_pages", "rsmi_dev_memory_reserved_pages_get", function, device_, &pages,
+            static_cast<void*>(nullptr)))
       report.number("retired_pages", pages);
   }
 
   void processes() {
     std::uint32_t count = 0;
-    if (!ask("processes", "rsmi_compute_process_info_get", smi_.rsmi_compute_process_info_get, static_cast<rsmi_process_info_t*>(nullptr), &count)) return;
+    if (!ask("processes", "rsmi_compute_process_info_get", smi_.rsmi_compute_process_info_get,
+             static_cast<rsmi_process_info_t*>(nullptr), &count))
+      return;
     std::vector<rsmi_process_info_t> all(count + 64);  // some may start meanwhile
     count = static_cast<std::uint32_t>(all.size());
-    if (!ask("processes", "rsmi_compute_process_info_get", smi_.rsmi_compute_process_info_get, all.data(), &count)) return;
+    if (!ask("processes", "rsmi_compute_process_info_get", smi_.rsmi_compute_process_info_get, all.data(), &count))
+      return;
     std::uint64_t here = 0;
     std::string list;
     for (std::uint32_t i = 0; i < count && i < all.size(); ++i) {
@@ -227,11 +250,14 @@ class AmdSmiReader : public Reader {
     temperature_of("temperature_shutdown_celsius", kTemperatureJunction, kTemperatureEmergency);
     std::uint64_t number = 0, timestamp = 0;
     float resolution = 0;
-    if (ask("energy_microjoule", "amdsmi_get_energy_count", smi_.amdsmi_get_energy_count, device_, &number, &resolution, &timestamp))
+    if (ask("energy_microjoule", "amdsmi_get_energy_count", smi_.amdsmi_get_energy_count, device_, &number, &resolution,
+            &timestamp))
       energy(number, resolution);
-    if (ask("memory_used_bytes", "amdsmi_get_gpu_memory_usage", smi_.amdsmi_get_gpu_memory_usage, device_, kMemoryVram, &number))
+    if (ask("memory_used_bytes", "amdsmi_get_gpu_memory_usage", smi_.amdsmi_get_gpu_memory_usage, device_, kMemoryVram,
+            &number))
       report.number("memory_used_bytes", number);
-    if (ask("memory_total_bytes", "amdsmi_get_gpu_memory_total", smi_.amdsmi_get_gpu_memory_total, device_, kMemoryVram, &number))
+    if (ask("memory_total_bytes", "amdsmi_get_gpu_memory_total", smi_.amdsmi_get_gpu_memory_total, device_, kMemoryVram,
+            &number))
       report.number("memory_total_bytes", number);
     smi_error_count errors = {};
     if (ask("ecc_errors", "amdsmi_get_gpu_total_ecc_count", smi_.amdsmi_get_gpu_total_ecc_count, device_, &errors)) {
@@ -239,7 +265,8 @@ class AmdSmiReader : public Reader {
       report.number("ecc_corrected", errors.correctable_err);
     }
     std::uint32_t count = 0;
-    if (ask("processes", "amdsmi_get_gpu_process_list", smi_.amdsmi_get_gpu_process_list, device_, &count, static_cast<void*>(nullptr)))
+    if (ask("processes", "amdsmi_get_gpu_process_list", smi_.amdsmi_get_gpu_process_list, device_, &count,
+            static_cast<void*>(nullptr)))
       report.number("processes", count);
     for (const char* key : {"power_milliwatt", "clock_hz", "throttle_reason"})
       report.absent(key, "AMD SMI's struct for it differs between releases, and is not read; ROCm SMI tells it");
@@ -251,12 +278,15 @@ class AmdSmiReader : public Reader {
 
 std::optional<std::uint32_t> find_in_rocm(const Smi& smi, const PciAddress& pci) {
   std::uint32_t count = 0;
-  if (smi.rsmi_num_monitor_devices == nullptr || smi.rsmi_dev_pci_id_get == nullptr || smi.rsmi_num_monitor_devices(&count) != RSMI_STATUS_SUCCESS)
+  if (smi.rsmi_num_monitor_devices == nullptr || smi.rsmi_dev_pci_id_get == nullptr ||
+      smi.rsmi_num_monitor_devices(&count) != RSMI_STATUS_SUCCESS)
     return std::nullopt;
   for (std::uint32_t i = 0; i < count; ++i) {
     std::uint64_t id = 0;
     if (smi.rsmi_dev_pci_id_get(i, &id) != RSMI_STATUS_SUCCESS) continue;
-    if (id >> 32 == pci.domain && (id >> 8 & 0xff) == pci.bus && (id >> 3 & 0x1f) == pci.device && (id & 7) == pci.function) return i;
+    if (id >> 32 == pci.domain && (id >> 8 & 0xff) == pci.bus && (id >> 3 & 0x1f) == pci.device &&
+        (id & 7) == pci.function)
+      return i;
   }
   return std::nullopt;
 }
@@ -282,8 +312,8 @@ sdk::HealthReport sample_smi(const Smi& smi, const std::string& text) {
     return std::move(reader.report);
   }
   sdk::HealthReport nothing;
-  nothing.text("note", std::string("health is not measured: ") + smi.name() + " (" + smi.file + ") does not know the device at '" + text +
-                           "': compare its release with the driver's");
+  nothing.text("note", std::string("health is not measured: ") + smi.name() + " (" + smi.file +
+                           ") does not know the device at '" + text + "': compare its release with the driver's");
   return nothing;
 }
 

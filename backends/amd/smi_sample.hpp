@@ -8,8 +8,8 @@
 
 namespace crucible_amd {
 
-/// `pci` as HIP writes it, "0000:41:00.0". Threads: any. Never fails: what cannot be asked is an absent value, and a device that the library does not
-/// know gives a note alone.
+/// `pci` as HIP writes it, "0000:41:00.0". Threads: any. Never fails: what cannot be asked is an absent value, and a
+/// device that the library does not know gives a note alone.
 crucible::sdk::HealthReport sample_smi(const Smi& smi, const std::string& pci);
 
 }  // namespace crucible_amd

@@ -30,7 +30,8 @@ std::filesystem::path temporary_pattern() {
 std::vector<std::vector<const Text*>> split(std::vector<const Text*> texts) {
   constexpr std::size_t kFewestPerFile = 2;  // a process costs as much as some small kernels
   const std::size_t most = std::max<std::size_t>(1, texts.size() / kFewestPerFile);
-  std::vector<std::vector<const Text*>> files(std::min<std::size_t>(static_cast<std::size_t>(usable_processors()), most));
+  std::vector<std::vector<const Text*>> files(
+      std::min<std::size_t>(static_cast<std::size_t>(usable_processors()), most));
   std::vector<std::size_t> load(files.size(), 0);
   std::stable_sort(texts.begin(), texts.end(), [](auto* a, auto* b) { return a->text.size() > b->text.size(); });
   for (const Text* text : texts) {
@@ -51,7 +52,8 @@ std::string first_lines(const std::filesystem::path& file, int count) {
 Command command_for(const Compiler& compiler, const std::string& stem) {
   Command command{{compiler.path.string()}, stem + ".log"};
   command.arguments.insert(command.arguments.end(), compiler.flags.begin(), compiler.flags.end());
-  for (const std::string& argument : {std::string("-o"), stem + ".so", stem + ".c"}) command.arguments.push_back(argument);
+  for (const std::string& argument : {std::string("-o"), stem + ".so", stem + ".c"})
+    command.arguments.push_back(argument);
   return command;
 }
 
@@ -79,7 +81,8 @@ std::string write_source(const std::filesystem::path& file, const std::string& b
 }
 
 /// Writes and compiles the objects' sources, all at the same time.
-std::vector<Outcome> compile_objects(const Compiler& compiler, const std::string& prelude, const std::vector<Object>& objects) {
+std::vector<Outcome> compile_objects(const Compiler& compiler, const std::string& prelude,
+                                     const std::vector<Object>& objects) {
   std::vector<Outcome> outcomes(objects.size());
   std::vector<Command> commands;
   std::vector<std::size_t> which;
@@ -115,9 +118,10 @@ std::vector<Outcome> compile_objects(const Compiler& compiler, const std::string
   }
   const Object trial{object.folder->next_stem(), {}, object.folder};
   if (!compile_objects(compiler, "int crucible_trial;", {trial})[0].is_good) {
-    throw Failure(CRUCIBLE_E_UNAVAILABLE, "the compiler does not work: " + what + ", on a file of one line too:" + words +
-                                              "\ntry it by hand, see whether memory has run out, or name another compiler: "
-                                              "CRUCIBLE_CLANG, or --set backend.cpu.compiler=PATH");
+    throw Failure(CRUCIBLE_E_UNAVAILABLE,
+                  "the compiler does not work: " + what + ", on a file of one line too:" + words +
+                      "\ntry it by hand, see whether memory has run out, or name another compiler: "
+                      "CRUCIBLE_CLANG, or --set backend.cpu.compiler=PATH");
   }
   object.folder->keep(object.stem);
   const std::string where = what + " on " + object.stem.string() + ".c (kept)";
@@ -166,7 +170,8 @@ Build::Build(const Compiler& compiler, const KernelCache& cache, const std::stri
   folders_.push_back(std::make_unique<WorkFolder>(patterns));
   WorkFolder* folder = folders_.back().get();
   std::vector<Object> tried;
-  for (std::vector<const Text*>& file : split(std::move(kernels))) tried.push_back({folder->next_stem(), std::move(file), folder});
+  for (std::vector<const Text*>& file : split(std::move(kernels)))
+    tried.push_back({folder->next_stem(), std::move(file), folder});
   const std::vector<Outcome> outcomes = compile_objects(compiler, prelude, tried);
   std::string first_problem;
   for (std::size_t i = 0; i < tried.size(); ++i) {
@@ -184,7 +189,8 @@ Build::Build(const Compiler& compiler, const KernelCache& cache, const std::stri
   }
   if (!first_problem.empty()) {
     const std::string place = folder->path().parent_path().string();
-    log(LogLevel::kWarning, "compile", first_problem + "; a second try, one file at a time in " + place + ", succeeded");
+    log(LogLevel::kWarning, "compile",
+        first_problem + "; a second try, one file at a time in " + place + ", succeeded");
   }
 }
 

@@ -44,7 +44,8 @@ std::string make_folder(const std::filesystem::path& folder) {
   }
   struct stat status = {};
   if (stat(folder.c_str(), &status) != 0) {
-    return "cannot create " + folder.string() + ": " + std::strerror(last_error != 0 && last_error != EEXIST ? last_error : errno);
+    return "cannot create " + folder.string() + ": " +
+           std::strerror(last_error != 0 && last_error != EEXIST ? last_error : errno);
   }
   if (!S_ISDIR(status.st_mode)) return folder.string() + " is not a folder";
   // Its files are executed: nobody else may be able to put some there.
@@ -124,7 +125,8 @@ KernelCache::KernelCache(const std::string& wanted)
   }
   is_trusted_ = problem_.empty();
   for (const auto& folder : folders) {
-    if (problem_.empty() && access(folder.c_str(), W_OK | X_OK) != 0) problem_ = folder.string() + ": " + std::strerror(errno);
+    if (problem_.empty() && access(folder.c_str(), W_OK | X_OK) != 0)
+      problem_ = folder.string() + ": " + std::strerror(errno);
   }
 }
 

@@ -26,7 +26,8 @@ class KernelCache {
 
   /// Name of the object that has the kernel; its file may be missing or damaged.
   std::optional<std::string> find(const std::string& key) const;
-  /// The bytes of the object, if they have its name: they are what may be executed, for the file may be exchanged after that.
+  /// The bytes of the object, if they have its name: they are what may be executed, for the file may be exchanged after
+  /// that.
   std::optional<std::string> read_object(const std::string& object) const;
   std::filesystem::path object_path(const std::string& object) const;
 

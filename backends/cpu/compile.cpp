@@ -1,5 +1,5 @@
-// Compile table: kernels, which the SDK prints as C, to loaded ones. What the cache does not have is compiled (build.hpp), loaded with dlopen and put
-// into the cache; what another process is compiling just now is waited for.
+// Compile table: kernels, which the SDK prints as C, to loaded ones. What the cache does not have is compiled
+// (build.hpp), loaded with dlopen and put into the cache; what another process is compiling just now is waited for.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -38,16 +38,19 @@ bool is_identifier(const std::string& name) {
          std::isdigit(static_cast<unsigned char>(name[0])) == 0;
 }
 
-/// What the compiler gets of one kernel. Errors: UNSUPPORTED when it has neither text nor IR, and those of read_kernel().
+/// What the compiler gets of one kernel. Errors: UNSUPPORTED when it has neither text nor IR, and those of
+/// read_kernel().
 std::string text_of(const crucible_kernel_source& source, const std::string& name) {
   if (source.text.size != 0) return to_string(source.text);
-  if (source.ir == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
+  if (source.ir == nullptr)
+    throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
   return print_kernel(read_kernel(source.ir, source.ir_size), dialect_c(), name);
 }
 
-/// The kernels asked for, each with its key in the cache, each name once. The key is of what the compiler gets, so that another printer
-/// does not find what this one wrote. Errors: INVALID_ARGUMENT, and those of read_kernel().
-std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelude, const crucible_kernel_source* sources, std::uint32_t count) {
+/// The kernels asked for, each with its key in the cache, each name once. The key is of what the compiler gets, so that
+/// another printer does not find what this one wrote. Errors: INVALID_ARGUMENT, and those of read_kernel().
+std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelude,
+                             const crucible_kernel_source* sources, std::uint32_t count) {
   std::map<std::string, Text> all;
   const SizedArray<crucible_kernel_source> each(sources);  // of an older or newer host
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -74,9 +77,10 @@ std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelud
   return result;
 }
 
-/// Takes the given kernels from an object that was opened; `handle` may be null, with the reason in `problem`. False when one of them is not there.
-bool take_kernels(crucible_module& module, void* handle, const std::filesystem::path& file, std::uint64_t bytes, const std::vector<const Text*>& texts,
-                  bool from_cache, std::string& problem) {
+/// Takes the given kernels from an object that was opened; `handle` may be null, with the reason in `problem`. False
+/// when one of them is not there.
+bool take_kernels(crucible_module& module, void* handle, const std::filesystem::path& file, std::uint64_t bytes,
+                  const std::vector<const Text*>& texts, bool from_cache, std::string& problem) {
   if (handle == nullptr) return false;
   module.objects.push_back({handle, file, {}, {}});
   const auto enter = reinterpret_cast<GuardEnter>(dlsym(handle, "crucible_guard_enter"));
@@ -107,7 +111,8 @@ std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache
   for (const auto& [object, wanted] : by_object) {
     std::string problem = "it is missing or damaged";
     const std::optional<std::string> bytes = cache.read_object(object);
-    if (bytes && take_kernels(module, open_sealed(*bytes, problem), cache.object_path(object), bytes->size(), wanted, true, problem)) {
+    if (bytes && take_kernels(module, open_sealed(*bytes, problem), cache.object_path(object), bytes->size(), wanted,
+                              true, problem)) {
       for (const Text* text : wanted) module.kernels[text->name].binary = object;
       binary_bytes += bytes->size();
     } else {
@@ -133,7 +138,8 @@ void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCa
     if (handle == nullptr) problem = dlerror();
     if (!take_kernels(module, handle, stem + ".so", error ? 0 : bytes, object.kernels, false, problem)) {
       object.folder->keep(object.stem);
-      throw Failure(CRUCIBLE_E_INTERNAL, "cannot load what " + compiler.path.string() + " made of " + stem + ".c (kept): " + problem);
+      throw Failure(CRUCIBLE_E_INTERNAL,
+                    "cannot load what " + compiler.path.string() + " made of " + stem + ".c (kept): " + problem);
     }
     std::ifstream words(stem + ".log");
     module.log.append(std::istreambuf_iterator<char>(words), {});
@@ -153,10 +159,12 @@ void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCa
   if (!stored) log(LogLevel::kWarning, "compile", "compiled kernels are not kept: " + cache.problem());
 }
 
-/// Takes the kernels from the cache or compiles them, each in one process at a time: who finds a kernel locked waits, at
-/// most so long, until it is stored or the lock is free. Returns how many were compiled. Errors: INTERNAL, UNAVAILABLE.
-std::size_t load_kernels(crucible_module& module, const Compiler& compiler, KernelCache& cache, const std::string& prelude,
-                         const std::vector<Text>& kernels, std::chrono::seconds longest_wait, std::uint64_t& binary_bytes) {
+/// Takes the kernels from the cache or compiles them, each in one process at a time: who finds a kernel locked waits,
+/// at most so long, until it is stored or the lock is free. Returns how many were compiled. Errors: INTERNAL,
+/// UNAVAILABLE.
+std::size_t load_kernels(crucible_module& module, const Compiler& compiler, KernelCache& cache,
+                         const std::string& prelude, const std::vector<Text>& kernels,
+                         std::chrono::seconds longest_wait, std::uint64_t& binary_bytes) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLook(10);
   std::vector<const Text*> all;
@@ -171,13 +179,16 @@ std::size_t load_kernels(crucible_module& module, const Compiler& compiler, Kern
     std::vector<const Text*> mine, theirs;
     for (const Text* kernel : missing) (locks.try_lock(kernel->key) ? mine : theirs).push_back(kernel);
     if (is_late && !theirs.empty()) {
-      log(LogLevel::kWarning, "compile", "another process has not compiled " + std::to_string(theirs.size()) + " kernels in " +
-                                             std::to_string(longest_wait.count()) + " s: compiling them here too");
+      log(LogLevel::kWarning, "compile",
+          "another process has not compiled " + std::to_string(theirs.size()) + " kernels in " +
+              std::to_string(longest_wait.count()) + " s: compiling them here too");
       mine = std::exchange(missing, {});
       theirs.clear();
     }
     if (mine.empty()) {
-      if (!is_told) log(LogLevel::kInfo, "compile", "another process compiles " + std::to_string(theirs.size()) + " of the kernels: waiting for it");
+      if (!is_told)
+        log(LogLevel::kInfo, "compile",
+            "another process compiles " + std::to_string(theirs.size()) + " of the kernels: waiting for it");
       is_told = true;
       std::this_thread::sleep_for(kLook);
       continue;
@@ -201,8 +212,9 @@ crucible_status dialect(crucible_device* device, crucible_str* out) {
 }
 
 /// Checks, looks into the cache, compiles, loads. Errors: INVALID_ARGUMENT, UNAVAILABLE, INTERNAL.
-std::unique_ptr<crucible_module> make_module(const crucible_device& device, crucible_str prelude, const crucible_kernel_source* sources,
-                                             std::uint32_t count, crucible_compile_info* info) {
+std::unique_ptr<crucible_module> make_module(const crucible_device& device, crucible_str prelude,
+                                             const crucible_kernel_source* sources, std::uint32_t count,
+                                             crucible_compile_info* info) {
   const auto start = std::chrono::steady_clock::now();
   const std::string prelude_text = to_string(prelude);
   const Compiler compiler = find_compiler(device.compiler, {crucible::sdk::is_careful(prelude_text), device.sanitizes});
@@ -211,7 +223,8 @@ std::unique_ptr<crucible_module> make_module(const crucible_device& device, cruc
   auto module = std::make_unique<crucible_module>();
   crucible_compile_info result = {};
   const std::chrono::seconds longest_wait(device.compile_wait_s);
-  result.from_cache = load_kernels(*module, compiler, cache, prelude_text, all, longest_wait, result.binary_bytes) == 0 ? 1 : 0;
+  result.from_cache =
+      load_kernels(*module, compiler, cache, prelude_text, all, longest_wait, result.binary_bytes) == 0 ? 1 : 0;
   result.compile_ns = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
   if (info != nullptr) {
@@ -228,7 +241,8 @@ crucible_status compile(crucible_device* device, crucible_str prelude, const cru
     require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
     require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
     std::vector<crucible_kernel_source> sources;
-    for (std::uint32_t i = 0; i < count; ++i) sources.push_back({sizeof(crucible_kernel_source), 0, names[i], texts[i], nullptr, 0});
+    for (std::uint32_t i = 0; i < count; ++i)
+      sources.push_back({sizeof(crucible_kernel_source), 0, names[i], texts[i], nullptr, 0});
     *out = make_module(*device, prelude, sources.data(), count, info).release();
   });
 }
@@ -245,8 +259,9 @@ crucible_status compile_sources(crucible_device* device, crucible_str prelude, c
 crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
-    const crucible_kv items[] = {number_item("binary_bytes", kernel->binary_bytes),  // of the object that it shares with others
-                                 number_item("from_cache", kernel->from_cache ? 1 : 0), text_item("binary", kernel->binary)};
+    const crucible_kv items[] = {
+        number_item("binary_bytes", kernel->binary_bytes),  // of the object that it shares with others
+        number_item("from_cache", kernel->from_cache ? 1 : 0), text_item("binary", kernel->binary)};
     sink(user, items, std::size(items));
   });
 }

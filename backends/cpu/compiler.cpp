@@ -43,8 +43,8 @@ std::optional<std::filesystem::path> search_path(std::string_view name) {
 }
 
 [[noreturn]] void no_compiler(const std::string& looked_for) {
-  throw Failure(CRUCIBLE_E_UNAVAILABLE,
-                "no C compiler found (looked for " + looked_for + "): install the package clang-19, or set CRUCIBLE_CLANG");
+  throw Failure(CRUCIBLE_E_UNAVAILABLE, "no C compiler found (looked for " + looked_for +
+                                            "): install the package clang-19, or set CRUCIBLE_CLANG");
 }
 
 std::filesystem::path locate(const std::string& wanted) {
@@ -129,21 +129,26 @@ Compiler find_compiler(const std::string& wanted, const CompileWay& way) {
                     "-shared",
                     "-nostdlib",
                     "-w"};
-  // VectorCombine of LLVM 19 to 22 takes a vector for a splat of one of its elements where one operation has both as operands: a tile
-  // that multiplies numbers with themselves (v @ v.t()) came out wrong. llvm/llvm-project issue 180338, fixed by its pull request
-  // 188989. The pass saves some shuffles; the safe way is to do without it.
+  // VectorCombine of LLVM 19 to 22 takes a vector for a splat of one of its elements where one operation has both as
+  // operands: a tile that multiplies numbers with themselves (v @ v.t()) came out wrong. llvm/llvm-project issue
+  // 180338, fixed by its pull request 188989. The pass saves some shuffles; the safe way is to do without it.
 #if defined(__x86_64__)
-  compiler.flags.push_back("-fstack-clash-protection");  // a frame touches each of its pages, the one behind the stack among them
+  compiler.flags.push_back(
+      "-fstack-clash-protection");  // a frame touches each of its pages, the one behind the stack among them
 #endif
   if (is_clang(compiler.path)) {
     compiler.flags.insert(compiler.flags.end(), {"-mllvm", "-disable-vector-combine"});
-    if (way.is_careful) compiler.flags.insert(compiler.flags.end(), {"-fno-vectorize", "-fno-slp-vectorize"});  // gcc does neither with -O1
+    if (way.is_careful)
+      compiler.flags.insert(compiler.flags.end(),
+                            {"-fno-vectorize", "-fno-slp-vectorize"});  // gcc does neither with -O1
   }
   if (way.is_sanitizing) {
     if (!is_clang(compiler.path)) {
-      throw Failure(CRUCIBLE_E_UNAVAILABLE, "kernels that check themselves (backend.cpu.sanitize) are made by clang, and " + compiler.path.string() +
-                                                " is another compiler: install clang-19, name a clang with backend.cpu.compiler, or set "
-                                                "backend.cpu.sanitize to false");
+      throw Failure(CRUCIBLE_E_UNAVAILABLE,
+                    "kernels that check themselves (backend.cpu.sanitize) are made by clang, and " +
+                        compiler.path.string() +
+                        " is another compiler: install clang-19, name a clang with backend.cpu.compiler, or set "
+                        "backend.cpu.sanitize to false");
     }
     compiler.flags.insert(compiler.flags.end(), kSanitizeFlags.begin(), kSanitizeFlags.end());
     compiler.before = kGuardText;

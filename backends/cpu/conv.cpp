@@ -1,7 +1,8 @@
-// Convolutions through oneDNN, forward and both gradients, on dense NCHW views. A call is cut into parts of equal size, by images, by
-// channels of the result or by groups, each of which the library does with one thread, so that the team's threads share them as they share
-// all work. oneDNN chooses its own layouts for a part; what it chooses differently from the views is reordered on the way in and out, in
-// scratch memory that the host's plan owns: what all parts read, first and once; what is a part's own, by the part.
+// Convolutions through oneDNN, forward and both gradients, on dense NCHW views. A call is cut into parts of equal size,
+// by images, by channels of the result or by groups, each of which the library does with one thread, so that the team's
+// threads share them as they share all work. oneDNN chooses its own layouts for a part; what it chooses differently
+// from the views is reordered on the way in and out, in scratch memory that the host's plan owns: what all parts read,
+// first and once; what is a part's own, by the part.
 #include "backends/cpu/library_onednn.hpp"
 #include "backends/cpu/sdk.hpp"
 
@@ -206,7 +207,8 @@ struct Piece {
   std::vector<Execution> executions;  // one after the other
 };
 
-/// Into which parts a call is cut, along one dimension each of x, the weights and y; -1: each part has all of that tensor.
+/// Into which parts a call is cut, along one dimension each of x, the weights and y; -1: each part has all of that
+/// tensor.
 struct Cut {
   std::int64_t parts = 1;
   std::array<int, 3> dimension = {-1, -1, -1};
@@ -233,8 +235,9 @@ double products(const Geometry& g) {
   return count;
 }
 
-/// By groups where there are enough of them, else gradients of weights by their rows (images would have to be added up) and the rest by images, or by
-/// rows where there is one image. `threads`: of the device; twice as many parts, so that one who comes late finds less to wait for.
+/// By groups where there are enough of them, else gradients of weights by their rows (images would have to be added up)
+/// and the rest by images, or by rows where there is one image. `threads`: of the device; twice as many parts, so that
+/// one who comes late finds less to wait for.
 Cut choose_cut(const Geometry& g, std::uint32_t kind, int threads) {
   const double work = products(g);
   const auto most = static_cast<std::int64_t>(std::min(work / kWorthAPart, 2.0 * threads));
@@ -247,7 +250,8 @@ Cut choose_cut(const Geometry& g, std::uint32_t kind, int threads) {
     cut = {parts > 1 ? parts : parts_of(g.x_dims[0], 1, 2 * most), {0, -1, 0}};
   }
   if (cut.parts == 1 && has_groups) cut = {parts_of(g.weight_dims[0], 1, most), {1, 0, 1}};
-  if (cut.parts == 1 && !has_groups && kind != CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT) cut = {parts_of(g.weight_dims[0], kBlock, most), {-1, 0, 1}};
+  if (cut.parts == 1 && !has_groups && kind != CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT)
+    cut = {parts_of(g.weight_dims[0], kBlock, most), {-1, 0, 1}};
   return cut.parts == 1 ? Cut{} : cut;
 }
 
@@ -286,11 +290,13 @@ class Convolution final : public LibraryCall {
     for (Execution& execution : piece.executions) {
       int count = 0;
       for (Execution::Operand& operand : execution.operands) {
-        std::byte* const base = operand.place.buffer == Place::kScratch ? scratch : static_cast<std::byte*>(buffers[operand.place.buffer]);
+        std::byte* const base =
+            operand.place.buffer == Place::kScratch ? scratch : static_cast<std::byte*>(buffers[operand.place.buffer]);
         operand.memory.point_to(base + operand.place.bytes);
         arguments[static_cast<std::size_t>(count++)] = {operand.number, operand.memory.get()};
       }
-      const dnnl_status_t status = onednn_->dnnl_primitive_execute(execution.primitive, piece.stream.get(), count, arguments.data());
+      const dnnl_status_t status =
+          onednn_->dnnl_primitive_execute(execution.primitive, piece.stream.get(), count, arguments.data());
       if (status != dnnl_success) status_.store(status, std::memory_order_relaxed);
     }
   }
@@ -308,14 +314,16 @@ class Convolution final : public LibraryCall {
   dnnl_memory_desc_t any_layout(std::size_t role) const {
     const Tensor& t = tensors_[role];
     dnnl_memory_desc_t desc;
-    onednn_->check(onednn_->dnnl_memory_desc_init_by_tag(&desc, t.rank, t.part_dims, dnnl_f32, dnnl_format_tag_any), "describing a tensor");
+    onednn_->check(onednn_->dnnl_memory_desc_init_by_tag(&desc, t.rank, t.part_dims, dnnl_f32, dnnl_format_tag_any),
+                   "describing a tensor");
     return desc;
   }
   /// As a part lies in its view, behind the part's first element.
   dnnl_memory_desc_t as_viewed(std::size_t role) const {
     const Tensor& t = tensors_[role];
     dnnl_memory_desc_t desc;
-    onednn_->check(onednn_->dnnl_memory_desc_init_by_strides(&desc, t.rank, t.part_dims, dnnl_f32, t.strides), "describing a tensor");
+    onednn_->check(onednn_->dnnl_memory_desc_init_by_strides(&desc, t.rank, t.part_dims, dnnl_f32, t.strides),
+                   "describing a tensor");
     return desc;
   }
   Place place_in_view(std::size_t role, std::int64_t part) const {
@@ -329,32 +337,37 @@ class Convolution final : public LibraryCall {
     const Geometry& g = geometry_;
     const dnnl_memory_desc_t x = any_layout(kX), weight = any_layout(kWeight), y = any_layout(kY);
     dnnl_convolution_desc_t op;
-    onednn_->check(onednn_->dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct, &x, &weight, nullptr, &y,
-                                                                       g.stride, g.dilation, g.padding, g.padding),
+    onednn_->check(onednn_->dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training,
+                                                                       dnnl_convolution_direct, &x, &weight, nullptr,
+                                                                       &y, g.stride, g.dilation, g.padding, g.padding),
                    "describing a convolution");
     const PrimitiveDesc forward(*onednn_, &op, nullptr);
     if (kind == CRUCIBLE_LIB_CONV2D) {
-      return prepare_parts(forward, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md}, kY);
+      return prepare_parts(forward, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                           {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md}, kY);
     }
     dnnl_convolution_desc_t gradient;
     if (kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT) {
-      onednn_->check(onednn_->dnnl_dilated_convolution_backward_data_desc_init(&gradient, dnnl_convolution_direct, &x, &weight, &y, g.stride, g.dilation,
-                                                                               g.padding, g.padding),
-                     "describing a convolution's gradient");
+      onednn_->check(
+          onednn_->dnnl_dilated_convolution_backward_data_desc_init(&gradient, dnnl_convolution_direct, &x, &weight, &y,
+                                                                    g.stride, g.dilation, g.padding, g.padding),
+          "describing a convolution's gradient");
       const PrimitiveDesc backward(*onednn_, &gradient, forward.get());
       return prepare_parts(backward, {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
                            {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md}, kX);
     }
-    onednn_->check(onednn_->dnnl_dilated_convolution_backward_weights_desc_init(&gradient, dnnl_convolution_direct, &x, &weight, nullptr, &y, g.stride,
-                                                                                g.dilation, g.padding, g.padding),
-                   "describing a convolution's gradient");
+    onednn_->check(
+        onednn_->dnnl_dilated_convolution_backward_weights_desc_init(
+            &gradient, dnnl_convolution_direct, &x, &weight, nullptr, &y, g.stride, g.dilation, g.padding, g.padding),
+        "describing a convolution's gradient");
     const PrimitiveDesc backward(*onednn_, &gradient, forward.get());
     prepare_parts(backward, {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
                   {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}, kWeight);
   }
 
   /// `desc`: the primitive of one part; by role its arguments' numbers, and what tells their layouts.
-  void prepare_parts(const PrimitiveDesc& desc, const std::array<int, 3>& numbers, const std::array<dnnl_query_t, 3>& layouts, std::size_t result) {
+  void prepare_parts(const PrimitiveDesc& desc, const std::array<int, 3>& numbers,
+                     const std::array<dnnl_query_t, 3>& layouts, std::size_t result) {
     primitives_.emplace_back(*onednn_, desc.get());
     const dnnl_primitive_t primitive = primitives_.back().get();
     std::vector<Piece> shared, parts;
@@ -387,7 +400,8 @@ class Convolution final : public LibraryCall {
     const dnnl_memory_desc_t& pad = desc.memory(dnnl_query_scratchpad_md);
     const bool has_pad = onednn_->dnnl_memory_desc_get_size(&pad) != 0;
     for (std::size_t p = 0; p < parts.size(); ++p) {
-      if (has_pad) operands[p].push_back({DNNL_ARG_SCRATCHPAD, Memory(*onednn_, pad), {Place::kScratch, take_scratch(pad)}});
+      if (has_pad)
+        operands[p].push_back({DNNL_ARG_SCRATCHPAD, Memory(*onednn_, pad), {Place::kScratch, take_scratch(pad)}});
       parts[p].executions.push_back({primitive, std::move(operands[p])});
       for (Execution& execution : after[p]) parts[p].executions.push_back(std::move(execution));
     }
@@ -395,8 +409,10 @@ class Convolution final : public LibraryCall {
     stages_.push_back(std::move(parts));
   }
 
-  /// The reorder of what all parts read, itself in as many pieces as there are parts where its first dimension and the chosen layout can be cut so.
-  void share(std::vector<Piece>& pieces, std::size_t role, const dnnl_memory_desc_t& viewed, const dnnl_memory_desc_t& chosen, const Place& copy) {
+  /// The reorder of what all parts read, itself in as many pieces as there are parts where its first dimension and the
+  /// chosen layout can be cut so.
+  void share(std::vector<Piece>& pieces, std::size_t role, const dnnl_memory_desc_t& viewed,
+             const dnnl_memory_desc_t& chosen, const Place& copy) {
     const Tensor& t = tensors_[role];
     const Place place = place_in_view(role, 0);
     constexpr std::int64_t kRows = 64;  // of weights that no layout of oneDNN packs together with the next
@@ -423,7 +439,8 @@ class Convolution final : public LibraryCall {
     for (Piece& piece : cut) pieces.push_back(std::move(piece));
   }
 
-  Execution reorder(const dnnl_memory_desc_t& from, const Place& from_place, const dnnl_memory_desc_t& to, const Place& to_place) {
+  Execution reorder(const dnnl_memory_desc_t& from, const Place& from_place, const dnnl_memory_desc_t& to,
+                    const Place& to_place) {
     primitives_.push_back(make_reorder(*onednn_, from, to));
     Execution execution{primitives_.back().get(), {}};
     execution.operands.push_back({DNNL_ARG_FROM, Memory(*onednn_, from), from_place});
@@ -449,7 +466,8 @@ class Convolution final : public LibraryCall {
 
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_convolution(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads) {
+std::unique_ptr<LibraryCall> make_convolution(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc,
+                                              int threads) {
   return std::make_unique<Convolution>(std::move(onednn), desc, threads);
 }
 

@@ -1,16 +1,19 @@
-// How a team of threads shares one job after another without waiting for a thread that does not come. A job is cut into pieces. Each
-// thread has a share of them, takes from its front, and when it is empty from the ends of others' shares. Who finishes a job's last piece opens
-// the next job. So only pieces that were begun are ever waited for.
+// How a team of threads shares one job after another without waiting for a thread that does not come. A job is cut into
+// pieces. Each thread has a share of them, takes from its front, and when it is empty from the ends of others' shares.
+// Who finishes a job's last piece opens the next job. So only pieces that were begun are ever waited for.
 //
-// `System` is what differs between a real team (team.cpp) and the one whose interleavings a test tries out one by one (crew_test.cpp):
+// `System` is what differs between a real team (team.cpp) and the one whose interleavings a test tries out one by one
+// (crew_test.cpp):
 //   System::Atomic<T>                                      std::atomic<T>, or one that lets another thread go first
-//   system.is_worth_waking(rest_ns)                        whether others than thread 0 are woken for this job; any answer is correct
-//   system.may_return()                                    whether dismissed threads may begin pieces again; any answer is correct
-//   system.gives_up()                                      a thread ended with a piece in its hands: nothing is waited for any more
-//   system.wake(state, mask)                               wakes sleepers of this word whose mask meets this one
-//   typename System::Patience(system, crew, self)          made by a thread that waits until the epoch is another:
+//   system.is_worth_waking(rest_ns)                        whether others than thread 0 are woken for this job; any
+//   answer is correct system.may_return()                                    whether dismissed threads may begin pieces
+//   again; any answer is correct system.gives_up()                                      a thread ended with a piece in
+//   its hands: nothing is waited for any more system.wake(state, mask)                               wakes sleepers of
+//   this word whose mask meets this one typename System::Patience(system, crew, self)          made by a thread that
+//   waits until the epoch is another:
 //     .goes_on_spinning()                                  looks once more, or goes to sleep
-//     .sleep(state, epoch, mask)                           until it is woken; returns at once where the lower half of the word is another;
+//     .sleep(state, epoch, mask)                           until it is woken; returns at once where the lower half of
+//     the word is another;
 //                                                          may return early
 #pragma once
 
@@ -34,15 +37,16 @@ class Crew {
   template <class T>
   using Atomic = typename System::template Atomic<T>;
 
-  /// The next job with pieces, or false where there is none. Called by one thread at a time, not always the same; may do work itself, which
-  /// then comes between the jobs. Must not throw.
+  /// The next job with pieces, or false where there is none. Called by one thread at a time, not always the same; may
+  /// do work itself, which then comes between the jobs. Must not throw.
   using Next = bool (*)(void* context, Job& job);
 
   Crew(System& system, unsigned size) : system_(system), size_(size), seats_(std::make_unique<Seat[]>(size)) {}
 
   unsigned size() const { return size_; }
 
-  /// Does all jobs, with the threads below `width`, and returns when all are done. Thread 0 is who calls: one at a time.
+  /// Does all jobs, with the threads below `width`, and returns when all are done. Thread 0 is who calls: one at a
+  /// time.
   void run(Next next, void* context, unsigned width) {
     next_ = next;
     context_ = context;
@@ -75,7 +79,8 @@ class Crew {
 
   /// Threads that begin pieces now: those below.
   unsigned limit() const { return limit_.load(std::memory_order_relaxed); }
-  /// The threads from `width` on begin nothing more, until the system lets them return or the run is over. Threads: any.
+  /// The threads from `width` on begin nothing more, until the system lets them return or the run is over. Threads:
+  /// any.
   void dismiss(unsigned width) {
     for (unsigned now = limit(); width < now && !limit_.compare_exchange_weak(now, width, std::memory_order_relaxed);) {
     }
@@ -86,20 +91,21 @@ class Crew {
   bool is_busy(unsigned index) const { return seats_[index].is_busy.load(std::memory_order_relaxed) != 0; }
 
  private:
-  /// What is left of a thread's share: epoch << 32 | first << 16 | end. Of another epoch than the state's: nobody has begun any of it. So who opens
-  /// a job does not write here, where the thread's own core has the line.
+  /// What is left of a thread's share: epoch << 32 | first << 16 | end. Of another epoch than the state's: nobody has
+  /// begun any of it. So who opens a job does not write here, where the thread's own core has the line.
   struct alignas(64) Seat {
     Atomic<std::uint64_t> share{0};
     Atomic<std::uint32_t> is_busy{0};
   };
 
-  // The state: width << 52 | pieces << 32 | epoch, which is one more whenever there is another job, or none any more: no pieces then. That is one
-  // word, so that who sees the end of a run finds nobody who still writes here.
+  // The state: width << 52 | pieces << 32 | epoch, which is one more whenever there is another job, or none any more:
+  // no pieces then. That is one word, so that who sees the end of a run finds nobody who still writes here.
   static std::uint32_t epoch_of(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
   static std::uint64_t pieces_of(std::uint64_t state) { return state >> 32 & 0xfffff; }
   static std::uint64_t width_of(std::uint64_t state) { return state >> 52; }
 
-  /// Takes a piece of the job of this state out of the share of thread `index`. False where nothing is left there, or the job is over.
+  /// Takes a piece of the job of this state out of the share of thread `index`. False where nothing is left there, or
+  /// the job is over.
   bool take(std::uint64_t state, unsigned index, bool is_own, std::uint32_t& piece) {
     const std::uint64_t pieces = pieces_of(state), width = width_of(state);
     if (index >= width) return false;
@@ -110,8 +116,8 @@ class Crew {
       const bool is_untouched = word >> 32 != epoch_of(state);
       const std::uint64_t first = is_untouched ? 0 : word >> 16 & 0xffff, end = is_untouched ? count : word & 0xffff;
       if (first == end) return false;
-      // A share of another epoch may be of a later one. Where the job is still this one after the share was read, the share cannot come to be
-      // touched, and the job over, without the word changing.
+      // A share of another epoch may be of a later one. Where the job is still this one after the share was read, the
+      // share cannot come to be touched, and the job over, without the word changing.
       if (is_untouched && state_.load(std::memory_order_acquire) != state) return false;
       const std::uint64_t rest = is_own ? (first + 1) << 16 | end : first << 16 | (end - 1);
       const std::uint64_t less = std::uint64_t{epoch_of(state)} << 32 | rest;
@@ -127,7 +133,8 @@ class Crew {
     if (done != 0 && pending_.fetch_sub(done, std::memory_order_acq_rel) == done) open();
   }
 
-  /// Takes what is left of the job of this state: its own share first, of which it tells when all is done. False where nothing was left.
+  /// Takes what is left of the job of this state: its own share first, of which it tells when all is done. False where
+  /// nothing was left.
   bool work(unsigned self, std::uint64_t state) {
     Seat& seat = seats_[self];
     seat.is_busy.store(1, std::memory_order_relaxed);
@@ -173,8 +180,8 @@ class Crew {
     }
   }
 
-  /// Only one thread may do this at a time. Sequentially consistent against the sleeper's own order: it announces itself, then looks at the epoch
-  /// again (in the kernel), so that one of the two sees the other.
+  /// Only one thread may do this at a time. Sequentially consistent against the sleeper's own order: it announces
+  /// itself, then looks at the epoch again (in the kernel), so that one of the two sees the other.
   void set_state(std::uint64_t pieces, std::uint64_t width) {
     const std::uint32_t epoch = epoch_of(state_.load(std::memory_order_relaxed)) + 1;
     state_.exchange(width << 52 | pieces << 32 | epoch, std::memory_order_seq_cst);
@@ -193,7 +200,9 @@ class Crew {
   }
 
   static std::uint32_t mask_of(unsigned index) { return std::uint32_t{1} << index % 32; }
-  static std::uint32_t mask_below(unsigned width) { return width >= 32 ? ~std::uint32_t{0} : (std::uint32_t{1} << width) - 1; }
+  static std::uint32_t mask_below(unsigned width) {
+    return width >= 32 ? ~std::uint32_t{0} : (std::uint32_t{1} << width) - 1;
+  }
 
   static constexpr std::uint32_t kFirst = 1 << 16;  // thread 0 among the sleepers; the others count 1
 
@@ -201,7 +210,8 @@ class Crew {
   const unsigned size_;
   std::unique_ptr<Seat[]> seats_;
   alignas(64) Atomic<std::uint64_t> state_{0};
-  Job job_;  // beside the state, as who sees a new one reads it next; written by who opens a job, while no piece of it can be taken
+  Job job_;  // beside the state, as who sees a new one reads it next; written by who opens a job, while no piece of it
+             // can be taken
   Atomic<std::uint32_t> limit_{0};
   Atomic<bool> is_stopping_{false};
   alignas(64) Atomic<std::uint32_t> pending_{0};  // pieces of the open job that are not done

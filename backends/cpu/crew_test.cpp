@@ -1,6 +1,7 @@
-// Every order in which the threads of a crew can take their steps, up to a number of times that one is interrupted or the system answers otherwise
-// than usual: each piece runs once, no job begins before the one before it is done, nobody sleeps for ever. Threads are contexts that change
-// places before each operation on an atomic; operations are sequentially consistent here, weaker orders are the thread sanitizer's (cpu_plan_test).
+// Every order in which the threads of a crew can take their steps, up to a number of times that one is interrupted or
+// the system answers otherwise than usual: each piece runs once, no job begins before the one before it is done, nobody
+// sleeps for ever. Threads are contexts that change places before each operation on an atomic; operations are
+// sequentially consistent here, weaker orders are the thread sanitizer's (cpu_plan_test).
 #include <gtest/gtest.h>
 #include <ucontext.h>
 
@@ -60,8 +61,10 @@ class Explorer {
     setcontext(&home_);  // the contexts of this try are left as they are
   }
 
-  /// All orders of these threads, which `make` makes anew for each. Returns how many there were; failure() has what went wrong.
-  std::uint64_t explore(const std::function<std::vector<std::function<void()>>()>& make, const std::function<std::string()>& check) {
+  /// All orders of these threads, which `make` makes anew for each. Returns how many there were; failure() has what
+  /// went wrong.
+  std::uint64_t explore(const std::function<std::vector<std::function<void()>>()>& make,
+                        const std::function<std::string()>& check) {
     std::uint64_t tries = 0;
     for (;;) {
       ++tries;
@@ -233,14 +236,17 @@ struct Program {
   std::vector<std::uint32_t> pieces;
   unsigned deviations;
 
-  friend void PrintTo(const Program& program, std::ostream* out) { *out << "up to " << program.deviations << " interruptions"; }
+  friend void PrintTo(const Program& program, std::ostream* out) {
+    *out << "up to " << program.deviations << " interruptions";
+  }
 };
 
 class CrewOf : public testing::TestWithParam<Program> {};
 
 TEST_P(CrewOf, DoesEachPieceOnceInEveryOrder) {
   Program program = GetParam();
-  if (const char* more = std::getenv("CRUCIBLE_CREW_DEVIATIONS")) program.deviations += static_cast<unsigned>(std::atoi(more));  // 1: two minutes
+  if (const char* more = std::getenv("CRUCIBLE_CREW_DEVIATIONS"))
+    program.deviations += static_cast<unsigned>(std::atoi(more));  // 1: two minutes
   struct State {
     ModelThreads system;
     std::unique_ptr<Crew<ModelThreads>> crew;
@@ -268,7 +274,8 @@ TEST_P(CrewOf, DoesEachPieceOnceInEveryOrder) {
     static void run(const void* context, std::uint32_t piece) {
       auto& self = *const_cast<State*>(static_cast<const State*>(context));
       const std::size_t j = self.opened - 1;
-      if (piece >= self.begun[j].size() || ++self.begun[j][piece] != 1) Explorer::now().fail("a piece was begun twice, or is not there");
+      if (piece >= self.begun[j].size() || ++self.begun[j][piece] != 1)
+        Explorer::now().fail("a piece was begun twice, or is not there");
       Explorer::now().step();
       ++self.done[j][piece];
     }
@@ -295,7 +302,9 @@ TEST_P(CrewOf, DoesEachPieceOnceInEveryOrder) {
     for (unsigned i = 1; i < program.threads; ++i) bodies.push_back([own, i] { own->crew->serve(i); });
     return bodies;
   };
-  const auto check = [&]() -> std::string { return state->opened == program.runs * program.pieces.size() ? "" : "jobs are missing"; };
+  const auto check = [&]() -> std::string {
+    return state->opened == program.runs * program.pieces.size() ? "" : "jobs are missing";
+  };
   const std::uint64_t orders = explorer.explore(make, check);
   EXPECT_EQ(explorer.failure(), "") << "in order " << orders;
   EXPECT_GT(orders, 1000u);
@@ -310,8 +319,8 @@ std::string words(const testing::TestParamInfo<Program>& info) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which do not go along with contexts
 INSTANTIATE_TEST_SUITE_P(Model, CrewOf,
-                         testing::Values(Program{2, 1, {2, 2}, 3}, Program{2, 2, {2}, 3}, Program{2, 1, {1, 3, 2}, 2}, Program{3, 1, {3, 2}, 2},
-                                         Program{3, 2, {2, 3}, 2}, Program{2, 2, {2, 3}, 2}),
+                         testing::Values(Program{2, 1, {2, 2}, 3}, Program{2, 2, {2}, 3}, Program{2, 1, {1, 3, 2}, 2},
+                                         Program{3, 1, {3, 2}, 2}, Program{3, 2, {2, 3}, 2}, Program{2, 2, {2, 3}, 2}),
                          words);
 #endif
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CrewOf);

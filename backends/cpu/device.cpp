@@ -40,7 +40,8 @@ std::string processor_name() {
   return name.empty() ? "processor" : name;
 }
 
-/// Of a core's vector registers, which the compiler uses as find_compiler() tells it: 32 of 64 bytes, or 16 of 32 or 16 bytes.
+/// Of a core's vector registers, which the compiler uses as find_compiler() tells it: 32 of 64 bytes, or 16 of 32 or 16
+/// bytes.
 std::uint64_t register_bytes() {
 #if defined(__x86_64__)
   const std::string features = " " + cpuinfo("flags") + " ";
@@ -89,10 +90,13 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const std::string name = processor_name(), compiler = compiler_in_words(device->compiler),
                       processors = find_processors().in_words();
-    std::vector<crucible_kv> items = {text_item("name", name), text_item("dialect", "c"),
-                                 number_item("threads", static_cast<std::uint64_t>(device->threads)),
-                                 number_item("register_bytes", register_bytes()), text_item("processors", processors), text_item("library", device->library_note),
-                                 text_item("compiler", compiler)};
+    std::vector<crucible_kv> items = {text_item("name", name),
+                                      text_item("dialect", "c"),
+                                      number_item("threads", static_cast<std::uint64_t>(device->threads)),
+                                      number_item("register_bytes", register_bytes()),
+                                      text_item("processors", processors),
+                                      text_item("library", device->library_note),
+                                      text_item("compiler", compiler)};
     if (device->sanitizes) items.push_back(text_item(crucible::abi::kSizedLaunchesProperty, "1"));
     sink(user, items.data(), static_cast<std::uint32_t>(items.size()));
   });
@@ -105,9 +109,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     require_device(device_id);
     constexpr std::string_view kLibrary = "by oneDNN, when libdnnl.so.2 is there";
     const crucible_kv items[] = {
-        answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
         answer_item("async", Answer::kYes, "submit returns at once"),
-        answer_item("binary", Answer::kYes, "for processors with the same instructions"),
         answer_item("compile.text", Answer::kYes, "C, by clang"),
         answer_item("compile.ir", Answer::kYes, "printed as C"),
         answer_item("library.matmul", Answer::kUnknown, kLibrary),
@@ -128,7 +130,8 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
   return tell_score(workload, count, out, why, user, [&](std::uint64_t peak_bytes) {
     require_device(device_id);
     if (const std::uint64_t memory_bytes = machine_memory_bytes(); peak_bytes > memory_bytes) {
-      return Score{0, "the program needs " + std::to_string(peak_bytes) + " bytes, the machine has " + std::to_string(memory_bytes)};
+      return Score{0, "the program needs " + std::to_string(peak_bytes) + " bytes, the machine has " +
+                          std::to_string(memory_bytes)};
     }
     const auto megahertz = static_cast<std::uint64_t>(std::strtod(cpuinfo("cpu MHz").c_str(), nullptr));
     return score_of_cycles(static_cast<std::uint64_t>(usable_processors()), "cores", megahertz, 32);
@@ -138,8 +141,10 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
 crucible_status wait_idle(crucible_device* device, std::uint64_t timeout_ns) {
   return guard([&] {
     require(device != nullptr, "device.wait_idle: no device");
-    if (!wait_for_queues(*device, timeout_ns)) {
-      throw Failure(CRUCIBLE_E_CANCELLED, "device.wait_idle: the queues were not empty after " + std::to_string(timeout_ns) + " ns");
+    device->process.require_this_one("device.wait_idle");
+    if (!device->wait_for_queues(timeout_ns)) {
+      throw Failure(CRUCIBLE_E_CANCELLED,
+                    "device.wait_idle: the queues were not empty after " + std::to_string(timeout_ns) + " ns");
     }
   });
 }
@@ -170,7 +175,8 @@ crucible_status self_test(crucible_device* device, std::uint32_t, crucible_kv_si
     }
     const int expected = kJobs * test.pieces * (test.pieces + 1) / 2;
     if (test.sum != expected) {
-      throw Failure(CRUCIBLE_E_EXEC_FAULT, "self_test: the threads add up to " + std::to_string(test.sum) + ", not " + std::to_string(expected));
+      throw Failure(CRUCIBLE_E_EXEC_FAULT, "self_test: the threads add up to " + std::to_string(test.sum) + ", not " +
+                                               std::to_string(expected));
     }
     const crucible_kv items[] = {number_item("threads", static_cast<std::uint64_t>(device->threads))};
     sink(user, items, std::size(items));

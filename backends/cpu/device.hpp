@@ -13,6 +13,7 @@
 #include "backends/cpu/team.hpp"
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
+#include "plugins/sdk/queue_table.hpp"
 
 namespace crucible_cpu {
 
@@ -36,18 +37,16 @@ inline constexpr std::string_view kDeviceId = "cpu:0";
 /// Errors: UNAVAILABLE when `device_id` names another device than the one there is; "" names it too.
 void require_device(crucible_str device_id);
 
-/// Of the device's threads, those that find a processor now: no more than there are cores, less what others have running.
+/// Of the device's threads, those that find a processor now: no more than there are cores, less what others have
+/// running.
 int free_processors(const crucible_device& device);
-
-/// Waits until all queues of the device are empty. False when the time is over. Errors: UNAVAILABLE in a forked child.
-bool wait_for_queues(crucible_device& device, std::uint64_t timeout_ns);
 
 /// First value of `key` in /proc/cpuinfo, or "".
 std::string cpuinfo(const std::string& key);
 
 }  // namespace crucible_cpu
 
-struct crucible_device {
+struct crucible_device : crucible::sdk::QueueOwner {
   crucible_cpu::OwnerProcess process;  // that opened it: the team and the queues have threads of that one alone
   int threads = 1;  // the most that a replay has
   bool has_fixed_threads = false;  // by the option: each replay has them all
@@ -61,6 +60,4 @@ struct crucible_device {
   std::mutex run_mutex;  // the team has one caller at a time, whichever plan that is
   crucible_cpu::MemoryCount memory;
   crucible::sdk::AddressMap addresses;  // of its buffers
-  std::mutex queues_mutex;
-  std::vector<crucible_queue*> queues;  // those that live; each owns its thread
 };

@@ -24,9 +24,11 @@ std::uint32_t fork_count() {
 
 void OwnerProcess::require_this_one(const char* what) const {
   if (is_this_one()) return;
-  throw Failure(CRUCIBLE_E_UNAVAILABLE, std::string(what) +
-                                            ": this process was forked from the one that opened the device, and its threads did not come along; "
-                                            "open the device again in this process, or fork before it is opened");
+  throw Failure(
+      CRUCIBLE_E_UNAVAILABLE,
+      std::string(what) +
+          ": this process was forked from the one that opened the device, and its threads did not come along; "
+          "open the device again in this process, or fork before it is opened");
 }
 
 }  // namespace crucible_cpu

@@ -1,5 +1,5 @@
-// Which process this is. A forked child has the memory of its parent and none of its threads, so that whatever waits for
-// one of those would wait for ever: devices know how many forks lie behind them, and refuse in words.
+// Which process this is. A forked child has the memory of its parent and none of its threads, so that whatever waits
+// for one of those would wait for ever: devices know how many forks lie behind them, and refuse in words.
 #pragma once
 
 #include <cstdint>

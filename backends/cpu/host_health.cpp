@@ -33,7 +33,8 @@ void for_each(const fs::path& folder, std::string_view prefix, const std::functi
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool is_one = name.starts_with(prefix) && name.size() > prefix.size() && name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+    const bool is_one = name.starts_with(prefix) && name.size() > prefix.size() &&
+                        name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
     if (is_one) visit(entry->path());
   }
 }
@@ -61,7 +62,8 @@ Temperatures sensors(const fs::path& root) {
     }
   });
   if (found.hottest) return found;
-  for_each(root / "sys/class/thermal", "thermal_zone", [&](const fs::path& zone) { keep_largest(found.hottest, read_number(zone / "temp")); });
+  for_each(root / "sys/class/thermal", "thermal_zone",
+           [&](const fs::path& zone) { keep_largest(found.hottest, read_number(zone / "temp")); });
   return found;
 }
 
@@ -80,8 +82,11 @@ void read_processors(const fs::path& root, HealthReport& report) {
   for_each(root / "sys/devices/system/cpu", "cpu", [&](const fs::path& cpu) {
     keep_largest(now, read_number(cpu / "cpufreq/scaling_cur_freq"));
     keep_largest(most, read_number(cpu / "cpufreq/cpuinfo_max_freq"));
-    if (const auto events = read_number(cpu / "thermal_throttle/core_throttle_count")) cores = cores.value_or(0) + *events;
-    keep_largest(packages, read_number(cpu / "thermal_throttle/package_throttle_count"));  // all processors of a package tell the same
+    if (const auto events = read_number(cpu / "thermal_throttle/core_throttle_count"))
+      cores = cores.value_or(0) + *events;
+    keep_largest(
+        packages,
+        read_number(cpu / "thermal_throttle/package_throttle_count"));  // all processors of a package tell the same
   });
   if (now) {
     report.number("clock_hz", *now * 1000);
@@ -115,8 +120,10 @@ void read_energy(const fs::path& root, EnergyMeter& meter, std::uint64_t now_ns,
   if (!is_there) return report.absent("energy_microjoule", "this machine shows no RAPL package in /sys/class/powercap");
   if (!is_read) {
     const bool is_denied = refusal == EACCES || refusal == EPERM;
-    return report.absent("energy_microjoule", is_denied ? "/sys/class/powercap/*/energy_uj is not permitted: ask as root, or have the administrator allow it"
-                                                        : "/sys/class/powercap/*/energy_uj cannot be read: " + std::string(std::strerror(refusal)));
+    return report.absent(
+        "energy_microjoule",
+        is_denied ? "/sys/class/powercap/*/energy_uj is not permitted: ask as root, or have the administrator allow it"
+                  : "/sys/class/powercap/*/energy_uj cannot be read: " + std::string(std::strerror(refusal)));
   }
   report.number("energy_microjoule", meter.microjoules());
   if (const auto milliwatt = meter.milliwatt(now_ns)) {
@@ -146,7 +153,8 @@ void read_memory_errors(const fs::path& root, HealthReport& report) {
     if (const auto count = read_number(controller / "ce_count")) corrected = corrected.value_or(0) + *count;
     if (const auto count = read_number(controller / "ue_count")) uncorrected = uncorrected.value_or(0) + *count;
   });
-  if (!corrected && !uncorrected) return report.absent("ecc_errors", "this machine shows no memory controller in /sys/devices/system/edac");
+  if (!corrected && !uncorrected)
+    return report.absent("ecc_errors", "this machine shows no memory controller in /sys/devices/system/edac");
   report.number("ecc_errors", uncorrected.value_or(0));
   report.number("ecc_corrected", corrected.value_or(0));
 }
@@ -170,7 +178,8 @@ std::optional<std::uint64_t> EnergyMeter::milliwatt(std::uint64_t now_ns) {
   std::optional<std::uint64_t> power;
   // Microjoules in a nanosecond are kilowatts.
   if (last_ns_ && now_ns > *last_ns_ && now >= *last_microjoules_)
-    power = static_cast<std::uint64_t>(static_cast<double>(now - *last_microjoules_) * 1e6 / static_cast<double>(now_ns - *last_ns_));
+    power = static_cast<std::uint64_t>(static_cast<double>(now - *last_microjoules_) * 1e6 /
+                                       static_cast<double>(now_ns - *last_ns_));
   last_ns_ = now_ns;
   last_microjoules_ = now;
   return power;

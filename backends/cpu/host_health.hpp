@@ -1,4 +1,5 @@
-// What Linux says of the machine's processors and memory: /sys and /proc, read below a root, so that tests have trees of their own.
+// What Linux says of the machine's processors and memory: /sys and /proc, read below a root, so that tests have trees
+// of their own.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace crucible_cpu {
 
-/// Turns counters that begin again at 0 (RAPL's, every few minutes to hours) into ones that only grow, as long as each is read at least once per
-/// turn. Threads: one.
+/// Turns counters that begin again at 0 (RAPL's, every few minutes to hours) into ones that only grow, as long as each
+/// is read at least once per turn. Threads: one.
 class EnergyMeter {
  public:
   /// The counter `zone` stands at `reading` of `range` microjoules.
@@ -30,7 +31,9 @@ class EnergyMeter {
   std::optional<std::uint64_t> last_ns_, last_microjoules_;
 };
 
-/// Threads: one at a time per meter. Never fails: what is not there, or not permitted, is an absent value with its reason.
-crucible::sdk::HealthReport read_host_health(const std::filesystem::path& root, EnergyMeter& meter, std::uint64_t now_ns);
+/// Threads: one at a time per meter. Never fails: what is not there, or not permitted, is an absent value with its
+/// reason.
+crucible::sdk::HealthReport read_host_health(const std::filesystem::path& root, EnergyMeter& meter,
+                                             std::uint64_t now_ns);
 
 }  // namespace crucible_cpu

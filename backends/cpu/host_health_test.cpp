@@ -1,4 +1,5 @@
-// Trees of files as Linux would show them: an Intel server, one without sensors, counters that turn, files that may not be read.
+// Trees of files as Linux would show them: an Intel server, one without sensors, counters that turn, files that may not
+// be read.
 #include "backends/cpu/host_health.hpp"
 
 #include <gmock/gmock.h>
@@ -70,8 +71,10 @@ TEST_F(HostHealth, OfAServer) {
   EXPECT_EQ(report.number_of("temperature_slowdown_celsius"), 100u);
   EXPECT_EQ(report.number_of("clock_hz"), 3'000'000'000u);
   EXPECT_EQ(report.number_of("clock_max_hz"), 3'800'000'000u);
-  EXPECT_EQ(report.number_of("throttle_events"), 12u) << "cores are added, packages are told by each of their processors";
-  EXPECT_EQ(report.number_of("energy_microjoule"), 1'000'000u) << "packages alone: their parts and the platform contain each other";
+  EXPECT_EQ(report.number_of("throttle_events"), 12u)
+      << "cores are added, packages are told by each of their processors";
+  EXPECT_EQ(report.number_of("energy_microjoule"), 1'000'000u)
+      << "packages alone: their parts and the platform contain each other";
   EXPECT_EQ(report.number_of("memory_used_bytes"), 250u << 10);
   EXPECT_EQ(report.number_of("memory_total_bytes"), 1000u << 10);
   EXPECT_EQ(report.number_of("ecc_corrected"), 5u);
@@ -91,7 +94,8 @@ TEST_F(HostHealth, EnergyGrowsThroughATurnAndGivesPower) {
 
 TEST_F(HostHealth, WhatAMachineDoesNotShowIsAbsentWithItsReason) {
   const auto report = read();
-  for (const char* key : {"temperature_celsius", "clock_hz", "energy_microjoule", "ecc_errors", "memory_used_bytes"}) EXPECT_FALSE(report.has(key)) << key;
+  for (const char* key : {"temperature_celsius", "clock_hz", "energy_microjoule", "ecc_errors", "memory_used_bytes"})
+    EXPECT_FALSE(report.has(key)) << key;
   EXPECT_THAT(report.text_of("not_measured"), HasSubstr("temperature_celsius: this machine shows no sensor"));
   write("sys/class/thermal/thermal_zone0/temp", "47000");
   EXPECT_EQ(read().number_of("temperature_celsius"), 47u) << "where there is no sensor of the processor";
@@ -102,7 +106,8 @@ TEST_F(HostHealth, EnergyThatMayNotBeReadSaysSo) {
   fs::permissions(root_ / "sys/class/powercap/intel-rapl:0/energy_uj", fs::perms::none);
   // Root may read everything: then the file is read as nobody.
   constexpr uid_t kNobody = 65534;
-  constexpr auto kToAll = fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read | fs::perms::others_exec;
+  constexpr auto kToAll =
+      fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read | fs::perms::others_exec;
   fs::permissions(root_, fs::perms::owner_all | kToAll);
   const bool is_root = geteuid() == 0;
   if (is_root && seteuid(kNobody) != 0) GTEST_SKIP() << "this root cannot be anybody else";
@@ -113,7 +118,8 @@ TEST_F(HostHealth, EnergyThatMayNotBeReadSaysSo) {
   std::vector<std::string> absent;
   const auto take = [](void* user, const crucible_kv* items, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (items[i].type == CRUCIBLE_V_STR) static_cast<std::vector<std::string>*>(user)->emplace_back(items[i].s.data, items[i].s.size);
+      if (items[i].type == CRUCIBLE_V_STR)
+        static_cast<std::vector<std::string>*>(user)->emplace_back(items[i].s.data, items[i].s.size);
     }
   };
   report.send(take, &absent);

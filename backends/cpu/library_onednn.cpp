@@ -104,9 +104,11 @@ std::shared_ptr<const OneDnn> open_onednn(const std::string& wanted, std::string
   return found;
 }
 
-std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads) {
+std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc,
+                                               int threads) {
   if (onednn == nullptr) throw Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library on this device");
-  if (desc.epilogue != CRUCIBLE_EPILOGUE_NONE) throw Failure(CRUCIBLE_E_UNSUPPORTED, "epilogues of products are not taken");
+  if (desc.epilogue != CRUCIBLE_EPILOGUE_NONE)
+    throw Failure(CRUCIBLE_E_UNSUPPORTED, "epilogues of products are not taken");
 #ifdef CRUCIBLE_HAVE_ONEDNN
   switch (desc.kind) {
     case CRUCIBLE_LIB_MATMUL:

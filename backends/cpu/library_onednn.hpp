@@ -24,8 +24,9 @@ class OneDnn;
 /// A description of ABI 0.1; the fields after it may be missing.
 inline constexpr std::size_t kSmallestDescription = offsetof(crucible_library_desc, epilogue);
 
-/// One claimed call, ready to run again and again on other addresses: stages one after the other, and the pieces of a stage in any order and
-/// on any threads, where each uses the calling thread alone (NoOpenMpThreads). Threads: one run at a time.
+/// One claimed call, ready to run again and again on other addresses: stages one after the other, and the pieces of a
+/// stage in any order and on any threads, where each uses the calling thread alone (NoOpenMpThreads). Threads: one run
+/// at a time.
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
@@ -35,7 +36,8 @@ class LibraryCall {
   /// Floating-point operations of all pieces, about.
   virtual double flops() const = 0;
   /// `buffers` as crucible_library_desc has them; `scratch` has scratch_bytes(). What goes wrong is kept for check().
-  virtual void run_piece(void* const* buffers, std::byte* scratch, std::uint32_t stage, std::uint32_t piece) noexcept = 0;
+  virtual void run_piece(void* const* buffers, std::byte* scratch, std::uint32_t stage,
+                         std::uint32_t piece) noexcept = 0;
   /// After a run. Errors: INTERNAL or OUT_OF_MEMORY where oneDNN failed in it.
   virtual void check() = 0;
 };
@@ -44,8 +46,10 @@ class LibraryCall {
 /// kept. Errors: UNAVAILABLE when "onednn" was asked for and is not there; UNSUPPORTED for another word.
 std::shared_ptr<const OneDnn> open_onednn(const std::string& wanted, std::string& note);
 
-/// The call for a description, cut for a device of so many threads. Errors: UNSUPPORTED with the reason when oneDNN does not take it.
-std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads);
+/// The call for a description, cut for a device of so many threads. Errors: UNSUPPORTED with the reason when oneDNN
+/// does not take it.
+std::unique_ptr<LibraryCall> make_library_call(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc,
+                                               int threads);
 
 #ifdef CRUCIBLE_HAVE_ONEDNN
 
@@ -76,8 +80,10 @@ class OneDnn {
   void check(dnnl_status_t status, const char* what) const;
 };
 
-std::unique_ptr<LibraryCall> make_matmul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads);
-std::unique_ptr<LibraryCall> make_convolution(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads);
+std::unique_ptr<LibraryCall> make_matmul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc,
+                                         int threads);
+std::unique_ptr<LibraryCall> make_convolution(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc,
+                                              int threads);
 
 #else
 

@@ -1,5 +1,5 @@
-// Locks of the open file (F_OFD_SETLK), not of the process: they hold between threads too, compilers do not inherit them,
-// and they are unlocked by name because a fork of the host may have the file open for longer.
+// Locks of the open file (F_OFD_SETLK), not of the process: they hold between threads too, compilers do not inherit
+// them, and they are unlocked by name because a fork of the host may have the file open for longer.
 #include "backends/cpu/lock.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Who compiles a kernel when several processes, or threads of one, want it at the same time. One file beside the cache, a
-// byte of it per kernel, locked while that kernel is compiled. The system gives back what a killed process held.
+// Who compiles a kernel when several processes, or threads of one, want it at the same time. One file beside the cache,
+// a byte of it per kernel, locked while that kernel is compiled. The system gives back what a killed process held.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@ namespace crucible_cpu {
 
 class KernelLocks {
  public:
-  /// Makes the file. Where there is none ("") or it cannot be locked, every lock is granted: then a kernel may be compiled
-  /// twice, which only takes time.
+  /// Makes the file. Where there is none ("") or it cannot be locked, every lock is granted: then a kernel may be
+  /// compiled twice, which only takes time.
   explicit KernelLocks(const std::filesystem::path& file);
   KernelLocks(const KernelLocks&) = delete;
   KernelLocks& operator=(const KernelLocks&) = delete;

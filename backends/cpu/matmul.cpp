@@ -1,6 +1,6 @@
 // Matrix products through dnnl_sgemm: c = alpha * a b, over any number of batch dimensions. Views decide which operand
-// is transposed; a batch that only stacks rows of `a` under one `b` becomes one taller product. Pieces are products of the batch, or blocks of
-// rows or columns of one, each done by one thread.
+// is transposed; a batch that only stacks rows of `a` under one `b` becomes one taller product. Pieces are products of
+// the batch, or blocks of rows or columns of one, each done by one thread.
 #include "backends/cpu/library_onednn.hpp"
 
 #ifdef CRUCIBLE_HAVE_ONEDNN
@@ -120,7 +120,8 @@ std::vector<Entry> list_entries(const crucible_view* views, const std::vector<Ba
 
 class MatMul final : public LibraryCall {
  public:
-  MatMul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads) : onednn_(std::move(onednn)) {
+  MatMul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads)
+      : onednn_(std::move(onednn)) {
     check_sizes(desc.views[0], desc.views[1], desc.views[2]);
     shape_ = read_shape(desc.views);
     entries_ = list_entries(desc.views, read_batch(desc.views, shape_));
@@ -144,9 +145,12 @@ class MatMul final : public LibraryCall {
   void check() override { onednn_->check(status_.exchange(dnnl_success, std::memory_order_relaxed), "sgemm"); }
 
  private:
-  double flops_of_one() const { return 2.0 * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k); }
+  double flops_of_one() const {
+    return 2.0 * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
+  }
 
-  /// Pieces of at least kFlopsOfAPiece: four for each thread where the batch has so many; one of a single product, which copies an operand for each.
+  /// Pieces of at least kFlopsOfAPiece: four for each thread where the batch has so many; one of a single product,
+  /// which copies an operand for each.
   void cut(int threads) {
     const auto count = static_cast<std::int64_t>(entries_.size());
     const double flops = flops_of_one();
@@ -157,7 +161,8 @@ class MatMul final : public LibraryCall {
     groups_ = count;
     by_rows_ = shape_.m >= shape_.n;
     const std::int64_t wanted = (threads + count - 1) / count;
-    blocks_ = std::clamp<std::int64_t>(std::min(wanted, static_cast<std::int64_t>(flops / kFlopsOfAPiece)), 1, in_blocks(by_rows_ ? shape_.m : shape_.n));
+    blocks_ = std::clamp<std::int64_t>(std::min(wanted, static_cast<std::int64_t>(flops / kFlopsOfAPiece)), 1,
+                                       in_blocks(by_rows_ ? shape_.m : shape_.n));
   }
 
   static std::int64_t in_blocks(std::int64_t extent) { return (extent + kRowsOfABlock - 1) / kRowsOfABlock; }
@@ -179,9 +184,11 @@ class MatMul final : public LibraryCall {
     const auto letter = [](bool transposed) { return transposed ? 'T' : 'N'; };
     dnnl_status_t status = dnnl_success;
     if (!s.c.transposed) {
-      status = onednn_->dnnl_sgemm(letter(s.a.transposed), letter(s.b.transposed), m, n, s.k, alpha_, a, s.a.pitch, b, s.b.pitch, 0.0f, c, s.c.pitch);
+      status = onednn_->dnnl_sgemm(letter(s.a.transposed), letter(s.b.transposed), m, n, s.k, alpha_, a, s.a.pitch, b,
+                                   s.b.pitch, 0.0f, c, s.c.pitch);
     } else {  // the transposed result is the product of the transposed operands, the other way round
-      status = onednn_->dnnl_sgemm(letter(!s.b.transposed), letter(!s.a.transposed), n, m, s.k, alpha_, b, s.b.pitch, a, s.a.pitch, 0.0f, c, s.c.pitch);
+      status = onednn_->dnnl_sgemm(letter(!s.b.transposed), letter(!s.a.transposed), n, m, s.k, alpha_, b, s.b.pitch, a,
+                                   s.a.pitch, 0.0f, c, s.c.pitch);
     }
     if (status != dnnl_success) status_.store(status, std::memory_order_relaxed);
   }
@@ -198,7 +205,8 @@ class MatMul final : public LibraryCall {
 
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_matmul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc, int threads) {
+std::unique_ptr<LibraryCall> make_matmul(std::shared_ptr<const OneDnn> onednn, const crucible_library_desc& desc,
+                                         int threads) {
   return std::make_unique<MatMul>(std::move(onednn), desc, threads);
 }
 

@@ -63,7 +63,8 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
     const std::uint64_t alignment = std::max(align, large ? kHugePage : page);
     const std::uint64_t slack = alignment > page ? alignment : 0;
     const std::uint64_t pages = (std::max(size, std::uint64_t{1}) + page - 1) / page * page;
-    // What lies around the pages nobody may touch: a kernel that reaches beyond its buffer ends there, and not in another one.
+    // What lies around the pages nobody may touch: a kernel that reaches beyond its buffer ends there, and not in
+    // another one.
     buffer->mapping_bytes = kGuard + pages + slack + kGuard;
     buffer->mapping = mmap(nullptr, buffer->mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (buffer->mapping == MAP_FAILED) out_of_memory(size, std::strerror(errno));

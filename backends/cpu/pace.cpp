@@ -10,8 +10,9 @@ constexpr int kTrialReplays = 3, kMostTrialReplays = 16;
 constexpr double kShortestTrial = 200e3;                   // ns: what a trial of short replays takes at least
 constexpr double kShortestWait = 20e6, kLongestWait = 5e9;  // ns between two trials of one number
 constexpr double kWaitPerLoss = 30;                         // so that trials cost at most a thirtieth
-constexpr double kStalled = 0.2;                            // of a replay: a sign that its number of threads is to be left at once
-constexpr double kMostCredit = 40e6;                        // ns: what replays that were faster for their threads may lose again, two time slices
+constexpr double kStalled = 0.2;  // of a replay: a sign that its number of threads is to be left at once
+constexpr double kMostCredit =
+    40e6;  // ns: what replays that were faster for their threads may lose again, two time slices
 constexpr double kBetterWithMore = 0.96, kBetterWithFewer = 0.99;
 constexpr double kSmall = 1e6;  // ns of shared work, below which fewer threads may be better on a quiet machine, too
 constexpr int kUneven = 8, kMostUneven = 40;
@@ -29,7 +30,8 @@ Pace::Pace(const Settings& settings) : is_fixed_(settings.is_fixed), shared_ns_(
 }
 
 void Pace::took(const Facts& facts) {
-  const auto ns = static_cast<double>(std::max<std::int64_t>(facts.ns, 0)), stalled = static_cast<double>(facts.stalled_ns);
+  const auto ns = static_cast<double>(std::max<std::int64_t>(facts.ns, 0)),
+             stalled = static_cast<double>(facts.stalled_ns);
   ++replays_;
   spent_ns_ += ns;
   stalls_ += facts.stalls != 0 ? 1 : 0;
@@ -39,7 +41,8 @@ void Pace::took(const Facts& facts) {
   if (trial_.is_on) {
     ++trial_.replays;
     trial_.ns += ns;
-    const bool is_long = trial_.replays >= kTrialReplays && (trial_.ns >= kShortestTrial || trial_.replays >= kMostTrialReplays);
+    const bool is_long =
+        trial_.replays >= kTrialReplays && (trial_.ns >= kShortestTrial || trial_.replays >= kMostTrialReplays);
     const bool is_bad = has_stalled && trial_.ns / trial_.replays > levels_[at_].ns;
     if (is_bad || is_long) end_trial();
     return;
@@ -64,7 +67,8 @@ void Pace::note(Level& level, double ns, double stalled_ns) {
   level.least_ns = level.least_ns == 0 ? running : std::min(level.least_ns * 1.005, running);
 }
 
-/// What a replay takes with so many threads: what it took, else what it would take if those of the number in use shared all of it evenly.
+/// What a replay takes with so many threads: what it took, else what it would take if those of the number in use shared
+/// all of it evenly.
 double Pace::at_most(const Level& level) const {
   return level.ns != 0 ? level.ns : levels_[at_].least_ns * levels_[at_].threads / level.threads;
 }
@@ -115,7 +119,8 @@ std::string Pace::in_words() const {
   if (stalls_ != 0) {
     char lost[32];
     std::snprintf(lost, sizeof(lost), "%.1f ms", static_cast<double>(stalled_ns_) / 1e6);
-    words += "; in " + std::to_string(stalls_) + (stalls_ == 1 ? " replay" : " replays") + " a thread had no processor, " + lost + " were lost";
+    words += "; in " + std::to_string(stalls_) + (stalls_ == 1 ? " replay" : " replays") +
+             " a thread had no processor, " + lost + " were lost";
   }
   return words;
 }

@@ -7,10 +7,11 @@
 
 namespace crucible_cpu {
 
-/// Numbers of threads are tried like this: the one that is used now, and sometimes, for three replays, the next lower or higher one. A
-/// number whose replays wait for threads that have no processor, and have taken longer for it than they would have with fewer, is left at once; it is
-/// tried again when the time that it lost is a small part of what went by since, and each time that it loses again, later. Time is the sum of the replays' own, so that nothing here looks at a clock.
-/// Threads: one caller at a time.
+/// Numbers of threads are tried like this: the one that is used now, and sometimes, for three replays, the next lower
+/// or higher one. A number whose replays wait for threads that have no processor, and have taken longer for it than
+/// they would have with fewer, is left at once; it is tried again when the time that it lost is a small part of what
+/// went by since, and each time that it loses again, later. Time is the sum of the replays' own, so that nothing here
+/// looks at a clock. Threads: one caller at a time.
 class Pace {
  public:
   struct Settings {
@@ -38,7 +39,8 @@ class Pace {
   std::uint64_t changes() const { return changes_; }
   std::uint64_t stalls() const { return stalls_; }
   std::int64_t stalled_ns() const { return stalled_ns_; }
-  /// The number in use, and why: "2 of 2: the option threads", "1 of 2: 3 times a thread had no processor, 12.5 ms were lost".
+  /// The number in use, and why: "2 of 2: the option threads", "1 of 2: 3 times a thread had no processor, 12.5 ms were
+  /// lost".
   std::string in_words() const;
 
  private:
@@ -69,7 +71,8 @@ class Pace {
   std::size_t at_ = 0;
   Trial trial_;
   double spent_ns_ = 0;
-  double lost_ns_ = 0;  // since the number in use is: what replays took more than they would have with the next lower one
+  double lost_ns_ =
+      0;            // since the number in use is: what replays took more than they would have with the next lower one
   int uneven_ = 0;  // signs of late that fewer threads may be better
   std::uint64_t replays_ = 0, changes_ = 0, stalls_ = 0;
   std::int64_t stalled_ns_ = 0;

@@ -1,4 +1,5 @@
-// The number of threads on simulated machines: what a replay costs with each number is given, and how often its threads wait for a processor.
+// The number of threads on simulated machines: what a replay costs with each number is given, and how often its threads
+// wait for a processor.
 #include "backends/cpu/pace.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,8 @@ double run(Pace& pace, const Machine& machine, int replays, std::map<int, int>* 
 }
 
 Machine steady(std::map<int, double> ms) {
-  return [ms = std::move(ms)](int threads) { return Pace::Facts{.ns = static_cast<std::int64_t>(ms.at(threads) * 1e6)}; };
+  return
+      [ms = std::move(ms)](int threads) { return Pace::Facts{.ns = static_cast<std::int64_t>(ms.at(threads) * 1e6)}; };
 }
 
 /// `stalled` of `every` replays with more than one thread wait for a time slice.
@@ -36,7 +38,8 @@ Machine busy(std::map<int, double> ms, double share, double slice_ms) {
   return [ms = std::move(ms), share, slice_ms, random](int threads) {
     const bool waits = threads > 1 && std::uniform_real_distribution<>(0, 1)(*random) < share;
     const auto lost = static_cast<std::int64_t>(waits ? slice_ms * 1e6 : 0);
-    return Pace::Facts{.ns = static_cast<std::int64_t>(ms.at(threads) * 1e6) + lost, .stalls = waits ? 1u : 0u, .stalled_ns = lost};
+    return Pace::Facts{
+        .ns = static_cast<std::int64_t>(ms.at(threads) * 1e6) + lost, .stalls = waits ? 1u : 0u, .stalled_ns = lost};
   };
 }
 
@@ -73,13 +76,15 @@ TEST(Pace, LeavesANumberThatWaitsForProcessorsAtOnce) {
 TEST(Pace, IsNearTheBestFixedNumberHoweverOftenThreadsWait) {
   for (const double share : {0.0, 0.01, 0.05, 0.2, 0.5, 1.0}) {
     for (const double slice : {1.0, 4.0, 20.0}) {
-      for (const std::map<int, double>& ms : {std::map<int, double>{{1, 61}, {2, 35}}, {{1, 2.4}, {2, 1.2}}, {{1, 0.05}, {2, 0.04}}}) {
+      for (const std::map<int, double>& ms :
+           {std::map<int, double>{{1, 61}, {2, 35}}, {{1, 2.4}, {2, 1.2}}, {{1, 0.05}, {2, 0.04}}}) {
         Pace::Settings settings = kTwo;
         settings.shared_ns = ms.at(1) * 0.8e6;
         Pace pace(settings);
         const double mean = run(pace, busy(ms, share, slice), std::max(1000, static_cast<int>(4000 / ms.at(1))));
         const double best = std::min(ms.at(1), ms.at(2) + share * slice) * 1e6;
-        EXPECT_LT(mean, 1.3 * best) << share << " of the replays wait " << slice << " ms, " << ms.at(1) << " ms on one thread";
+        EXPECT_LT(mean, 1.3 * best) << share << " of the replays wait " << slice << " ms, " << ms.at(1)
+                                    << " ms on one thread";
       }
     }
   }
@@ -107,14 +112,16 @@ TEST(Pace, AFixedNumberStays) {
   run(pace, busy({{3, 1}}, 1, 20), 100, &used);
   EXPECT_EQ(used[3], 100);
   EXPECT_EQ(pace.stalls(), 100u);
-  EXPECT_EQ(pace.in_words(), "3 of 3, as the option threads says; in 100 replays a thread had no processor, 2000.0 ms were lost");
+  EXPECT_EQ(pace.in_words(),
+            "3 of 3, as the option threads says; in 100 replays a thread had no processor, 2000.0 ms were lost");
 }
 
 TEST(Pace, NothingToShareIsOneThread) {
   Pace pace({.most = 1, .first = 1, .is_fixed = false, .shared_ns = 0});
   run(pace, steady({{1, 1}}), 10);
   EXPECT_EQ(pace.in_words(), "1 of 1: there is nothing that threads could share");
-  EXPECT_EQ(Pace({.most = 1, .first = 1, .is_fixed = false, .shared_ns = 1e6}).in_words(), "1 of 1: the process may use one processor");
+  EXPECT_EQ(Pace({.most = 1, .first = 1, .is_fixed = false, .shared_ns = 1e6}).in_words(),
+            "1 of 1: the process may use one processor");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Plan table. A replay on one thread does each op whole. On several, who finishes the last piece of a step opens the next one, and does steps of
-// one piece by itself on the way: nobody else has to come for those. Threads split work items only, so their number changes no bit.
+// Plan table. A replay on one thread does each op whole. On several, who finishes the last piece of a step opens the
+// next one, and does steps of one piece by itself on the way: nobody else has to come for those. Threads split work
+// items only, so their number changes no bit.
 #include "backends/cpu/plan.hpp"
 
 #include <algorithm>
@@ -47,7 +48,8 @@ WholeOp op_at(const crucible_plan& plan, std::size_t index) { return {plan.list.
 /// Work items [begin, end) of a launch, blocks of a copy or fill.
 void run_items(const WholeOp& whole, Range range) {
   const auto& [op, part] = whole;
-  if (part.guarded) return run_guarded(*part.guarded, op.kernel->function, op.pointers(), op.numbers(), range.begin, range.end);
+  if (part.guarded)
+    return run_guarded(*part.guarded, op.kernel->function, op.pointers(), op.numbers(), range.begin, range.end);
   if (op.kind == CRUCIBLE_OP_LAUNCH) return op.kernel->function(op.pointers(), op.numbers(), range.begin, range.end);
   const auto begin = static_cast<std::uint64_t>(range.begin * kBlock);
   const std::uint64_t end = std::min(op.size, static_cast<std::uint64_t>(range.end * kBlock));
@@ -134,14 +136,17 @@ class RunningReplay {
   RunningReplay& operator=(const RunningReplay&) = delete;
   ~RunningReplay() { replays_.fetch_sub(1, std::memory_order_relaxed); }
   /// Of `threads`, those that this replay may have beside the others.
-  int share_of(int threads) const { return count_ == 1 ? threads : std::clamp(usable_processors() / count_, 1, threads); }
+  int share_of(int threads) const {
+    return count_ == 1 ? threads : std::clamp(usable_processors() / count_, 1, threads);
+  }
 
  private:
   static inline std::atomic<int> replays_{0};
   int count_;
 };
 
-/// What a kernel that checks itself may access: its buffers, where the host said how large they are, and what the plan hands it.
+/// What a kernel that checks itself may access: its buffers, where the host said how large they are, and what the plan
+/// hands it.
 GuardedLaunch guard_launch(crucible_plan& plan, const ListedOp& op) {
   const crucible_kernel& kernel = *op.kernel;
   GuardedLaunch launch;
@@ -172,7 +177,8 @@ std::unique_ptr<LibraryCall> read_library(const crucible_device& device, std::si
   if (needed == 0) return call;
   need_buffers(index, op, 4);
   if (op.scratch_bytes < needed) {
-    refuse_op(index, "it has " + std::to_string(op.scratch_bytes) + " bytes of scratch and needs " + std::to_string(needed));
+    refuse_op(index,
+              "it has " + std::to_string(op.scratch_bytes) + " bytes of scratch and needs " + std::to_string(needed));
   }
   return call;
 }
@@ -199,7 +205,8 @@ void list_steps(crucible_plan& plan) {
   for (std::uint32_t i = 0; i < plan.parts.size(); ++i) {
     const PlanOp& op = plan.parts[i];
     if (op.library == nullptr) {
-      if (op.pieces > 0) plan.steps.push_back({i, 0, static_cast<std::uint32_t>(op.pieces), op.pieces > 1 ? op.shared_ns : 0});
+      if (op.pieces > 0)
+        plan.steps.push_back({i, 0, static_cast<std::uint32_t>(op.pieces), op.pieces > 1 ? op.shared_ns : 0});
       continue;
     }
     for (std::uint32_t stage = 0; stage < op.library->stages(); ++stage) {
@@ -214,7 +221,10 @@ void list_steps(crucible_plan& plan) {
 void set_pace(crucible_plan& plan) {
   const crucible_device& device = *plan.device;
   const double shared_ns = plan.steps.empty() ? 0 : plan.steps.front().rest_ns;
-  Pace::Settings settings{.most = shared_ns > 0 ? device.threads : 1, .first = device.threads, .is_fixed = device.has_fixed_threads, .shared_ns = shared_ns};
+  Pace::Settings settings{.most = shared_ns > 0 ? device.threads : 1,
+                          .first = device.threads,
+                          .is_fixed = device.has_fixed_threads,
+                          .shared_ns = shared_ns};
   if (!settings.is_fixed && settings.most > 1) settings.first = shared_ns < kWorthATeamNs ? 1 : free_processors(device);
   plan.pace.emplace(settings);
 }
@@ -268,7 +278,7 @@ struct Plans {
 }  // namespace
 
 void run_plan(crucible_plan& plan) {
-  plan.device->process.require_this_one("plan.replay");  // before the lock, which a thread that is not here may hold
+  plan.device->process.require_this_one("queue.submit");  // before the lock, which a thread that is not here may hold
   const std::lock_guard lock(plan.device->run_mutex);
   const RunningReplay running;
   const FloatMode mode;

@@ -22,7 +22,8 @@ struct Range {
 };
 Range chunk_range(std::int64_t grid, std::int64_t chunks, std::int64_t index);
 
-/// How many pieces: for each thread as many as for the others, at most four, none with fewer than `grain` items unless the whole grid has fewer.
+/// How many pieces: for each thread as many as for the others, at most four, none with fewer than `grain` items unless
+/// the whole grid has fewer.
 std::int64_t piece_count(std::int64_t grid, std::int64_t grain, int threads);
 
 /// What this plugin adds to an op of the list.

@@ -1,5 +1,6 @@
-// Plans of launches, copies and fills, with the library and without: each item exactly once, ops in order, slots, float mode, refusals, threads
-// that come late, sleep, or end in the middle of their work. Products and convolutions have their own tests.
+// Plans of launches, copies and fills, with the library and without: each item exactly once, ops in order, slots, float
+// mode, refusals, threads that come late, sleep, or end in the middle of their work. Products and convolutions have
+// their own tests.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <sys/prctl.h>
@@ -58,7 +59,8 @@ constexpr const char* kTexts[][2] = {
     {"k_nap",
      "int usleep(unsigned microseconds);\n"
      "void k_nap(void* const* b, const double* s, long begin, long end) {\n"
-     "  int* x = b[0]; const int* naps = b[1]; for (long i = begin; i < end; ++i) { if (naps[i]) usleep(naps[i]); x[i] += 1; }\n}\n"},
+     "  int* x = b[0]; const int* naps = b[1]; for (long i = begin; i < end; ++i) { if (naps[i]) usleep(naps[i]); x[i] "
+     "+= 1; }\n}\n"},
     {"k_spin",
      "void k_spin(void* const* b, const double* s, long begin, long end) {\n"
      "  unsigned* o = b[0]; const unsigned* x = b[1]; long n = (long)s[0];\n"
@@ -205,7 +207,8 @@ TEST_P(CpuPlan, AThreadThatSleepsIsNotedAndNothingIsLost) {
     EXPECT_EQ(download<int>(x, 64), std::vector<int>(64, 20 * i));
   }
   const Properties facts = plan.facts();
-  EXPECT_THAT(facts, testing::Contains(testing::Pair("threads", testing::StartsWith("2 of 2, as the option threads says"))));
+  EXPECT_THAT(facts,
+              testing::Contains(testing::Pair("threads", testing::StartsWith("2 of 2, as the option threads says"))));
   EXPECT_THAT(facts, testing::Contains(testing::Pair("threads.now", "2")));
 }
 
@@ -224,7 +227,8 @@ TEST_P(CpuPlan, PiecesThatDifferAHundredfoldChangePlacesAndNoBit) {
     OpList list;
     for (int step = 0; step < 20; ++step) {
       const bool even = step % 2 == 0;
-      list.launch(kernel("k_spin"), {even ? b.address() : a.address(), even ? a.address() : b.address()}, kItems, 32, {fixed(kItems)});
+      list.launch(kernel("k_spin"), {even ? b.address() : a.address(), even ? a.address() : b.address()}, kItems, 32,
+                  {fixed(kItems)});
     }
     Plan plan = build(list);
     for (int repeat = 0; repeat < 3; ++repeat) {
@@ -256,7 +260,8 @@ TEST_P(CpuPlan, AThreadThatEndsInTheMiddleIsAnErrorAndNoEndlessWait) {
   }
 }
 
-/// Of the team's threads of this process: how often each was switched to and away from, and the processor's time that it had (/proc).
+/// Of the team's threads of this process: how often each was switched to and away from, and the processor's time that
+/// it had (/proc).
 std::map<std::string, std::string> team_threads() {
   std::map<std::string, std::string> result;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -266,7 +271,8 @@ std::map<std::string, std::string> team_threads() {
     };
     if (read("comm") != "crucible\n") continue;
     const std::string status = read("status");
-    result[task.path().filename()] = status.substr(std::min(status.find("voluntary_ctxt_switches"), status.size())) + read("schedstat");
+    result[task.path().filename()] =
+        status.substr(std::min(status.find("voluntary_ctxt_switches"), status.size())) + read("schedstat");
   }
   return result;
 }
@@ -278,7 +284,8 @@ TEST_P(CpuPlan, AnIdleDeviceTakesNoTimeAndNoSwitches) {
   for (int i = 0; i < 20; ++i) list.launch(kernel("k_count"), {x.address()}, 100'000, 100);
   Plan plan = build(list);
   for (int i = 0; i < 10; ++i) CRUCIBLE_ASSERT_OK(plan.replay());
-  for (int i = 0; i < 1000 && team_threads().size() < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));  // until all have begun
+  for (int i = 0; i < 1000 && team_threads().size() < 3; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // until all have begun
   EXPECT_EQ(team_threads().size(), 3u);
   // They go to sleep after a tenth of a millisecond, unless they have no processor to do it on.
   std::map<std::string, std::string> before, after = team_threads();
@@ -293,7 +300,8 @@ TEST_P(CpuPlan, AnIdleDeviceTakesNoTimeAndNoSwitches) {
   EXPECT_EQ(team_threads(), after) << "once asleep, a thread is woken by a replay alone";
 }
 
-// What a debugger does to one thread: it stands still for a fiftieth of a second, wherever it is, waiting or in the middle of a piece.
+// What a debugger does to one thread: it stands still for a fiftieth of a second, wherever it is, waiting or in the
+// middle of a piece.
 TEST_P(CpuPlan, AThreadThatADebuggerStopsDelaysReplaysAndEndsNone) {
   open_with(2);
   const Buffer x = make_buffer(device_, 4096 * 4);
@@ -310,7 +318,8 @@ TEST_P(CpuPlan, AThreadThatADebuggerStopsDelaysReplaysAndEndsNone) {
     int status = 0;
     for (int i = 0; i < 20; ++i) {
       if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) _exit(errno == EPERM && i == 0 ? 77 : 1);
-      if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || waitpid(thread, &status, __WALL) != thread) _exit(2);
+      if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || waitpid(thread, &status, __WALL) != thread)
+        _exit(2);
       usleep(20'000);
       if (ptrace(PTRACE_DETACH, thread, nullptr, nullptr) != 0) _exit(3);
       usleep(1'000);
@@ -359,7 +368,8 @@ TEST_P(CpuPlan, AForkedChildIsToldAndMayOpenTheDeviceAgain) {
   CRUCIBLE_ASSERT_OK(plan->replay());
   const auto in_child = [&] {
     const Result<void> refused = plan->replay();
-    if (refused || refused.error().message.find("was forked from the one that opened the device") == std::string::npos) return 1;
+    if (refused || refused.error().message.find("was forked from the one that opened the device") == std::string::npos)
+      return 1;
     if (plan->profile()) return 2;
     plan.reset();
     buffer.reset();

@@ -6,11 +6,10 @@
 namespace crucible_cpu {
 namespace {
 
-constexpr PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable}, {CRUCIBLE_IF_MEMORY, &kMemoryTable},
+constexpr PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable},   {CRUCIBLE_IF_MEMORY, &kMemoryTable},
                                    {CRUCIBLE_IF_COMPILE, &kCompileTable}, {CRUCIBLE_IF_PLAN, &kPlanTable},
                                    {CRUCIBLE_IF_LIBRARY, &kLibraryTable}, {CRUCIBLE_IF_QUEUE, &kQueueTable},
-                                   {CRUCIBLE_IF_BINARY, &kBinaryTable}, {CRUCIBLE_IF_PROFILE, &kProfileTable},
-                                   {CRUCIBLE_IF_HEALTH, &kHealthTable}};
+                                   {CRUCIBLE_IF_PROFILE, &kProfileTable}, {CRUCIBLE_IF_HEALTH, &kHealthTable}};
 constexpr crucible_plugin_api kApi = make_plugin_table<kTables, kOptions>();
 
 constexpr Identity kIdentity = {

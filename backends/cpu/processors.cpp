@@ -42,7 +42,8 @@ std::optional<double> quota_of(const std::filesystem::path& folder) {
   return share(first_line(folder / "cpu.cfs_quota_us"), first_line(folder / "cpu.cfs_period_us"));
 }
 
-/// The least of the group and those around it, up to the mount. A container may see a path that is not below its mount: the mount counts then.
+/// The least of the group and those around it, up to the mount. A container may see a path that is not below its mount:
+/// the mount counts then.
 std::optional<double> least_quota(const std::filesystem::path& mount, const std::string& path) {
   std::optional<double> least;
   std::filesystem::path folder = (mount / std::filesystem::path(path).relative_path()).lexically_normal();
@@ -72,7 +73,8 @@ std::vector<int> allowed_processors() {
     }
   }
   // More processors than the mask has room for, or a system that does not say.
-  for (int i = 0; result.empty() && i < std::max(1, static_cast<int>(std::thread::hardware_concurrency())); ++i) result.push_back(i);
+  for (int i = 0; result.empty() && i < std::max(1, static_cast<int>(std::thread::hardware_concurrency())); ++i)
+    result.push_back(i);
   return result;
 }
 
@@ -117,7 +119,8 @@ Processors find_processors(const std::filesystem::path& root) {
   result.allowed = static_cast<int>(allowed.size());
   std::set<std::string> cores;
   for (const int index : allowed) {
-    const std::string siblings = first_line(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(index)) / "topology/thread_siblings_list");
+    const std::string siblings =
+        first_line(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(index)) / "topology/thread_siblings_list");
     cores.insert(siblings.empty() ? std::to_string(index) : siblings);
   }
   result.cores = static_cast<int>(cores.size());

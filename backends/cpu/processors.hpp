@@ -1,5 +1,5 @@
-// The processors that this process may use: its affinity mask, the quotas of the control groups around it, which of them share a core, and
-// how many others want them now.
+// The processors that this process may use: its affinity mask, the quotas of the control groups around it, which of
+// them share a core, and how many others want them now.
 #pragma once
 
 #include <filesystem>
@@ -21,11 +21,12 @@ struct Processors {
 /// As the system says now. `root` is "/" but in tests.
 Processors find_processors(const std::filesystem::path& root = "/");
 
-/// The least quota of the control groups that `cgroup_file` (/proc/self/cgroup) names and those around them, versions 1 and 2 below `mount`;
-/// nothing where there is none.
+/// The least quota of the control groups that `cgroup_file` (/proc/self/cgroup) names and those around them, versions 1
+/// and 2 below `mount`; nothing where there is none.
 std::optional<double> find_quota(const std::filesystem::path& cgroup_file, const std::filesystem::path& mount);
 
-/// Threads of the whole machine that run or want to, the caller among them, by `loadavg` (/proc/loadavg); 0 where it does not say.
+/// Threads of the whole machine that run or want to, the caller among them, by `loadavg` (/proc/loadavg); 0 where it
+/// does not say.
 int count_running(const std::filesystem::path& loadavg = "/proc/loadavg");
 
 /// What Processors::usable() says of this process, looked up once.

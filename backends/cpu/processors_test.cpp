@@ -73,14 +73,16 @@ TEST(Processors, UsableAreTheAllowedWithinTheQuota) {
   EXPECT_EQ((Processors{.allowed = 8, .cores = 4, .quota = 0.5}).usable(), 1);
   EXPECT_EQ((Processors{.allowed = 8, .cores = 4, .quota = 2.5}).usable(), 3);
   EXPECT_EQ((Processors{.allowed = 2, .cores = 2, .quota = 1e300}).usable(), 2);
-  EXPECT_EQ((Processors{.allowed = 8, .cores = 4, .quota = 2.5}).in_words(), "8 processors allowed, 4 cores, a quota of 2.5");
+  EXPECT_EQ((Processors{.allowed = 8, .cores = 4, .quota = 2.5}).in_words(),
+            "8 processors allowed, 4 cores, a quota of 2.5");
   EXPECT_EQ((Processors{.allowed = 1, .cores = 1, .quota = {}}).in_words(), "1 processor allowed");
 }
 
 TEST_F(Machine, TheMaskCountsAndSiblingsAreOneCore) {
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
-  for (int i = 0; i < CPU_SETSIZE; ++i) write("sys/devices/system/cpu/cpu" + std::to_string(i) + "/topology/thread_siblings_list", "0-1023\n");
+  for (int i = 0; i < CPU_SETSIZE; ++i)
+    write("sys/devices/system/cpu/cpu" + std::to_string(i) + "/topology/thread_siblings_list", "0-1023\n");
   EXPECT_EQ(find_processors(root_).allowed, CPU_COUNT(&all));
   EXPECT_EQ(find_processors(root_).cores, 1);
   CPU_ZERO(&one);

@@ -1,4 +1,5 @@
-// Queues and timelines: order, waiting across queues, poison, refusals; and that submitting gives the bits of replaying.
+// Queues and timelines: order, waiting across queues, poison, refusals; and that submitting gives the bits of
+// replaying.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ class CpuQueue : public CpuTest {
   crucible_plan* build(const OpList& list) {
     crucible_plan* plan = nullptr;
     EXPECT_EQ(message(device_->backend().plan_table().build(device_->handle(), list.ops().data(),
-                                                            static_cast<std::uint32_t>(list.ops().size()), 0, &plan)), "");
+                                                            static_cast<std::uint32_t>(list.ops().size()), 0, &plan)),
+              "");
     return plan;
   }
   void destroy(crucible_plan* plan) { EXPECT_EQ(message(device_->backend().plan_table().destroy(plan)), ""); }
@@ -64,7 +66,9 @@ TEST_F(CpuQueue, AForkedChildIsTold) {
   OpList list;
   list.fill(buffer.address(), 4096, 7);
   crucible_plan* plan = build(list);
-  const auto is_told = [](const std::string& message) { return message.find("was forked from the one that opened the device") != std::string::npos; };
+  const auto is_told = [](const std::string& message) {
+    return message.find("was forked from the one that opened the device") != std::string::npos;
+  };
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

@@ -37,12 +37,12 @@ class CpuReport : public CpuTest {
 TEST_F(CpuReport, CapabilitiesHaveReasonsAndAreTrue) {
   Items items;
   ASSERT_EQ(message(table().capabilities(id_, collect, &items)), "");
-  EXPECT_EQ(items["queue"].first, 1u);
-  EXPECT_EQ(items["binary"].first, 1u);
+  EXPECT_EQ(items["async"].first, 1u);
   EXPECT_EQ(items["compile.ir"].first, 1u);
   EXPECT_EQ(items["library.matmul"].first, 2u);
   for (const auto& [key, item] : items) EXPECT_LE(item.first, 2u) << key;
-  EXPECT_THAT(message(table().capabilities(other_, collect, &items)), HasSubstr("there is no device 'cpu:7', only cpu:0"));
+  EXPECT_THAT(message(table().capabilities(other_, collect, &items)),
+              HasSubstr("there is no device 'cpu:7', only cpu:0"));
   EXPECT_NE(message(table().capabilities(id_, nullptr, nullptr)), "");
 }
 

@@ -1,5 +1,5 @@
-// The text of the guard, and who runs a kernel under it. A finding leaves the kernel by a jump over its frames, which are C with nothing
-// to clean up: going on would do what was found.
+// The text of the guard, and who runs a kernel under it. A finding leaves the kernel by a jump over its frames, which
+// are C with nothing to clean up: going on would do what was found.
 #include "backends/cpu/sanitize.hpp"
 
 #include <csetjmp>
@@ -10,7 +10,8 @@
 
 namespace crucible_cpu {
 
-// The names __asan_... and __ubsan_... are those that clang calls; hidden, so that a sanitizer's runtime in the process has no part in it.
+// The names __asan_... and __ubsan_... are those that clang calls; hidden, so that a sanitizer's runtime in the process
+// has no part in it.
 const std::string_view kGuardText = R"(
 typedef __UINT64_TYPE__ crucible_guard_u64;
 struct crucible_guard_range { crucible_guard_u64 begin, bytes, may_write; };
@@ -89,8 +90,9 @@ CRUCIBLE_UNDEFINED(nonnull_arg, "passes null where none may be")
 CRUCIBLE_UNDEFINED(nonnull_return, "returns null where none may be")
 )";
 
-// Checks are calls of ours, not the shadow memory of a runtime; copies are checked too. Stack and constants are told by their addresses. What
-// is left out of "undefined" asks about pointers, which each access does anyway, and makes large kernels compile a hundred times as long.
+// Checks are calls of ours, not the shadow memory of a runtime; copies are checked too. Stack and constants are told by
+// their addresses. What is left out of "undefined" asks about pointers, which each access does anyway, and makes large
+// kernels compile a hundred times as long.
 const std::vector<std::string> kSanitizeFlags = {"-fsanitize=kernel-address,undefined",
                                                  "-fno-sanitize=pointer-overflow,null,alignment,object-size",
                                                  "-fno-sanitize-recover=undefined",
@@ -137,17 +139,21 @@ void describe(Running& running, std::uint64_t address, std::uint64_t bytes, cons
     }
   }
   if (launch.buffer_count == 0) {
-    std::snprintf(running.words, kMostWords, "kernel %s %s %llu bytes, and has no buffers", launch.kernel.c_str(), what, unsigned_long(bytes));
+    std::snprintf(running.words, kMostWords, "kernel %s %s %llu bytes, and has no buffers", launch.kernel.c_str(), what,
+                  unsigned_long(bytes));
     return;
   }
   const GuardRange& range = launch.ranges[nearest];
-  const bool is_before = address < range.begin, is_inside = !is_before && bytes <= range.bytes && address - range.begin <= range.bytes - bytes;
+  const bool is_before = address < range.begin,
+             is_inside = !is_before && bytes <= range.bytes && address - range.begin <= range.bytes - bytes;
   if (is_inside) {
-    std::snprintf(running.words, kMostWords, "kernel %s %s %llu bytes at byte %llu of its buffer %zu, which it may only read",
+    std::snprintf(running.words, kMostWords,
+                  "kernel %s %s %llu bytes at byte %llu of its buffer %zu, which it may only read",
                   launch.kernel.c_str(), what, unsigned_long(bytes), unsigned_long(address - range.begin), nearest);
   } else {
-    std::snprintf(running.words, kMostWords, "kernel %s %s %llu bytes, %llu bytes %s its buffer %zu of %llu bytes", launch.kernel.c_str(), what,
-                  unsigned_long(bytes), unsigned_long(is_before ? range.begin - address : address - range.begin),
+    std::snprintf(running.words, kMostWords, "kernel %s %s %llu bytes, %llu bytes %s its buffer %zu of %llu bytes",
+                  launch.kernel.c_str(), what, unsigned_long(bytes),
+                  unsigned_long(is_before ? range.begin - address : address - range.begin),
                   is_before ? "before" : "behind the start of", nearest, unsigned_long(range.bytes));
   }
 }
@@ -173,8 +179,8 @@ void Findings::raise() {
   throw Failure(CRUCIBLE_E_EXEC_FAULT, "sanitize: " + std::exchange(words_, {}));
 }
 
-void run_guarded(const GuardedLaunch& launch, KernelFunction kernel, void* const* buffers, const double* scalars, std::int64_t begin,
-                 std::int64_t end) {
+void run_guarded(const GuardedLaunch& launch, KernelFunction kernel, void* const* buffers, const double* scalars,
+                 std::int64_t begin, std::int64_t end) {
   if (!launch.findings->is_empty()) return;
   Running running;
   running.launch = &launch;

@@ -1,7 +1,8 @@
-// Kernels that check themselves (option "sanitize"): clang instruments each access and each operation that C leaves undefined, and what it
-// calls then is C text of ours in the same object. So no sanitizer's runtime has to be in the process. An access has to lie in one
-// of the launch's buffers, whole and with the right to write, in the kernel's own stack or in its constants; whatever else it is,
-// it does not happen: the launch ends there, and the replay with an error that names kernel, buffer and distance.
+// Kernels that check themselves (option "sanitize"): clang instruments each access and each operation that C leaves
+// undefined, and what it calls then is C text of ours in the same object. So no sanitizer's runtime has to be in the
+// process. An access has to lie in one of the launch's buffers, whole and with the right to write, in the kernel's own
+// stack or in its constants; whatever else it is, it does not happen: the launch ends there, and the replay with an
+// error that names kernel, buffer and distance.
 #pragma once
 
 #include <atomic>
@@ -53,12 +54,13 @@ struct GuardedLaunch {
   GuardEnter enter = nullptr;
   std::vector<GuardRange> ranges;  // its buffers, the array of their addresses, its scalars
   std::size_t buffer_count = 0;    // of the ranges
-  bool is_sized = false;           // else the host did not say how large the buffers are, and only undefined operations are found
+  bool is_sized =
+      false;  // else the host did not say how large the buffers are, and only undefined operations are found
   Findings* findings = nullptr;
 };
 
 /// Items [begin, end) of a kernel under its guard; nothing when the plan has a finding already. Threads: any.
-void run_guarded(const GuardedLaunch& launch, KernelFunction kernel, void* const* buffers, const double* scalars, std::int64_t begin,
-                 std::int64_t end);
+void run_guarded(const GuardedLaunch& launch, KernelFunction kernel, void* const* buffers, const double* scalars,
+                 std::int64_t begin, std::int64_t end);
 
 }  // namespace crucible_cpu

@@ -1,5 +1,5 @@
-// Kernels that check themselves: what each of them does wrong is found and named, nothing is written, and the device goes on; what is
-// right runs as it does without.
+// Kernels that check themselves: what each of them does wrong is found and named, nothing is written, and the device
+// goes on; what is right runs as it does without.
 #include <gmock/gmock.h>
 
 #include "backends/cpu/testing.hpp"
@@ -18,7 +18,8 @@ constexpr const char* kTexts[][2] = {
     {"k_wide", "for (long i = 0; i < (long)s[0]; ++i) ((float*)b[0])[i] = ((const float*)b[1])[i] + 1;"},
     {"k_copy", "__builtin_memcpy(b[0], b[1], (unsigned long)s[0]);"},
     {"k_set", "__builtin_memset(b[0], 7, (unsigned long)s[0]);"},
-    {"k_scratch", "float t[16]; for (long i = 0; i < 16; ++i) t[i] = ((const float*)b[1])[i]; ((float*)b[0])[0] = t[(long)s[0]];"},
+    {"k_scratch",
+     "float t[16]; for (long i = 0; i < 16; ++i) t[i] = ((const float*)b[1])[i]; ((float*)b[0])[0] = t[(long)s[0]];"},
     {"k_shift", "((int*)b[0])[0] = 1 << (int)s[0];"},
     {"k_add", "((int*)b[0])[0] = 2147483647 + (int)s[0];"},
     {"k_divide", "((int*)b[0])[0] = 6 / (int)s[0];"},
@@ -28,7 +29,9 @@ constexpr const char* kTexts[][2] = {
 
 /// Where the kernel's body has s and b.
 std::string text_of(const std::string& name, const std::string& body) {
-  return "void " + name + "(void* const* b, const double* s, long begin, long end) {\n  for (long item = begin; item < end; ++item) {" + body + "}\n}\n";
+  return "void " + name +
+         "(void* const* b, const double* s, long begin, long end) {\n  for (long item = begin; item < end; ++item) {" +
+         body + "}\n}\n";
 }
 
 class Sanitize : public CpuTest {
@@ -80,13 +83,16 @@ class Sanitize : public CpuTest {
 TEST_F(Sanitize, WhatIsRightRuns) {
   EXPECT_EQ(run("k_store", 15), "");
   EXPECT_EQ(at(15), 1);
-  for (const char* name : {"k_load", "k_wide", "k_copy", "k_set", "k_scratch", "k_shift", "k_divide", "k_table"}) EXPECT_EQ(run(name, 3), "") << name;
+  for (const char* name : {"k_load", "k_wide", "k_copy", "k_set", "k_scratch", "k_shift", "k_divide", "k_table"})
+    EXPECT_EQ(run(name, 3), "") << name;
   EXPECT_EQ(run("k_wide", 16), "");
   EXPECT_EQ(run("k_copy", 64), "");
 }
 
 TEST_F(Sanitize, AnAccessBesideItsBufferIsFoundAndDoesNotHappen) {
-  EXPECT_THAT(run("k_store", 16), HasSubstr("sanitize: kernel k_store writes 4 bytes, 64 bytes behind the start of its buffer 0 of 64 bytes"));
+  EXPECT_THAT(
+      run("k_store", 16),
+      HasSubstr("sanitize: kernel k_store writes 4 bytes, 64 bytes behind the start of its buffer 0 of 64 bytes"));
   EXPECT_EQ(at(16), 3);
   EXPECT_THAT(run("k_store", 100), HasSubstr("writes 4 bytes"));  // inside of the arena
   EXPECT_THAT(run("k_store", -1), HasSubstr("4 bytes before its buffer 0"));
@@ -101,7 +107,8 @@ TEST_F(Sanitize, AnAccessBesideItsBufferIsFoundAndDoesNotHappen) {
 }
 
 TEST_F(Sanitize, WhatMayOnlyBeReadIsNotWritten) {
-  EXPECT_THAT(run("k_store_to_operand", 0), HasSubstr("writes 4 bytes at byte 0 of its buffer 1, which it may only read"));
+  EXPECT_THAT(run("k_store_to_operand", 0),
+              HasSubstr("writes 4 bytes at byte 0 of its buffer 1, which it may only read"));
   EXPECT_EQ(at(kOperand / 4), 3);
 }
 

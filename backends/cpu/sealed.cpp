@@ -29,8 +29,8 @@ bool write_all(int descriptor, std::string_view bytes) {
   return true;
 }
 
-/// A path of the descriptor that no call had before: the C library takes two libraries of one path for one, and numbers of descriptors
-/// come again. "/./" and "//" are both "/", so the spelling counts.
+/// A path of the descriptor that no call had before: the C library takes two libraries of one path for one, and numbers
+/// of descriptors come again. "/./" and "//" are both "/", so the spelling counts.
 std::string new_path_of(int descriptor) {
   static std::atomic<std::uint64_t> loads = 0;
   std::string path = "/proc/self/fd";
@@ -41,9 +41,12 @@ std::string new_path_of(int descriptor) {
 /// -1, with errno, where there is no such memory.
 int sealed_copy(std::string_view bytes) {
   int descriptor = memfd_create("crucible-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-  if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create("crucible-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // Linux before 6.3
+  if (descriptor < 0 && errno == EINVAL)
+    descriptor = memfd_create("crucible-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // Linux before 6.3
   if (descriptor < 0) return -1;
-  if (write_all(descriptor, bytes) && fcntl(descriptor, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0) return descriptor;
+  if (write_all(descriptor, bytes) &&
+      fcntl(descriptor, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+    return descriptor;
   close(descriptor);
   return -1;
 }

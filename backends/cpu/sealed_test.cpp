@@ -1,4 +1,5 @@
-// Libraries opened from sealed copies: each is its own, though the numbers of descriptors come again, and what is none says why.
+// Libraries opened from sealed copies: each is its own, though the numbers of descriptors come again, and what is none
+// says why.
 #include "backends/cpu/sealed.hpp"
 
 #include <dlfcn.h>
@@ -18,7 +19,8 @@ std::string library_of(int number) {
   std::string folder = (std::filesystem::temp_directory_path() / "crucible-sealed-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return "";
   std::ofstream(folder + "/a.cpp") << "extern \"C\" int answer() { return " << number << "; }\n";
-  const std::string command = std::string(CRUCIBLE_TEST_COMPILER) + " -shared -fPIC -o " + folder + "/a.so " + folder + "/a.cpp";
+  const std::string command =
+      std::string(CRUCIBLE_TEST_COMPILER) + " -shared -fPIC -o " + folder + "/a.so " + folder + "/a.cpp";
   std::string bytes;
   if (std::system(command.c_str()) == 0) {
     std::ifstream file(folder + "/a.so", std::ios::binary);

@@ -11,7 +11,6 @@ extern const crucible_if_compile kCompileTable;  // compile.cpp
 extern const crucible_if_plan kPlanTable;        // plan.cpp
 extern const crucible_if_library kLibraryTable;  // library_onednn.cpp
 extern const crucible_if_queue kQueueTable;      // queue.cpp
-extern const crucible_if_binary kBinaryTable;    // binary.cpp
 extern const crucible_if_profile kProfileTable;  // health.cpp
 extern const crucible_if_health kHealthTable;    // health.cpp
 

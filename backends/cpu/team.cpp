@@ -1,5 +1,5 @@
-// Threads, futexes and clocks of Linux under a crew (crew.hpp). OpenMP is reached through libgomp's functions by name: the plugin is not
-// compiled with -fopenmp, so that it needs no OpenMP library where oneDNN is absent.
+// Threads, futexes and clocks of Linux under a crew (crew.hpp). OpenMP is reached through libgomp's functions by name:
+// the plugin is not compiled with -fopenmp, so that it needs no OpenMP library where oneDNN is absent.
 #include "backends/cpu/team.hpp"
 
 #include <dlfcn.h>
@@ -27,10 +27,14 @@
 namespace crucible_cpu {
 namespace {
 
-constexpr std::int64_t kShortestWake = 3'000, kLongestWake = 100'000;  // ns: what waking a thread may take where it runs at once
-constexpr std::int64_t kBetweenLooks = 20'000;   // ns between two looks at a partner's clock, which moves in less where it runs
-constexpr std::int64_t kLongestSpin = 500'000;   // ns: for a partner that runs, too: sleeping and waking is a tenth of that
-constexpr std::int64_t kBetweenRolls = 100'000'000;  // ns between two looks whether threads that are slept for are still there
+constexpr std::int64_t kShortestWake = 3'000,
+                       kLongestWake = 100'000;  // ns: what waking a thread may take where it runs at once
+constexpr std::int64_t kBetweenLooks =
+    20'000;  // ns between two looks at a partner's clock, which moves in less where it runs
+constexpr std::int64_t kLongestSpin =
+    500'000;  // ns: for a partner that runs, too: sleeping and waking is a tenth of that
+constexpr std::int64_t kBetweenRolls =
+    100'000'000;  // ns between two looks whether threads that are slept for are still there
 constexpr std::int64_t kDismissal = 2'000'000;   // ns without the others after a wait for a thread that did not run,
 constexpr std::int64_t kDismissalPerLoss = 4;    // or so many times what was lost
 constexpr std::uint32_t kTurnsBetweenClocks = 32;    // pauses, some microseconds
@@ -79,13 +83,14 @@ void LinuxThreads::wake(std::atomic<std::uint64_t>& state, std::uint32_t mask) {
   woken_at_.store(now_ns(), std::memory_order_relaxed);
   const int here = sched_getcpu();
   for (unsigned i = 1; i < size_ && i < 32; ++i) {  // thread 0 is the program's own, and stays where that has it
-    if ((mask >> i & 1) != 0 && threads_[i].slept_on.load(std::memory_order_acquire) == here) move_away(threads_[i], here);
+    if ((mask >> i & 1) != 0 && threads_[i].slept_on.load(std::memory_order_acquire) == here)
+      move_away(threads_[i], here);
   }
   syscall(SYS_futex, &state, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, mask);
 }
 
-/// A thread wakes where it slept, and a scheduler that takes the processors for far from each other leaves it there, behind whoever woke it and works on
-/// while another processor has nothing to do.
+/// A thread wakes where it slept, and a scheduler that takes the processors for far from each other leaves it there,
+/// behind whoever woke it and works on while another processor has nothing to do.
 void LinuxThreads::move_away(Thread& thread, int processor) {
   const pid_t id = thread.id.load(std::memory_order_acquire);
   Mask own = Mask::kOwn;  // whoever opened the step before this one may be here, too
@@ -180,7 +185,8 @@ void LinuxThreads::Patience::sleep(std::atomic<std::uint64_t>& state, std::uint3
 LinuxThreads::Patience::~Patience() {
   if (!has_slept_ && !has_stalled_) return;
   const std::int64_t now = now_ns();
-  // What the caller of a run waits is lost; others that wait for a thread without a processor go to sleep, and may be told of nothing until the next run.
+  // What the caller of a run waits is lost; others that wait for a thread without a processor go to sleep, and may be
+  // told of nothing until the next run.
   if (has_stalled_ && self_ == 0) {
     system_.stalled_ns_.fetch_add(now - start_, std::memory_order_relaxed);
     system_.return_at_.store(now + kDismissalPerLoss * (now - start_), std::memory_order_relaxed);
@@ -189,7 +195,9 @@ LinuxThreads::Patience::~Patience() {
   const std::int64_t known = system_.wake_ns_.load(std::memory_order_relaxed);
   if (!has_slept_ || sample < 0 || sample > 50 * known) return;  // woken by nobody, or kept waiting for a processor
   // Down at once, up slowly: what it takes where nothing is in the way.
-  system_.wake_ns_.store(std::clamp(sample < known ? sample : known + (sample - known) / 64, kShortestWake, kLongestWake), std::memory_order_relaxed);
+  system_.wake_ns_.store(
+      std::clamp(sample < known ? sample : known + (sample - known) / 64, kShortestWake, kLongestWake),
+      std::memory_order_relaxed);
 }
 
 // ---- the team
@@ -212,8 +220,8 @@ Team::Team(int size) : system_(static_cast<unsigned>(size)), crew_(system_, stat
   } catch (const std::system_error& error) {
     stop();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot start thread " + std::to_string(workers_.size() + 1) + " of " + std::to_string(size) + ": " +
-                                              error.what());
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot start thread " + std::to_string(workers_.size() + 1) + " of " +
+                                              std::to_string(size) + ": " + error.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -242,7 +250,9 @@ RunFacts Team::run(Crew<LinuxThreads>::Next next, void* context, int width) {
     for (unsigned i = 1; i < crew_.size(); ++i) {
       while (crew_.is_busy(i) && !system_.is_gone(i)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    throw Failure(CRUCIBLE_E_EXEC_FAULT, "a thread of this device ended in the middle of its work, which is therefore not complete; open the device again");
+    throw Failure(CRUCIBLE_E_EXEC_FAULT,
+                  "a thread of this device ended in the middle of its work, which is therefore not complete; open the "
+                  "device again");
   }
   return {system_.stalls(), system_.stalled_ns()};
 }

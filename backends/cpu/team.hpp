@@ -35,7 +35,8 @@ class LinuxThreads {
 
   class Patience {
    public:
-    Patience(LinuxThreads& system, Crew<LinuxThreads>& crew, unsigned self) : system_(system), crew_(crew), self_(self) {}
+    Patience(LinuxThreads& system, Crew<LinuxThreads>& crew, unsigned self)
+        : system_(system), crew_(crew), self_(self) {}
     Patience(const Patience&) = delete;
     Patience& operator=(const Patience&) = delete;
     ~Patience();
@@ -97,8 +98,9 @@ class Team {
   ~Team();
 
   int size() const { return static_cast<int>(crew_.size()); }
-  /// All jobs of `next` on the first `width` threads, of which the caller is one. Threads: one caller at a time, in the process that made it.
-  /// Errors: EXEC_FAULT where a thread ended in the middle of a piece; the team is of no use then.
+  /// All jobs of `next` on the first `width` threads, of which the caller is one. Threads: one caller at a time, in the
+  /// process that made it. Errors: EXEC_FAULT where a thread ended in the middle of a piece; the team is of no use
+  /// then.
   RunFacts run(Crew<LinuxThreads>::Next next, void* context, int width);
 
  private:
@@ -110,8 +112,8 @@ class Team {
   std::vector<std::thread> workers_;
 };
 
-/// While it lives, OpenMP regions that the calling thread starts (oneDNN's) have one thread: it. OpenMP's own threads wait spinning, which
-/// would take the processors from the team.
+/// While it lives, OpenMP regions that the calling thread starts (oneDNN's) have one thread: it. OpenMP's own threads
+/// wait spinning, which would take the processors from the team.
 class NoOpenMpThreads {
  public:
   NoOpenMpThreads();

@@ -163,7 +163,9 @@ class OpList {
   std::vector<std::unique_ptr<crucible_library_desc>> descs_;
 };
 
-inline crucible_scalar fixed(double value) { return {std::bit_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_F64}; }
+inline crucible_scalar fixed(double value) {
+  return {std::bit_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_F64};
+}
 inline crucible_scalar slot(std::uint32_t index) { return {0, index, CRUCIBLE_SCALAR_F64}; }
 inline crucible_scalar whole_slot(std::uint32_t index) { return {0, index, CRUCIBLE_SCALAR_I64}; }
 

@@ -1,5 +1,5 @@
-// Compile table: kernel IR, written as SPIR-V, all kernels of a call in one module; the driver's compiler makes machine code of it, which is kept
-// on disk.
+// Compile table: kernel IR, written as SPIR-V, all kernels of a call in one module; the driver's compiler makes machine
+// code of it, which is kept on disk.
 #include <string>
 
 #include "backends/intel/kernel.hpp"
@@ -22,7 +22,8 @@ constexpr std::size_t kLongestLog = 4000;  // of an error's text
 
 std::string log_of(const Functions& ze, ze::BuildLog log) {
   std::size_t size = 0;
-  if (log == nullptr || ze.zeModuleBuildLogGetString(log, &size, nullptr) != ze::Result::kSuccess || size == 0) return "";
+  if (log == nullptr || ze.zeModuleBuildLogGetString(log, &size, nullptr) != ze::Result::kSuccess || size == 0)
+    return "";
   std::string text(size, '\0');
   if (ze.zeModuleBuildLogGetString(log, &size, text.data()) != ze::Result::kSuccess) return "";
   const std::size_t end = text.find_last_not_of(std::string_view("\0\n ", 3));
@@ -30,7 +31,8 @@ std::string log_of(const Functions& ze, ze::BuildLog log) {
   return text;
 }
 
-ze::Result create(const crucible_device& device, std::uint32_t format, std::string_view bytes, const char* flags, OwnedModule& module, std::string& log) {
+ze::Result create(const crucible_device& device, std::uint32_t format, std::string_view bytes, const char* flags,
+                  OwnedModule& module, std::string& log) {
   const ProcessGuard guard;
   const Functions& ze = *device.ze;
   ze::ModuleDesc description;
@@ -52,7 +54,8 @@ std::string binary_of(const Functions& ze, ze::Module module) {
   std::size_t size = 0;
   if (ze.zeModuleGetNativeBinary(module, &size, nullptr) != ze::Result::kSuccess || size == 0) return "";
   std::string bytes(size, '\0');
-  if (ze.zeModuleGetNativeBinary(module, &size, reinterpret_cast<std::uint8_t*>(bytes.data())) != ze::Result::kSuccess) return "";
+  if (ze.zeModuleGetNativeBinary(module, &size, reinterpret_cast<std::uint8_t*>(bytes.data())) != ze::Result::kSuccess)
+    return "";
   return bytes;
 }
 
@@ -61,22 +64,27 @@ void build_spirv(crucible_module& module, std::string_view spirv, bool is_carefu
   const DeviceFacts& facts = device.facts;
   const sdk::BinaryCache cache("intel", device.cache_dir);
   const std::string flags = std::string(kFlags) + (is_careful ? " -ze-opt-disable" : "");
-  const std::string key = facts.name + "\n" + facts.uuid + "\n" + facts.version + "\n" + flags + "\n" + std::string(spirv);
+  const std::string key =
+      facts.name + "\n" + facts.uuid + "\n" + facts.version + "\n" + flags + "\n" + std::string(spirv);
   std::string ignored;
   if (const std::string bytes = cache.find(key); !bytes.empty()) {
     module.binary_bytes = bytes.size();
     module.binary = sdk::binary_id(bytes);
-    module.from_cache = create(device, ze::kNative, bytes, flags.c_str(), module.object, ignored) == ze::Result::kSuccess;
+    module.from_cache =
+        create(device, ze::kNative, bytes, flags.c_str(), module.object, ignored) == ze::Result::kSuccess;
     if (module.from_cache) return;
-    sdk::log(sdk::LogLevel::kWarning, "compile", "the driver of " + facts.id + " does not take a module that it compiled before; it is compiled again");
+    sdk::log(sdk::LogLevel::kWarning, "compile",
+             "the driver of " + facts.id + " does not take a module that it compiled before; it is compiled again");
   }
   ze::Result code = create(device, ze::kSpirv, spirv, flags.c_str(), module.object, module.log);
   if (code != ze::Result::kSuccess && !facts.rounds_division)  // perhaps it does not take what it does not promise
     code = create(device, ze::kSpirv, spirv, "", module.object, module.log);
   if (code == ze::Result::kModuleBuildFailure) {
-    throw sdk::Failure(CRUCIBLE_E_INTERNAL, "the compiler of " + facts.id + " (" + facts.name + ", driver " + facts.version + ") refuses the kernels: " +
-                                                module.log.substr(0, kLongestLog),
-                       {{"where", "zeModuleCreate"}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
+    throw sdk::Failure(
+        CRUCIBLE_E_INTERNAL,
+        "the compiler of " + facts.id + " (" + facts.name + ", driver " + facts.version +
+            ") refuses the kernels: " + module.log.substr(0, kLongestLog),
+        {{"where", "zeModuleCreate"}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
   }
   check(code, "compile: zeModuleCreate");
   module.binary = "of " + sdk::binary_id(key);
@@ -96,7 +104,8 @@ spirv::Buffers choose_buffers(const crucible_device& device, const sdk::Kernel& 
 
 using Kernels = std::map<std::string, sdk::Kernel>;
 
-void write_and_build(crucible_module& module, const Kernels& kernels, const spirv::PreludeText& prelude, bool is_careful) {
+void write_and_build(crucible_module& module, const Kernels& kernels, const spirv::PreludeText& prelude,
+                     bool is_careful) {
   spirv::KernelModule written(prelude);
   for (const auto& [name, kernel] : kernels) {
     crucible_kernel& made = module.kernels[name];
@@ -122,18 +131,21 @@ void create_kernels(crucible_module& module) {
     check(ze.zeKernelCreate(module.object.get(), &description, &object), "compile: zeKernelCreate of " + name);
     kernel.object = OwnedKernel(ze, object);
     const bool is_table = !kernel.parameters.empty() && kernel.parameters.front().kind == spirv::ParameterKind::kTable;
-    if (is_table) check(ze.zeKernelSetIndirectAccess(object, ze::kIndirectDevice), "compile: zeKernelSetIndirectAccess of " + name);
+    if (is_table)
+      check(ze.zeKernelSetIndirectAccess(object, ze::kIndirectDevice), "compile: zeKernelSetIndirectAccess of " + name);
   }
 }
 
 struct Modules {
   static std::string_view dialect(const crucible_device&) { return kDialect; }
 
-  static void build(crucible_module& module, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count) {
+  static void build(crucible_module& module, crucible_str prelude, const crucible_kernel_source* sources,
+                    std::uint32_t count) {
     const Kernels read = sdk::read_kernels(sources, count);
     module.device->watchdog.require_alive();
     try {
-      write_and_build(module, read, *spirv::shared_prelude(sdk::to_string(prelude)), sdk::is_careful(sdk::view(prelude)));
+      write_and_build(module, read, *spirv::shared_prelude(sdk::to_string(prelude)),
+                      sdk::is_careful(sdk::view(prelude)));
     } catch (const sdk::Failure& failure) {
       std::vector<std::string> names;
       for (const auto& [name, kernel] : read) names.push_back(name);
@@ -148,7 +160,8 @@ struct Modules {
                  sdk::number_item("arguments", kernel.parameters.size()), sdk::number_item("lanes", kernel.lanes),
                  sdk::number_item("spirv_bytes", kernel.module->spirv_bytes),
                  sdk::number_item("program_bytes", kernel.module->binary_bytes),
-                 sdk::number_item("from_cache", kernel.module->from_cache ? 1 : 0), sdk::text_item("binary", kernel.module->binary)});
+                 sdk::number_item("from_cache", kernel.module->from_cache ? 1 : 0),
+                 sdk::text_item("binary", kernel.module->binary)});
   }
 
   static void log(const crucible_module& module, crucible_kv_sink sink, void* user) {
@@ -158,6 +171,7 @@ struct Modules {
 
 }  // namespace
 
-const crucible_if_compile kCompileTable = sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
+const crucible_if_compile kCompileTable =
+    sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
 
 }  // namespace crucible_intel

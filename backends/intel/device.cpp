@@ -1,4 +1,5 @@
-// Device table: what the drivers' devices are called and can do, opening one with a context, a queue and an immediate list.
+// Device table: what the drivers' devices are called and can do, opening one with a context, a queue and an immediate
+// list.
 #include "backends/intel/device.hpp"
 
 #include <bit>
@@ -23,10 +24,12 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.enumerate: no function to report to");
     for (const DeviceFacts& facts : list_devices(level_zero())) {
-      sdk::report(sink, user,
-                  {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "intel"),
-                   sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", ""), sdk::number_item("threads", facts.units * facts.lanes),
-                   sdk::number_item("memory_bytes", facts.memory_bytes), sdk::number_item("emulated", facts.is_emulated ? 1 : 0)});
+      sdk::report(
+          sink, user,
+          {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "intel"),
+           sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", ""),
+           sdk::number_item("threads", facts.units * facts.lanes), sdk::number_item("memory_bytes", facts.memory_bytes),
+           sdk::number_item("emulated", facts.is_emulated ? 1 : 0)});
     }
   });
 }
@@ -41,7 +44,9 @@ MutableLists choose_plans(const Functions& ze, const DeviceFacts& facts) {
   }
   lists = find_mutable_lists(ze, facts.driver, facts.device);
   if (plans == "auto" || lists.usable()) return lists;
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "plans = mutable cannot be had on " + facts.id + " (" + facts.name + "): " + lists.why_not + "; set plans to auto",
+  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                     "plans = mutable cannot be had on " + facts.id + " (" + facts.name + "): " + lists.why_not +
+                         "; set plans to auto",
                      {{"where", "plans"}});
 }
 
@@ -53,8 +58,10 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->ze = &ze;
     device->facts = find_device(ze, device_id);
     device->group_size = static_cast<std::uint32_t>(options().get_u64("group_size"));
-    const bool has_room = device->facts.group_size >= device->facts.lanes && device->facts.shared_bytes >= sdk::kTeamSharedBytes;
-    if (options().get_bool("teams") && has_room && std::has_single_bit(device->facts.lanes)) device->team_lanes = device->facts.lanes;
+    const bool has_room =
+        device->facts.group_size >= device->facts.lanes && device->facts.shared_bytes >= sdk::kTeamSharedBytes;
+    if (options().get_bool("teams") && has_room && std::has_single_bit(device->facts.lanes))
+      device->team_lanes = device->facts.lanes;
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     const DeviceFacts& facts = device->facts;
@@ -62,16 +69,19 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->mutable_lists = choose_plans(ze, facts);
     const ze::ContextDesc context_description;
     ze::Context context = nullptr;
-    check(ze.zeContextCreate(facts.driver, &context_description, &context), "device.open: zeContextCreate for " + facts.id);
+    check(ze.zeContextCreate(facts.driver, &context_description, &context),
+          "device.open: zeContextCreate for " + facts.id);
     device->context = OwnedContext(ze, context);
     ze::QueueDesc queue_description;
     queue_description.ordinal = facts.queue_group;
     ze::Queue queue = nullptr;
-    check(ze.zeCommandQueueCreate(context, facts.device, &queue_description, &queue), "device.open: zeCommandQueueCreate for " + facts.id);
+    check(ze.zeCommandQueueCreate(context, facts.device, &queue_description, &queue),
+          "device.open: zeCommandQueueCreate for " + facts.id);
     device->queue = OwnedQueue(ze, queue);
     queue_description.mode = ze::kSynchronous;
     ze::List now = nullptr;
-    check(ze.zeCommandListCreateImmediate(context, facts.device, &queue_description, &now), "device.open: zeCommandListCreateImmediate for " + facts.id);
+    check(ze.zeCommandListCreateImmediate(context, facts.device, &queue_description, &now),
+          "device.open: zeCommandListCreateImmediate for " + facts.id);
     device->now = OwnedList(ze, now);
     *out = device.release();
   });
@@ -81,18 +91,21 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
-    sdk::report(sink, user,
-                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"),
-                 sdk::text_item("driver", facts.version),
-                 sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units * facts.lanes), sdk::number_item("lanes", facts.lanes),
-                 sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes), sdk::number_item("group_size", device->group_size),
-                 sdk::text_item("plans", device->mutable_lists.usable() ? "mutable" : "recorded (" + device->mutable_lists.why_not + ")"),
-                 sdk::text_item("library", "none")});
+    sdk::report(
+        sink, user,
+        {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"), sdk::text_item("driver", facts.version),
+         sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units * facts.lanes),
+         sdk::number_item("lanes", facts.lanes), sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
+         sdk::number_item("group_size", device->group_size),
+         sdk::text_item(
+             "plans", device->mutable_lists.usable() ? "mutable" : "recorded (" + device->mutable_lists.why_not + ")"),
+         sdk::text_item("library", "none")});
     const auto note = [&](std::string_view text) { sdk::report(sink, user, {sdk::text_item("note", text)}); };
     if (!facts.rounds_division) note("the driver does not promise correctly rounded division and square root");
     if (!facts.keeps_subnormals) note("the driver does not promise to keep subnormal numbers");
     if (!facts.has_f64) note("the device has no float64: kernels that compute in it are refused by its compiler");
-    if (const char* mask = std::getenv("ZE_AFFINITY_MASK")) sdk::report(sink, user, {sdk::text_item("ZE_AFFINITY_MASK", mask)});
+    if (const char* mask = std::getenv("ZE_AFFINITY_MASK"))
+      sdk::report(sink, user, {sdk::text_item("ZE_AFFINITY_MASK", mask)});
     if (facts.is_emulated) note("the device is emulated: its times say nothing about a device of Intel's");
   });
 }
@@ -116,21 +129,21 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
                  sdk::answer_item("f64", facts.has_f64 ? Answer::kYes : Answer::kNo, "as the driver says"),
                  sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
                  sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-                 sdk::answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
                  sdk::answer_item("async", Answer::kYes, "submit returns at once"),
                  sdk::answer_item("library.matmul", Answer::kNo, "no library is called"),
                  sdk::answer_item("library.conv2d", Answer::kNo, "no library is called"),
-                 sdk::answer_item("binary", Answer::kNo, "modules are kept in the plugin's own cache"),
                  sdk::answer_item("profile", has_clock ? Answer::kYes : Answer::kNo, counters),
                  sdk::answer_item("health", Answer::kYes, no_sysman.empty() ? "Sysman" : no_sysman)});
   });
 }
 
 /// An execution unit does a multiply-add per lane and cycle. An emulated device is for tests: it comes last of all.
-crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out, crucible_kv_sink why, void* user) {
+crucible_status score(crucible_str device_id, const crucible_kv* workload, std::uint32_t count, std::uint64_t* out,
+                      crucible_kv_sink why, void* user) {
   return sdk::tell_score(workload, count, out, why, user, [&](std::uint64_t peak_bytes) {
     const DeviceFacts facts = find_device(level_zero(), device_id);
-    if (peak_bytes > facts.largest_buffer_bytes) return sdk::score_of_too_little(peak_bytes, facts.largest_buffer_bytes);
+    if (peak_bytes > facts.largest_buffer_bytes)
+      return sdk::score_of_too_little(peak_bytes, facts.largest_buffer_bytes);
     if (facts.is_emulated) return sdk::Score{1, "the device is emulated"};
     return sdk::score_of_cycles(facts.units, "execution units", facts.megahertz, std::uint64_t{2} * facts.lanes);
   });

@@ -55,8 +55,10 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible::sdk::Counters counters;
 
   crucible::sdk::AddressMap addresses;
-  std::mutex run_mutex;  // queue, immediate list and kernel objects are for one thread at a time
-  crucible_intel::MetricCounting* metrics = nullptr;  // while counters are counted; it is the Counters'. With the run mutex
+  std::mutex run_mutex;  // queue and kernel objects are for one thread at a time
+  std::mutex now_mutex;  // so is the immediate list, on which memory is written while a plan runs
+  crucible_intel::MetricCounting* metrics =
+      nullptr;  // while counters are counted; it is the Counters'. With the run mutex
 
   ~crucible_device() {
     if (counters.is_counting()) counters.end();  // while all of the above lives

@@ -49,12 +49,14 @@ DeviceFacts facts_of(const Functions& ze, ze::Driver driver, ze::Device device, 
   facts.name = properties.name;
   facts.uuid = uuid_text(properties.uuid);
   facts.type = properties.type;
-  facts.units = std::max<std::uint64_t>(1, std::uint64_t{properties.slices} * properties.subslices_per_slice * properties.eus_per_subslice);
+  facts.units = std::max<std::uint64_t>(
+      1, std::uint64_t{properties.slices} * properties.subslices_per_slice * properties.eus_per_subslice);
   facts.lanes = std::max(1u, properties.simd_width);
   facts.megahertz = properties.core_clock_rate;
   facts.largest_buffer_bytes = properties.max_alloc_size;
   facts.ticks_per_second = std::max<std::uint64_t>(1, properties.timer_resolution);
-  if (properties.kernel_timestamp_bits < 64) facts.tick_mask = (std::uint64_t{1} << properties.kernel_timestamp_bits) - 1;
+  if (properties.kernel_timestamp_bits < 64)
+    facts.tick_mask = (std::uint64_t{1} << properties.kernel_timestamp_bits) - 1;
   facts.is_emulated = facts.name.find("emulated") != std::string::npos;
   ze::ComputeProperties compute;
   check(ze.zeDeviceGetComputeProperties(device, &compute), "zeDeviceGetComputeProperties");
@@ -68,12 +70,16 @@ DeviceFacts facts_of(const Functions& ze, ze::Driver driver, ze::Device device, 
   facts.rounds_division = (module.fp32_flags & ze::kRoundedDivideSqrt) != 0;
   facts.keeps_subnormals = (module.fp32_flags & ze::kDenormals) != 0;
   const auto memories = all_of<ze::MemoryProperties>(
-      "zeDeviceGetMemoryProperties", [&](std::uint32_t* n, ze::MemoryProperties* items) { return ze.zeDeviceGetMemoryProperties(device, n, items); });
-  for (const ze::MemoryProperties& memory : memories) facts.memory_bytes = std::max(facts.memory_bytes, memory.total_size);
-  const auto groups = all_of<ze::QueueGroupProperties>("zeDeviceGetCommandQueueGroupProperties", [&](std::uint32_t* n, ze::QueueGroupProperties* items) {
-    return ze.zeDeviceGetCommandQueueGroupProperties(device, n, items);
-  });
-  const auto computes = std::ranges::find_if(groups, [](const auto& group) { return (group.flags & ze::kGroupComputes) != 0; });
+      "zeDeviceGetMemoryProperties",
+      [&](std::uint32_t* n, ze::MemoryProperties* items) { return ze.zeDeviceGetMemoryProperties(device, n, items); });
+  for (const ze::MemoryProperties& memory : memories)
+    facts.memory_bytes = std::max(facts.memory_bytes, memory.total_size);
+  const auto groups = all_of<ze::QueueGroupProperties>(
+      "zeDeviceGetCommandQueueGroupProperties", [&](std::uint32_t* n, ze::QueueGroupProperties* items) {
+        return ze.zeDeviceGetCommandQueueGroupProperties(device, n, items);
+      });
+  const auto computes =
+      std::ranges::find_if(groups, [](const auto& group) { return (group.flags & ze::kGroupComputes) != 0; });
   if (computes != groups.end()) facts.queue_group = static_cast<std::uint32_t>(computes - groups.begin());
   return facts;
 }
@@ -81,7 +87,8 @@ DeviceFacts facts_of(const Functions& ze, ze::Driver driver, ze::Device device, 
 }  // namespace
 
 std::vector<DeviceFacts> list_devices(const Functions& ze) {
-  const auto drivers = all_of<ze::Driver>("zeDriverGet", [&](std::uint32_t* n, ze::Driver* items) { return ze.zeDriverGet(n, items); });
+  const auto drivers =
+      all_of<ze::Driver>("zeDriverGet", [&](std::uint32_t* n, ze::Driver* items) { return ze.zeDriverGet(n, items); });
   std::vector<DeviceFacts> all;
   std::uint32_t other = 0;
   for (const ze::Driver driver : drivers) {
@@ -91,20 +98,27 @@ std::vector<DeviceFacts> list_devices(const Functions& ze) {
       other = interface;
       continue;
     }
-    const auto devices = all_of<ze::Device>("zeDeviceGet", [&](std::uint32_t* n, ze::Device* items) { return ze.zeDeviceGet(driver, n, items); });
+    const auto devices = all_of<ze::Device>(
+        "zeDeviceGet", [&](std::uint32_t* n, ze::Device* items) { return ze.zeDeviceGet(driver, n, items); });
     for (const ze::Device device : devices) all.push_back(facts_of(ze, driver, device, all.size()));
   }
   if (!all.empty()) return all;
   if (other != 0) {
     const std::string have = std::to_string(other >> 16) + "." + std::to_string(other & 0xffff);
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the Level Zero driver speaks version " + have + " of the interface, and 1.0 to 1.x is needed: install a driver for it",
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                       "the Level Zero driver speaks version " + have +
+                           " of the interface, and 1.0 to 1.x is needed: install a driver for it",
                        {{"have", have}, {"need", "1.0"}});
   }
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "none of the " + std::to_string(drivers.size()) +
-                                                 " Level Zero drivers has a device: install intel-level-zero-gpu, and see that this user may open "
-                                                 "/dev/dri/renderD* (group render) and that ZE_AFFINITY_MASK hides none");
+  throw sdk::Failure(
+      CRUCIBLE_E_UNAVAILABLE,
+      "none of the " + std::to_string(drivers.size()) +
+          " Level Zero drivers has a device: install intel-level-zero-gpu, and see that this user may open "
+          "/dev/dri/renderD* (group render) and that ZE_AFFINITY_MASK hides none");
 }
 
-DeviceFacts find_device(const Functions& functions, crucible_str device_id) { return sdk::find_device(list_devices(functions), device_id); }
+DeviceFacts find_device(const Functions& functions, crucible_str device_id) {
+  return sdk::find_device(list_devices(functions), device_id);
+}
 
 }  // namespace crucible_intel

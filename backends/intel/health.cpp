@@ -33,8 +33,10 @@ Opinion opinion_on(const SysmanSample& sample) {
   if (errors != 0) return {CRUCIBLE_STATE_DEGRADED, std::to_string(errors) + " uncorrected errors"};
   const std::string memory = report.text_of("memory_health");
   if (!memory.empty() && memory != "ok") return {CRUCIBLE_STATE_DEGRADED, "the memory's health: " + memory};
-  if (const std::string slow = report.text_of("throttle_reason"); !slow.empty()) return {CRUCIBLE_STATE_DEGRADED, "clocks are slow: " + slow};
-  if (const std::string note = report.text_of("note"); !note.empty()) return {CRUCIBLE_STATE_OK, "the driver answers; " + note};
+  if (const std::string slow = report.text_of("throttle_reason"); !slow.empty())
+    return {CRUCIBLE_STATE_DEGRADED, "clocks are slow: " + slow};
+  if (const std::string note = report.text_of("note"); !note.empty())
+    return {CRUCIBLE_STATE_OK, "the driver answers; " + note};
   return {};
 }
 
@@ -43,8 +45,9 @@ crucible_status state(crucible_str device_id, std::uint32_t* out, crucible_kv_si
     sdk::require(out != nullptr, "health.state: no place for the answer");
     const DeviceFacts facts = find_device(level_zero(), device_id);
     const zes::Functions* const functions = sysman();
-    const Opinion opinion = functions != nullptr ? opinion_on(sample_sysman(*functions, facts))
-                                                 : Opinion{CRUCIBLE_STATE_OK, "the driver answers; " + sysman_refusal()};
+    const Opinion opinion = functions != nullptr
+                                ? opinion_on(sample_sysman(*functions, facts))
+                                : Opinion{CRUCIBLE_STATE_OK, "the driver answers; " + sysman_refusal()};
     if (why != nullptr) sdk::report(why, user, {sdk::text_item("reason", opinion.reason)});
     *out = opinion.state;
   });

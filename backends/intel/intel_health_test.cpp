@@ -1,5 +1,5 @@
-// Intel's devices as Sysman tells of them: the emulated one under rules, a loader without Sysman. Each case is a process of its own, because an emulator
-// reads its rules once.
+// Intel's devices as Sysman tells of them: the emulated one under rules, a loader without Sysman. Each case is a
+// process of its own, because an emulator reads its rules once.
 #include <gmock/gmock.h>
 
 #include "plugins/sdk/testing/told_health.hpp"
@@ -12,13 +12,15 @@ using ::testing::HasSubstr;
 class IntelHealth : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
+    if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr)
+      GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
   static ToldHealth ask(const char* rules, const char* library = CRUCIBLE_EMULATED_LEVEL_ZERO) {
     setenv("CRUCIBLE_EMU_FAULTS", rules, 1);
     const auto path = find_backend("intel");
-    const auto backend = path ? Backend::load(*path, {{"library", library}}) : Result<std::shared_ptr<Backend>>(path.error());
+    const auto backend =
+        path ? Backend::load(*path, {{"library", library}}) : Result<std::shared_ptr<Backend>>(path.error());
     if (!backend) std::abort();
     return told_health(**backend, "intel:0");
   }
@@ -66,13 +68,17 @@ TEST_F(IntelHealth, ErrorsAndHeatDegradeIt) {
 }
 
 TEST_F(IntelHealth, WhatIsRefusedIsAbsentAndTheRestIsTold) {
-  EXPECT_TOLD("deny@query(zesPowerGetEnergyCounter); missing@query(zesDeviceEnumRasErrorSets); fail@query(zesDeviceProcessesGetState)", {
-    EXPECT_THAT(told.absent.at("energy_microjoule"), HasSubstr("zesPowerGetEnergyCounter is not permitted: ask as root"));
-    EXPECT_EQ(told.absent.at("ecc_errors"), "the device does not tell it");
-    EXPECT_THAT(told.absent.at("processes"), HasSubstr("zesDeviceProcessesGetState: ZE_RESULT_NOT_READY"));
-    EXPECT_EQ(told.absent.size(), 3u);
-    EXPECT_EQ(told.numbers.at("temperature_celsius"), 61u);
-  });
+  EXPECT_TOLD(
+      "deny@query(zesPowerGetEnergyCounter); missing@query(zesDeviceEnumRasErrorSets); "
+      "fail@query(zesDeviceProcessesGetState)",
+      {
+        EXPECT_THAT(told.absent.at("energy_microjoule"),
+                    HasSubstr("zesPowerGetEnergyCounter is not permitted: ask as root"));
+        EXPECT_EQ(told.absent.at("ecc_errors"), "the device does not tell it");
+        EXPECT_THAT(told.absent.at("processes"), HasSubstr("zesDeviceProcessesGetState: ZE_RESULT_NOT_READY"));
+        EXPECT_EQ(told.absent.size(), 3u);
+        EXPECT_EQ(told.numbers.at("temperature_celsius"), 61u);
+      });
 }
 
 TEST_F(IntelHealth, ADeviceThatIsGoneIsLost) {
@@ -82,7 +88,8 @@ TEST_F(IntelHealth, ADeviceThatIsGoneIsLost) {
 TEST_F(IntelHealth, WithoutSysmanNothingIsMeasuredAndThatIsSaid) {
   EXPECT_TOLD("fail@init(zesInit)", {
     EXPECT_TRUE(told.numbers.empty());
-    EXPECT_THAT(told.texts.at("note"), HasSubstr("Sysman does not start (zesInit: ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE"));
+    EXPECT_THAT(told.texts.at("note"),
+                HasSubstr("Sysman does not start (zesInit: ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE"));
     EXPECT_EQ(told.state, CRUCIBLE_STATE_OK);
   });
   EXPECT_EXIT(

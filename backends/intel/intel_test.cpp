@@ -1,6 +1,7 @@
-// The plugin through the loader, by its one exported symbol. What needs a device runs on the emulated one of tests/emulators/intel, by Intel's
-// OpenCL driver for processors, and is skipped where that is missing. CTest runs all of it several times: the plugin opens the emulator itself, or the
-// vendor's loader (CRUCIBLE_TEST_LEVEL_ZERO) with the emulator behind it, also under its validation layer, and a driver without mutable lists.
+// The plugin through the loader, by its one exported symbol. What needs a device runs on the emulated one of
+// tests/emulators/intel, by Intel's OpenCL driver for processors, and is skipped where that is missing. CTest runs all
+// of it several times: the plugin opens the emulator itself, or the vendor's loader (CRUCIBLE_TEST_LEVEL_ZERO) with the
+// emulator behind it, also under its validation layer, and a driver without mutable lists.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,6 +23,7 @@
 #include "core/kernel/schedule.hpp"
 #include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/run_plan.hpp"
 
 namespace crucible::backend {
 namespace {
@@ -75,7 +77,8 @@ class Intel : public ::testing::Test {
   /// By the rule that CTest sets.
   static bool driver_has_mutable_lists() {
     const char* const faults = std::getenv("CRUCIBLE_EMU_FAULTS");
-    return faults == nullptr || std::string_view(faults).find("ZE_experimental_mutable_command_list") == std::string_view::npos;
+    return faults == nullptr ||
+           std::string_view(faults).find("ZE_experimental_mutable_command_list") == std::string_view::npos;
   }
   void reopen(Options options) {
     device_ = nullptr;  // a plugin is started once, with one set of options
@@ -88,7 +91,8 @@ class Intel : public ::testing::Test {
     return "";
   }
 
-  crucible_op launch(const Module& module, const KernelText& kernel, const std::vector<std::uint64_t>& places, std::size_t count) {
+  crucible_op launch(const Module& module, const KernelText& kernel, const std::vector<std::uint64_t>& places,
+                     std::size_t count) {
     crucible_op op = {};
     op.struct_size = sizeof(op);
     op.kind = CRUCIBLE_OP_LAUNCH;
@@ -151,7 +155,8 @@ TEST_F(Intel, TheRunHasTheLibrariesThatItIsAbout) {
   std::ifstream maps("/proc/self/maps");
   const std::string all((std::istreambuf_iterator<char>(maps)), {});
   const char* const checks = std::getenv("ZE_ENABLE_VALIDATION_LAYER");
-  const bool has_loader = std::getenv("CRUCIBLE_TEST_LEVEL_ZERO") != nullptr, is_validated = checks != nullptr && std::string_view(checks) == "1";
+  const bool has_loader = std::getenv("CRUCIBLE_TEST_LEVEL_ZERO") != nullptr,
+             is_validated = checks != nullptr && std::string_view(checks) == "1";
   EXPECT_THAT(all, HasSubstr("libze_emulated.so"));
   EXPECT_EQ(all.find("libze_loader.so") != std::string::npos, has_loader);
   EXPECT_EQ(all.find("libze_validation_layer.so") != std::string::npos, is_validated);
@@ -160,7 +165,8 @@ TEST_F(Intel, TheRunHasTheLibrariesThatItIsAbout) {
   ASSERT_NE(loader, nullptr);
   std::uint32_t version = 0;
   const auto get = reinterpret_cast<std::uint32_t (*)(void*, std::uint32_t*)>(dlsym(loader, "zeDriverGetApiVersion"));
-  EXPECT_EQ(get(nullptr, &version), 0x78000005u);  // ZE_RESULT_ERROR_INVALID_NULL_HANDLE, for which the emulator does not look
+  EXPECT_EQ(get(nullptr, &version),
+            0x78000005u);  // ZE_RESULT_ERROR_INVALID_NULL_HANDLE, for which the emulator does not look
 }
 
 TEST_F(Intel, EveryItemIsDoneOnce) {
@@ -182,7 +188,8 @@ TEST_F(Intel, AKernelWithMoreBuffersThanArgumentsGetsATable) {
 TEST_F(Intel, HalfPrecisionNeedsNoHelpOfTheDevice) {
   // 1, the largest, infinity, the smallest subnormal, 65504 + 65504 = infinity
   const std::vector<std::uint16_t> values = {0x3c00, 0x7bff, 0x7c00, 0x0001, 0xbc00};
-  EXPECT_EQ(run(sums(3, DType::kF16), 3, values.size(), values), (std::vector<std::uint16_t>{0x4000, 0x7c00, 0x7c00, 0x0002, 0xc000}));
+  EXPECT_EQ(run(sums(3, DType::kF16), 3, values.size(), values),
+            (std::vector<std::uint16_t>{0x4000, 0x7c00, 0x7c00, 0x0002, 0xc000}));
 }
 
 /// What plan.describe tells.
@@ -191,7 +198,8 @@ std::map<std::string, std::string> describe(const Device& device, crucible_plan*
   const auto sink = [](void* user, const crucible_kv* items, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const crucible_kv& item = items[i];
-      const std::string value = item.type == CRUCIBLE_V_STR ? std::string(item.s.data, item.s.size) : std::to_string(item.u);
+      const std::string value =
+          item.type == CRUCIBLE_V_STR ? std::string(item.s.data, item.s.size) : std::to_string(item.u);
       (*static_cast<std::map<std::string, std::string>*>(user))[std::string(item.key.data, item.key.size)] = value;
     }
   };
@@ -224,7 +232,7 @@ TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
     for (const auto& [value, bits] : {std::pair{3.0, 0x4200}, {3.0, 0x4200}, {5.0, 0x4500}}) {
       const auto word = std::bit_cast<std::uint64_t>(value);
       ASSERT_TRUE(to_result(table.set_slots(plan, &word, 1), "set_slots"));
-      const auto replayed = to_result(table.replay(plan), "replay");
+      const auto replayed = run_plan(*device_, plan);
       ASSERT_TRUE(replayed) << replayed.error().message;
       std::uint16_t result = 0;
       ASSERT_TRUE(buffer.read(0, std::as_writable_bytes(std::span(&result, 1))));
@@ -233,7 +241,8 @@ TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
     auto told = describe(*device_, plan);
     EXPECT_EQ(told["recorded"], patches ? "1" : "2") << plans;
     EXPECT_EQ(told["patched"], patches ? "2" : "0") << plans;  // once, in two launches
-    EXPECT_THAT(told["slots"], HasSubstr(patches ? "patched in the mutable command list" : "records the command list again: "));
+    EXPECT_THAT(told["slots"],
+                HasSubstr(patches ? "patched in the mutable command list" : "records the command list again: "));
     EXPECT_TRUE(to_result(table.destroy(plan), "destroy"));
   }
 }
@@ -263,15 +272,19 @@ std::string patch_under_a_fault() {
   if (!plan.replay()) return "replay";
   const auto seven = std::bit_cast<std::uint64_t>(7.0);
   const auto patched = plan.set_slots(std::span(&seven, 1));
-  if (patched || patched.error().message.find("zeCommandListUpdateMutableCommandsExp of 1 arguments: ZE_RESULT_ERROR_INVALID_ARGUMENT") == std::string::npos)
+  if (patched || patched.error().message.find(
+                     "zeCommandListUpdateMutableCommandsExp of 1 arguments: ZE_RESULT_ERROR_INVALID_ARGUMENT") ==
+                     std::string::npos)
     return patched ? "the fault did not show" : patched.error().message;
   float result = 0;  // the list was dropped: it is recorded with the new scalar
-  if (!plan.replay() || !buffer.read(0, std::as_writable_bytes(std::span(&result, 1))) || result != 7) return "the replay behind it: " + std::to_string(result);
+  if (!plan.replay() || !buffer.read(0, std::as_writable_bytes(std::span(&result, 1))) || result != 7)
+    return "the replay behind it: " + std::to_string(result);
   return "";
 }
 
 TEST(IntelFaults, AListThatCannotBePatchedIsAnErrorAndIsRecordedAgain) {
-  if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
+  if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr)
+    GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(
       {
@@ -290,7 +303,8 @@ TEST_F(Intel, MutableListsThatADriverDoesNotHaveAreRefusedWithTheReason) {
   ASSERT_EQ(bool(opened), driver_has_mutable_lists());
   if (opened) return;
   EXPECT_THAT(opened.error().message, HasSubstr("plans = mutable cannot be had on intel:0"));
-  EXPECT_THAT(opened.error().message, HasSubstr("the driver has no ZE_experimental_mutable_command_list; set plans to auto"));
+  EXPECT_THAT(opened.error().message,
+              HasSubstr("the driver has no ZE_experimental_mutable_command_list; set plans to auto"));
 }
 
 TEST_F(Intel, DevicesOfOneDriverRunBesideEachOther) {
@@ -321,21 +335,26 @@ TEST_F(Intel, DevicesOfOneDriverRunBesideEachOther) {
 }
 
 TEST_F(Intel, CompiledModulesAreKeptAndADamagedOneIsMadeAgain) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("crucible-intel-" + std::to_string(getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("crucible-intel-" + std::to_string(getpid()));
   device_ = nullptr;  // a plugin is started once, with one set of options
   const auto device = take(try_open(options(folder.string())));
   const KernelText kernel = sums(3, DType::kF32);
-  const auto from_cache = [&] { return take(Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1))).from_cache(); };
+  const auto from_cache = [&] {
+    return take(Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1))).from_cache();
+  };
   EXPECT_FALSE(from_cache());
   EXPECT_TRUE(from_cache());
-  for (const auto& file : std::filesystem::directory_iterator(folder)) std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 1);
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 1);
   EXPECT_FALSE(from_cache());
   std::filesystem::remove_all(folder);
 }
 
 TEST_F(Intel, APreludeThatIsNotKnownIsRefused) {
   const KernelText kernel = sums(3, DType::kF32);
-  const auto module = Module::compile(device_, "#define CRUCIBLE_FN static\nthis is not the prelude;\n", std::span(&kernel, 1));
+  const auto module =
+      Module::compile(device_, "#define CRUCIBLE_FN static\nthis is not the prelude;\n", std::span(&kernel, 1));
   ASSERT_FALSE(module);
   EXPECT_THAT(module.error().message, HasSubstr("a definition that begins with this"));
 }

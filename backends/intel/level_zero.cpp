@@ -27,8 +27,10 @@ std::unique_ptr<Functions> load(const std::string& library) {
   if (handle == nullptr) {
     const char* const reason = dlerror();
     throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                       "the Level Zero library " + library + " cannot be loaded (" + (reason != nullptr ? reason : "?") +
-                           "): install the loader (Debian: libze1) and the driver of the device (intel-level-zero-gpu), or name a library with the "
+                       "the Level Zero library " + library + " cannot be loaded (" +
+                           (reason != nullptr ? reason : "?") +
+                           "): install the loader (Debian: libze1) and the driver of the device "
+                           "(intel-level-zero-gpu), or name a library with the "
                            "option library",
                        {{"where", library}});
   }
@@ -40,18 +42,21 @@ std::unique_ptr<Functions> load(const std::string& library) {
   CRUCIBLE_LEVEL_ZERO_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND)
 #undef CRUCIBLE_LEVEL_ZERO_FIND
   if (!missing.empty()) {
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the Level Zero library " + library + " lacks " + missing + ": version 1.0 or newer is needed",
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                       "the Level Zero library " + library + " lacks " + missing + ": version 1.0 or newer is needed",
                        {{"where", library}, {"need", "Level Zero 1.0"}});
   }
-#define CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL(name, ...) functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
+#define CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL(name, ...) \
+  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
   CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
   CRUCIBLE_METRIC_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
 #undef CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL
   const ze::Result code = functions->zeInit(0);
   if (code == ze::Result::kSuccess) return functions;
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                     "Level Zero does not start (zeInit: " + error_name(code) + "): there is no driver that finds a device; install one "
-                     "(intel-level-zero-gpu), and see that this user may open /dev/dri/renderD* (group render)",
+                     "Level Zero does not start (zeInit: " + error_name(code) +
+                         "): there is no driver that finds a device; install one "
+                         "(intel-level-zero-gpu), and see that this user may open /dev/dri/renderD* (group render)",
                      {{"where", library}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
 }
 

@@ -1,5 +1,5 @@
-// Level Zero as this plugin sees it: the functions of the machine's loader, found at run time, and its errors in words. The plugin links no
-// library of Intel's, so it is built and loaded on machines that have none.
+// Level Zero as this plugin sees it: the functions of the machine's loader, found at run time, and its errors in words.
+// The plugin links no library of Intel's, so it is built and loaded on machines that have none.
 #pragma once
 
 #include <string>
@@ -26,16 +26,16 @@ struct Functions {
 
 using ze::Functions;
 
-/// The functions of the library that the option `library` names, loaded and initialised at the first call and never unloaded: the reference is
-/// good until the process ends. Threads: any. Errors: UNAVAILABLE with what was tried and what to install, INCOMPATIBLE for a library that
-/// lacks functions.
+/// The functions of the library that the option `library` names, loaded and initialised at the first call and never
+/// unloaded: the reference is good until the process ends. Threads: any. Errors: UNAVAILABLE with what was tried and
+/// what to install, INCOMPATIBLE for a library that lacks functions.
 const Functions& level_zero();
 
 /// "ZE_RESULT_ERROR_DEVICE_LOST (0x70000001)"; a number alone for one that is not known.
 std::string error_name(ze::Result code);
 
-/// Throws a Failure "`what`: ZE_RESULT_..." unless `code` is success: OUT_OF_MEMORY, DEVICE_LOST, UNAVAILABLE or INTERNAL, with the number as
-/// vendor.code.
+/// Throws a Failure "`what`: ZE_RESULT_..." unless `code` is success: OUT_OF_MEMORY, DEVICE_LOST, UNAVAILABLE or
+/// INTERNAL, with the number as vendor.code.
 void check(ze::Result code, std::string_view what);
 
 /// An object of Level Zero, destroyed with `Destroy`, a member of Functions.

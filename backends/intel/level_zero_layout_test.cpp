@@ -1,4 +1,5 @@
-// The own declarations of Level Zero beside the vendor's header, where that is installed (Debian: libze-dev): sizes, offsets, numbers.
+// The own declarations of Level Zero beside the vendor's header, where that is installed (Debian: libze-dev): sizes,
+// offsets, numbers.
 #include <gtest/gtest.h>
 #include <level_zero/ze_api.h>
 
@@ -59,7 +60,8 @@ TEST(LevelZeroLayout, ExtensionsAreTheVendors) {
 #ifdef ZE_MUTABLE_COMMAND_LIST_EXP_NAME  // headers of 1.9 or newer
   EXPECT_STREQ(kMutableListExtension, ZE_MUTABLE_COMMAND_LIST_EXP_NAME);
   EXPECT_EQ(sizeof(MutableListProperties), sizeof(ze_mutable_command_list_exp_properties_t));
-  EXPECT_SAME_PLACE(MutableListProperties, command_flags, ze_mutable_command_list_exp_properties_t, mutableCommandFlags);
+  EXPECT_SAME_PLACE(MutableListProperties, command_flags, ze_mutable_command_list_exp_properties_t,
+                    mutableCommandFlags);
   EXPECT_EQ(sizeof(MutableListDesc), sizeof(ze_mutable_command_list_exp_desc_t));
   EXPECT_EQ(sizeof(MutableCommandIdDesc), sizeof(ze_mutable_command_id_exp_desc_t));
   EXPECT_EQ(sizeof(MutableCommandsDesc), sizeof(ze_mutable_commands_exp_desc_t));
@@ -68,12 +70,15 @@ TEST(LevelZeroLayout, ExtensionsAreTheVendors) {
   EXPECT_SAME_PLACE(MutableArgumentDesc, index, ze_mutable_kernel_argument_exp_desc_t, argIndex);
   EXPECT_SAME_PLACE(MutableArgumentDesc, size, ze_mutable_kernel_argument_exp_desc_t, argSize);
   EXPECT_SAME_PLACE(MutableArgumentDesc, value, ze_mutable_kernel_argument_exp_desc_t, pArgValue);
-  EXPECT_EQ(static_cast<std::uint32_t>(Structure::kMutableListProperties), std::uint32_t{ZE_STRUCTURE_TYPE_MUTABLE_COMMAND_LIST_EXP_PROPERTIES});
-  EXPECT_EQ(static_cast<std::uint32_t>(Structure::kMutableArgumentDesc), std::uint32_t{ZE_STRUCTURE_TYPE_MUTABLE_KERNEL_ARGUMENT_EXP_DESC});
+  EXPECT_EQ(static_cast<std::uint32_t>(Structure::kMutableListProperties),
+            std::uint32_t{ZE_STRUCTURE_TYPE_MUTABLE_COMMAND_LIST_EXP_PROPERTIES});
+  EXPECT_EQ(static_cast<std::uint32_t>(Structure::kMutableArgumentDesc),
+            std::uint32_t{ZE_STRUCTURE_TYPE_MUTABLE_KERNEL_ARGUMENT_EXP_DESC});
 #endif
 }
 
-#define EXPECT_NUMBER(ours, theirs) EXPECT_EQ(static_cast<std::uint32_t>(ours), static_cast<std::uint32_t>(theirs)) << #theirs
+#define EXPECT_NUMBER(ours, theirs) \
+  EXPECT_EQ(static_cast<std::uint32_t>(ours), static_cast<std::uint32_t>(theirs)) << #theirs
 
 TEST(LevelZeroLayout, NumbersAreTheVendors) {
   EXPECT_NUMBER(Structure::kDriverProperties, ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES);

@@ -1,5 +1,6 @@
-// The part of Level Zero that this plugin uses, as the specification (https://oneapi-src.github.io/level-zero-spec) lays it out in memory:
-// structs, numbers and the types of functions. The vendor's headers are not needed to build; where they are installed, a test compares.
+// The part of Level Zero that this plugin uses, as the specification (https://oneapi-src.github.io/level-zero-spec)
+// lays it out in memory: structs, numbers and the types of functions. The vendor's headers are not needed to build;
+// where they are installed, a test compares.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +54,8 @@ enum class Structure : std::uint32_t {
   kDeviceMemoryDesc = 0x15,
   kModuleDesc = 0x1b,
   kKernelDesc = 0x1d,
-  kMutableListProperties = 0x00020015,  // this and the next four: ZE_experimental_mutable_command_list, of interface 1.9
+  kMutableListProperties =
+      0x00020015,  // this and the next four: ZE_experimental_mutable_command_list, of interface 1.9
   kMutableListDesc = 0x00020016,
   kMutableCommandIdDesc = 0x00020017,
   kMutableCommandsDesc = 0x00020018,
@@ -70,7 +72,8 @@ inline constexpr std::uint32_t kHostVisible = 1, kKernelTimestamp = 4;          
 inline constexpr std::uint32_t kScopeHost = 4;                                     // EventDesc::signal
 inline constexpr std::uint32_t kSpirv = 0, kNative = 1;                            // ModuleDesc::format
 inline constexpr std::uint32_t kIndirectDevice = 2;                                // zeKernelSetIndirectAccess
-inline constexpr std::uint32_t kMutableArguments = 1;                              // MutableListProperties::command_flags, MutableCommandIdDesc::flags
+inline constexpr std::uint32_t kMutableArguments =
+    1;  // MutableListProperties::command_flags, MutableCommandIdDesc::flags
 inline constexpr std::uint32_t kHandleOfList = 4;                                  // zelLoaderTranslateHandle
 inline constexpr const char* kMutableListExtension = "ZE_experimental_mutable_command_list";
 
@@ -85,7 +88,8 @@ struct DeviceProperties {
   void* next = nullptr;
   std::uint32_t type = 0, vendor_id = 0, device_id = 0, flags = 0, subdevice_id = 0, core_clock_rate = 0;
   std::uint64_t max_alloc_size = 0;
-  std::uint32_t max_contexts = 0, max_queue_priority = 0, threads_per_eu = 0, simd_width = 0, eus_per_subslice = 0, subslices_per_slice = 0, slices = 0;
+  std::uint32_t max_contexts = 0, max_queue_priority = 0, threads_per_eu = 0, simd_width = 0, eus_per_subslice = 0,
+                subslices_per_slice = 0, slices = 0;
   std::uint64_t timer_resolution = 0;
   std::uint32_t timestamp_bits = 0, kernel_timestamp_bits = 0;
   std::uint8_t uuid[16] = {};
@@ -94,13 +98,15 @@ struct DeviceProperties {
 struct ComputeProperties {
   Structure type = Structure::kComputeProperties;
   void* next = nullptr;
-  std::uint32_t max_group_size = 0, max_group_x = 0, max_group_y = 0, max_group_z = 0, max_count_x = 0, max_count_y = 0, max_count_z = 0;
+  std::uint32_t max_group_size = 0, max_group_x = 0, max_group_y = 0, max_group_z = 0, max_count_x = 0, max_count_y = 0,
+                max_count_z = 0;
   std::uint32_t local_memory = 0, subgroup_size_count = 0, subgroup_sizes[8] = {};
 };
 struct ModuleProperties {
   Structure type = Structure::kModuleProperties;
   void* next = nullptr;
-  std::uint32_t spirv_version = 0, flags = 0, fp16_flags = 0, fp32_flags = 0, fp64_flags = 0, max_arguments_size = 0, printf_size = 0;
+  std::uint32_t spirv_version = 0, flags = 0, fp16_flags = 0, fp32_flags = 0, fp64_flags = 0, max_arguments_size = 0,
+                printf_size = 0;
   std::uint8_t native_kernels[16] = {};
 };
 struct QueueGroupProperties {
@@ -202,48 +208,48 @@ struct MutableArgumentDesc {
 };
 
 // All functions that are called always: name, parameters. Everything is in version 1.0.
-#define CRUCIBLE_LEVEL_ZERO_FUNCTIONS(X)                                                                                     \
-  X(zeInit, std::uint32_t)                                                                                                    \
-  X(zeDriverGet, std::uint32_t*, Driver*)                                                                                     \
-  X(zeDriverGetApiVersion, Driver, std::uint32_t*)                                                                            \
-  X(zeDriverGetProperties, Driver, DriverProperties*)                                                                         \
-  X(zeDriverGetExtensionProperties, Driver, std::uint32_t*, ExtensionProperties*)                                             \
-  X(zeDeviceGet, Driver, std::uint32_t*, Device*)                                                                             \
-  X(zeDeviceGetProperties, Device, DeviceProperties*)                                                                         \
-  X(zeDeviceGetComputeProperties, Device, ComputeProperties*)                                                                 \
-  X(zeDeviceGetModuleProperties, Device, ModuleProperties*)                                                                   \
-  X(zeDeviceGetMemoryProperties, Device, std::uint32_t*, MemoryProperties*)                                                   \
-  X(zeDeviceGetCommandQueueGroupProperties, Device, std::uint32_t*, QueueGroupProperties*)                                    \
-  X(zeContextCreate, Driver, const ContextDesc*, Context*)                                                                    \
-  X(zeContextDestroy, Context)                                                                                                \
-  X(zeMemAllocDevice, Context, const DeviceMemoryDesc*, std::size_t, std::size_t, Device, void**)                             \
-  X(zeMemFree, Context, void*)                                                                                                \
-  X(zeCommandQueueCreate, Context, Device, const QueueDesc*, Queue*)                                                          \
-  X(zeCommandQueueDestroy, Queue)                                                                                             \
-  X(zeCommandQueueExecuteCommandLists, Queue, std::uint32_t, List*, Fence)                                                    \
-  X(zeCommandQueueSynchronize, Queue, std::uint64_t)                                                                          \
-  X(zeCommandListCreate, Context, Device, const ListDesc*, List*)                                                             \
-  X(zeCommandListCreateImmediate, Context, Device, const QueueDesc*, List*)                                                   \
-  X(zeCommandListDestroy, List)                                                                                               \
-  X(zeCommandListClose, List)                                                                                                 \
-  X(zeCommandListAppendBarrier, List, Event, std::uint32_t, Event*)                                                           \
-  X(zeCommandListAppendMemoryCopy, List, void*, const void*, std::size_t, Event, std::uint32_t, Event*)                       \
-  X(zeCommandListAppendMemoryFill, List, void*, const void*, std::size_t, std::size_t, Event, std::uint32_t, Event*)          \
-  X(zeCommandListAppendLaunchKernel, List, Kernel, const GroupCount*, Event, std::uint32_t, Event*)                           \
-  X(zeEventPoolCreate, Context, const EventPoolDesc*, std::uint32_t, Device*, EventPool*)                                     \
-  X(zeEventPoolDestroy, EventPool)                                                                                            \
-  X(zeEventCreate, EventPool, const EventDesc*, Event*)                                                                       \
-  X(zeEventDestroy, Event)                                                                                                    \
-  X(zeEventQueryKernelTimestamp, Event, KernelTimestamp*)                                                                     \
-  X(zeModuleCreate, Context, Device, const ModuleDesc*, Module*, BuildLog*)                                                   \
-  X(zeModuleDestroy, Module)                                                                                                  \
-  X(zeModuleBuildLogGetString, BuildLog, std::size_t*, char*)                                                                 \
-  X(zeModuleBuildLogDestroy, BuildLog)                                                                                        \
-  X(zeModuleGetNativeBinary, Module, std::size_t*, std::uint8_t*)                                                             \
-  X(zeKernelCreate, Module, const KernelDesc*, Kernel*)                                                                       \
-  X(zeKernelDestroy, Kernel)                                                                                                  \
-  X(zeKernelSetGroupSize, Kernel, std::uint32_t, std::uint32_t, std::uint32_t)                                                \
-  X(zeKernelSetIndirectAccess, Kernel, std::uint32_t)                                                                         \
+#define CRUCIBLE_LEVEL_ZERO_FUNCTIONS(X)                                                                             \
+  X(zeInit, std::uint32_t)                                                                                           \
+  X(zeDriverGet, std::uint32_t*, Driver*)                                                                            \
+  X(zeDriverGetApiVersion, Driver, std::uint32_t*)                                                                   \
+  X(zeDriverGetProperties, Driver, DriverProperties*)                                                                \
+  X(zeDriverGetExtensionProperties, Driver, std::uint32_t*, ExtensionProperties*)                                    \
+  X(zeDeviceGet, Driver, std::uint32_t*, Device*)                                                                    \
+  X(zeDeviceGetProperties, Device, DeviceProperties*)                                                                \
+  X(zeDeviceGetComputeProperties, Device, ComputeProperties*)                                                        \
+  X(zeDeviceGetModuleProperties, Device, ModuleProperties*)                                                          \
+  X(zeDeviceGetMemoryProperties, Device, std::uint32_t*, MemoryProperties*)                                          \
+  X(zeDeviceGetCommandQueueGroupProperties, Device, std::uint32_t*, QueueGroupProperties*)                           \
+  X(zeContextCreate, Driver, const ContextDesc*, Context*)                                                           \
+  X(zeContextDestroy, Context)                                                                                       \
+  X(zeMemAllocDevice, Context, const DeviceMemoryDesc*, std::size_t, std::size_t, Device, void**)                    \
+  X(zeMemFree, Context, void*)                                                                                       \
+  X(zeCommandQueueCreate, Context, Device, const QueueDesc*, Queue*)                                                 \
+  X(zeCommandQueueDestroy, Queue)                                                                                    \
+  X(zeCommandQueueExecuteCommandLists, Queue, std::uint32_t, List*, Fence)                                           \
+  X(zeCommandQueueSynchronize, Queue, std::uint64_t)                                                                 \
+  X(zeCommandListCreate, Context, Device, const ListDesc*, List*)                                                    \
+  X(zeCommandListCreateImmediate, Context, Device, const QueueDesc*, List*)                                          \
+  X(zeCommandListDestroy, List)                                                                                      \
+  X(zeCommandListClose, List)                                                                                        \
+  X(zeCommandListAppendBarrier, List, Event, std::uint32_t, Event*)                                                  \
+  X(zeCommandListAppendMemoryCopy, List, void*, const void*, std::size_t, Event, std::uint32_t, Event*)              \
+  X(zeCommandListAppendMemoryFill, List, void*, const void*, std::size_t, std::size_t, Event, std::uint32_t, Event*) \
+  X(zeCommandListAppendLaunchKernel, List, Kernel, const GroupCount*, Event, std::uint32_t, Event*)                  \
+  X(zeEventPoolCreate, Context, const EventPoolDesc*, std::uint32_t, Device*, EventPool*)                            \
+  X(zeEventPoolDestroy, EventPool)                                                                                   \
+  X(zeEventCreate, EventPool, const EventDesc*, Event*)                                                              \
+  X(zeEventDestroy, Event)                                                                                           \
+  X(zeEventQueryKernelTimestamp, Event, KernelTimestamp*)                                                            \
+  X(zeModuleCreate, Context, Device, const ModuleDesc*, Module*, BuildLog*)                                          \
+  X(zeModuleDestroy, Module)                                                                                         \
+  X(zeModuleBuildLogGetString, BuildLog, std::size_t*, char*)                                                        \
+  X(zeModuleBuildLogDestroy, BuildLog)                                                                               \
+  X(zeModuleGetNativeBinary, Module, std::size_t*, std::uint8_t*)                                                    \
+  X(zeKernelCreate, Module, const KernelDesc*, Kernel*)                                                              \
+  X(zeKernelDestroy, Kernel)                                                                                         \
+  X(zeKernelSetGroupSize, Kernel, std::uint32_t, std::uint32_t, std::uint32_t)                                       \
+  X(zeKernelSetIndirectAccess, Kernel, std::uint32_t)                                                                \
   X(zeKernelSetArgumentValue, Kernel, std::uint32_t, std::size_t, const void*)
 
 // What newer loaders have beside: a loader without them does.

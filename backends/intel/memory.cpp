@@ -25,13 +25,17 @@ struct Memories {
   static std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size, std::uint64_t align) {
     const DeviceFacts& facts = device.facts;
     const auto is_full = [](ze::Result code) {
-      return code == ze::Result::kOutOfDeviceMemory || code == ze::Result::kOutOfHostMemory || code == ze::Result::kUnsupportedSize;
+      return code == ze::Result::kOutOfDeviceMemory || code == ze::Result::kOutOfHostMemory ||
+             code == ze::Result::kUnsupportedSize;
     };
     void* memory = nullptr;
     const ze::DeviceMemoryDesc description;
     const ze::Result code = sdk::ask_twice(
         facts.id, size,
-        [&] { return device.ze->zeMemAllocDevice(device.context.get(), &description, size, std::min(align, kDriversAlignment), facts.device, &memory); },
+        [&] {
+          return device.ze->zeMemAllocDevice(device.context.get(), &description, size,
+                                             std::min(align, kDriversAlignment), facts.device, &memory);
+        },
         is_full,
         [&] {
           const std::lock_guard lock(device.run_mutex);
@@ -42,7 +46,9 @@ struct Memories {
     return std::make_shared<Allocation>(*device.ze, device.context.get(), memory);
   }
 
-  static std::uint64_t address(const Allocation& allocation) { return reinterpret_cast<std::uint64_t>(allocation.memory); }
+  static std::uint64_t address(const Allocation& allocation) {
+    return reinterpret_cast<std::uint64_t>(allocation.memory);
+  }
 
   static void write(crucible_device& device, const sdk::Place& to, const void* from, std::uint64_t size) {
     copy_now(device, pointer(to), from, size, "memory.write: zeCommandListAppendMemoryCopy");
@@ -51,9 +57,10 @@ struct Memories {
     copy_now(device, to, pointer(from), size, "memory.read: zeCommandListAppendMemoryCopy");
   }
   static void fill(crucible_device& device, const sdk::Place& place, std::uint64_t size, std::uint8_t byte) {
-    const std::lock_guard lock(device.run_mutex);
-    check(device.ze->zeCommandListAppendMemoryFill(device.now.get(), pointer(place), &byte, 1, size, nullptr, 0, nullptr),
-          "memory.fill: zeCommandListAppendMemoryFill");
+    const std::lock_guard lock(device.now_mutex);
+    check(
+        device.ze->zeCommandListAppendMemoryFill(device.now.get(), pointer(place), &byte, 1, size, nullptr, 0, nullptr),
+        "memory.fill: zeCommandListAppendMemoryFill");
   }
 };
 
@@ -65,7 +72,7 @@ std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size
 
 void copy_now(crucible_device& device, void* to, const void* from, std::uint64_t size, const char* what) {
   device.watchdog.require_alive();
-  const std::lock_guard lock(device.run_mutex);
+  const std::lock_guard lock(device.now_mutex);
   check(device.ze->zeCommandListAppendMemoryCopy(device.now.get(), to, from, size, nullptr, 0, nullptr), what);
 }
 

@@ -1,4 +1,5 @@
-// Buffers of a device: memory of unified shared memory on the device, whose addresses are pointers that kernels take as they are.
+// Buffers of a device: memory of unified shared memory on the device, whose addresses are pointers that kernels take as
+// they are.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ struct Allocation {
   const Functions* ze = nullptr;
   ze::Context context = nullptr;
   void* memory = nullptr;
-  Allocation(const Functions& functions, ze::Context owner, void* pointer) : ze(&functions), context(owner), memory(pointer) {}
+  Allocation(const Functions& functions, ze::Context owner, void* pointer)
+      : ze(&functions), context(owner), memory(pointer) {}
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
   ~Allocation() { ze->zeMemFree(context, memory); }
@@ -26,8 +28,8 @@ std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size
 /// Between host and device, done on return. Threads: any. Errors: `what` with the driver's result.
 void copy_now(crucible_device& device, void* to, const void* from, std::uint64_t size, const char* what);
 
-/// Waits until the queue is done; with the option timeout_s no longer than that. The caller holds the run mutex. Errors: `what` with the
-/// driver's result; DEVICE_LOST when the time is over: the device is suspect from then on.
+/// Waits until the queue is done; with the option timeout_s no longer than that. The caller holds the run mutex.
+/// Errors: `what` with the driver's result; DEVICE_LOST when the time is over: the device is suspect from then on.
 void finish(crucible_device& device, std::string_view what);
 
 }  // namespace crucible_intel

@@ -13,7 +13,8 @@ namespace {
 #define EXPECT_SAME_PLACE(ours, our_member, theirs, their_member)        \
   EXPECT_EQ(offsetof(ours, our_member), offsetof(theirs, their_member)); \
   EXPECT_EQ(sizeof(ours::our_member), sizeof(theirs::their_member)) << #theirs "." #their_member
-#define EXPECT_NUMBER(ours, theirs) EXPECT_EQ(static_cast<std::uint32_t>(ours), static_cast<std::uint32_t>(theirs)) << #theirs
+#define EXPECT_NUMBER(ours, theirs) \
+  EXPECT_EQ(static_cast<std::uint32_t>(ours), static_cast<std::uint32_t>(theirs)) << #theirs
 
 TEST(MetricLayout, StructsAreTheVendors) {
   EXPECT_EQ(sizeof(MetricGroupProperties), sizeof(zet_metric_group_properties_t));
@@ -62,7 +63,8 @@ std::vector<std::size_t> own_sizes() {
 }
 
 TEST(MetricLayout, FunctionsTakeWhatTheVendorsDo) {
-#define EXPECT_SAME_SIZES(name, ...) EXPECT_EQ((own_sizes<__VA_ARGS__>()), sizes_of(static_cast<decltype(&::name)>(nullptr))) << #name;
+#define EXPECT_SAME_SIZES(name, ...) \
+  EXPECT_EQ((own_sizes<__VA_ARGS__>()), sizes_of(static_cast<decltype(&::name)>(nullptr))) << #name;
   CRUCIBLE_METRIC_FUNCTIONS(EXPECT_SAME_SIZES)
 }
 

@@ -20,7 +20,8 @@ constexpr const char* kRights =
     "; the kernel keeps a device's counters for administrators: run as root, or let every user have them with "
     "`sysctl dev.i915.perf_stream_paranoid=0` (module i915) or `sysctl dev.xe.observation_paranoid=0` (module xe)";
 constexpr const char* kSwitch =
-    "set ZET_ENABLE_METRICS=1 in the environment before the program starts, and install Intel's libraries metrics-discovery and metrics-library";
+    "set ZET_ENABLE_METRICS=1 in the environment before the program starts, and install Intel's libraries "
+    "metrics-discovery and metrics-library";
 
 /// As check(), but a want of rights is told as one.
 void check_metrics(ze::Result code, std::string_view what) {
@@ -40,8 +41,8 @@ std::vector<ze::MetricGroup> find_groups(const Functions& ze, ze::Device device,
   const ze::Result code = ze.zetMetricGroupGet(device, &count, nullptr);
   if (code == ze::Result::kInsufficientPermissions) check_metrics(code, "zetMetricGroupGet");
   if (code != ze::Result::kSuccess || count == 0) {
-    why_none = "the driver shows no metric groups (zetMetricGroupGet: " + (code == ze::Result::kSuccess ? std::string("none") : error_name(code)) +
-               "): " + kSwitch;
+    why_none = "the driver shows no metric groups (zetMetricGroupGet: " +
+               (code == ze::Result::kSuccess ? std::string("none") : error_name(code)) + "): " + kSwitch;
     return {};
   }
   std::vector<ze::MetricGroup> groups(count);
@@ -50,11 +51,13 @@ std::vector<ze::MetricGroup> find_groups(const Functions& ze, ze::Device device,
 }
 
 bool can_be_added(const ze::MetricProperties& metric) {
-  const bool is_sum = metric.metric_type == ze::kDuration || metric.metric_type == ze::kEventCount || metric.metric_type == ze::kThroughput;
+  const bool is_sum = metric.metric_type == ze::kDuration || metric.metric_type == ze::kEventCount ||
+                      metric.metric_type == ze::kThroughput;
   return is_sum && metric.result_type <= ze::kFloat64;
 }
 
-void add_metrics(const Functions& ze, ze::MetricGroup group, const std::string& group_name, std::vector<ListedMetric>& into) {
+void add_metrics(const Functions& ze, ze::MetricGroup group, const std::string& group_name,
+                 std::vector<ListedMetric>& into) {
   std::uint32_t count = 0;
   check_metrics(ze.zetMetricGet(group, &count, nullptr), "zetMetricGet of " + group_name);
   std::vector<ze::Metric> metrics(count);
@@ -64,7 +67,10 @@ void add_metrics(const Functions& ze, ze::MetricGroup group, const std::string& 
     check_metrics(ze.zetMetricGetProperties(metrics[i], &properties), "zetMetricGetProperties");
     if (!can_be_added(properties)) continue;
     const std::string units(properties.units);
-    into.push_back({{group_name + "." + properties.name, std::string(properties.description) + (units.empty() ? "" : ", in " + units)}, group, i});
+    into.push_back({{group_name + "." + properties.name,
+                     std::string(properties.description) + (units.empty() ? "" : ", in " + units)},
+                    group,
+                    i});
   }
 }
 
@@ -98,30 +104,36 @@ std::vector<ListedMetric> list_metrics(const Functions& ze, ze::Device device, s
     add_metrics(ze, group, properties.name, properties.name == kBasicGroup ? basic : all);
   }
   if (!basic.empty()) return basic;
-  if (all.empty() && why_none.empty()) why_none = "no metric of the device counts between two commands and can be added up";
+  if (all.empty() && why_none.empty())
+    why_none = "no metric of the device counts between two commands and can be added up";
   return all;
 }
 
-MetricCounting::MetricCounting(crucible_device& device, const std::vector<std::string>& names) : device_(device), counted_(names.size(), 0) {
+MetricCounting::MetricCounting(crucible_device& device, const std::vector<std::string>& names)
+    : device_(device), counted_(names.size(), 0) {
   const Functions& ze = *device.ze;
   std::string why_none;
   const std::vector<ListedMetric> all = list_metrics(ze, device.facts.device, why_none);
   for (const std::string& name : names) {
     const auto found = std::ranges::find(all, name, [](const ListedMetric& metric) { return metric.counter.name; });
-    if (found == all.end()) throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "profile.begin: the metric " + name + " is gone: " + why_none);
+    if (found == all.end())
+      throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "profile.begin: the metric " + name + " is gone: " + why_none);
     if (group_ != nullptr && found->group != group_)
-      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "profile.begin: " + names.front() + " and " + name +
-                                                     " are of two groups, and a device counts one at a time: ask for one group's");
+      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                         "profile.begin: " + names.front() + " and " + name +
+                             " are of two groups, and a device counts one at a time: ask for one group's");
     group_ = found->group;
     wanted_.push_back(found->index);
   }
   check_metrics(ze.zetMetricGet(group_, &metric_count_, nullptr), "zetMetricGet");
   const std::lock_guard lock(device.run_mutex);
-  check_metrics(ze.zetContextActivateMetricGroups(device.context.get(), device.facts.device, 1, &group_), "zetContextActivateMetricGroups");
+  check_metrics(ze.zetContextActivateMetricGroups(device.context.get(), device.facts.device, 1, &group_),
+                "zetContextActivateMetricGroups");
   ze::MetricQueryPoolDesc description;
   description.count = 1;
   ze::MetricQueryPool pool = nullptr;
-  check_metrics(ze.zetMetricQueryPoolCreate(device.context.get(), device.facts.device, group_, &description, &pool), "zetMetricQueryPoolCreate");
+  check_metrics(ze.zetMetricQueryPoolCreate(device.context.get(), device.facts.device, group_, &description, &pool),
+                "zetMetricQueryPoolCreate");
   pool_ = OwnedMetricQueryPool(ze, pool);
   ze::MetricQuery query = nullptr;
   check_metrics(ze.zetMetricQueryCreate(pool, 0, &query), "zetMetricQueryCreate");
@@ -144,11 +156,13 @@ std::vector<std::uint64_t> MetricCounting::read() {
 
 void MetricCounting::append_begin(ze::List list) {
   check_metrics(device_.ze->zetMetricQueryReset(query_.get()), "zetMetricQueryReset");
-  check_metrics(device_.ze->zetCommandListAppendMetricQueryBegin(list, query_.get()), "zetCommandListAppendMetricQueryBegin");
+  check_metrics(device_.ze->zetCommandListAppendMetricQueryBegin(list, query_.get()),
+                "zetCommandListAppendMetricQueryBegin");
 }
 
 void MetricCounting::append_end(ze::List list) {
-  check_metrics(device_.ze->zetCommandListAppendMetricQueryEnd(list, query_.get(), nullptr, 0, nullptr), "zetCommandListAppendMetricQueryEnd");
+  check_metrics(device_.ze->zetCommandListAppendMetricQueryEnd(list, query_.get(), nullptr, 0, nullptr),
+                "zetCommandListAppendMetricQueryEnd");
 }
 
 void MetricCounting::collect() {
@@ -159,13 +173,15 @@ void MetricCounting::collect() {
   check_metrics(ze.zetMetricQueryGetData(query_.get(), &size, raw.data()), "zetMetricQueryGetData");
   std::uint32_t count = 0;
   const auto calculate = [&](ze::TypedValue* values) {
-    check_metrics(ze.zetMetricGroupCalculateMetricValues(group_, ze::kMetricValues, size, raw.data(), &count, values), "zetMetricGroupCalculateMetricValues");
+    check_metrics(ze.zetMetricGroupCalculateMetricValues(group_, ze::kMetricValues, size, raw.data(), &count, values),
+                  "zetMetricGroupCalculateMetricValues");
   };
   calculate(nullptr);
   std::vector<ze::TypedValue> values(count);
   calculate(values.data());
   if (count < metric_count_)
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "the driver gives " + std::to_string(count) + " values of " + std::to_string(metric_count_) + " metrics");
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "the driver gives " + std::to_string(count) + " values of " +
+                                                   std::to_string(metric_count_) + " metrics");
   for (std::size_t i = 0; i < wanted_.size(); ++i) counted_[i] += whole(values[wanted_[i]]);
 }
 

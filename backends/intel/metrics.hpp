@@ -1,4 +1,5 @@
-// Counters of a device as metrics of Level Zero: which can be added up, and counting them around the command lists of plans.
+// Counters of a device as metrics of Level Zero: which can be added up, and counting them around the command lists of
+// plans.
 #pragma once
 
 #include <string>
@@ -18,11 +19,12 @@ struct ListedMetric {
   std::uint32_t index = 0;  // among the group's metrics
 };
 
-/// Those of the group ComputeBasic where the device has it, else of every group that counts between two commands. None: `why_none` says why.
-/// Threads: any. Errors: PERMISSION, and others of the driver.
+/// Those of the group ComputeBasic where the device has it, else of every group that counts between two commands. None:
+/// `why_none` says why. Threads: any. Errors: PERMISSION, and others of the driver.
 std::vector<ListedMetric> list_metrics(const Functions& ze, ze::Device device, std::string& why_none);
 
-/// Counts the metrics of one group in every plan that the device runs while it lives: a plan's list is recorded anew with a query around it.
+/// Counts the metrics of one group in every plan that the device runs while it lives: a plan's list is recorded anew
+/// with a query around it.
 class MetricCounting : public crucible::sdk::Counting {
  public:
   /// Errors: PERMISSION; UNAVAILABLE for metrics of several groups, which no device counts at once.

@@ -1,5 +1,6 @@
-// Metrics of the emulated device as counters: what ran is what is counted, and what is said where they cannot be had. Each case is a process of its own,
-// because an emulator reads its rules once. The same suite runs under the vendor's loader (CRUCIBLE_TEST_LEVEL_ZERO).
+// Metrics of the emulated device as counters: what ran is what is counted, and what is said where they cannot be had.
+// Each case is a process of its own, because an emulator reads its rules once. The same suite runs under the vendor's
+// loader (CRUCIBLE_TEST_LEVEL_ZERO).
 #include <gmock/gmock.h>
 
 #include <bit>
@@ -26,7 +27,8 @@ const std::vector<std::string> kBoth = {"ComputeBasic.WorkItems", "ComputeBasic.
 class IntelMetrics : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
+    if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr)
+      GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };
@@ -45,14 +47,17 @@ std::shared_ptr<Device> open(const char* rules, const char* switch_on = "1") {
   setenv("CRUCIBLE_EMU_FAULTS", rules, 1);
   if (switch_on != nullptr) setenv("ZET_ENABLE_METRICS", switch_on, 1);
   const char* const loader = std::getenv("CRUCIBLE_TEST_LEVEL_ZERO");
-  const Options options = {{"library", loader != nullptr ? loader : CRUCIBLE_EMULATED_LEVEL_ZERO}, {"cache_dir", "/dev/null"}, {"teams", "false"}};
+  const Options options = {{"library", loader != nullptr ? loader : CRUCIBLE_EMULATED_LEVEL_ZERO},
+                           {"cache_dir", "/dev/null"},
+                           {"teams", "false"}};
   return take(take(Backend::load(take(find_backend("intel")), options))->open(""));
 }
 
 /// Two launches of buffer[0][i] = buffer[0][i] + scalar over 1000 floats, with a slot.
 class Work {
  public:
-  explicit Work(const std::shared_ptr<Device>& device) : memory_(take(Buffer::allocate(device, kItems * sizeof(float), 64))) {
+  explicit Work(const std::shared_ptr<Device>& device)
+      : memory_(take(Buffer::allocate(device, kItems * sizeof(float), 64))) {
     kernel::IrBuilder b;
     b.add_buffer(DType::kF32, true);
     const std::uint32_t scalar = b.add_scalar();
@@ -138,7 +143,8 @@ TEST_F(IntelMetrics, ListedAreThoseThatCanBeAddedUp) {
     const KnownCounters known = known_counters(device->backend(), "intel:0");
     std::vector<std::string> names;
     for (const Counter& counter : known.counters) names.push_back(counter.name);
-    EXPECT_THAT(names, ElementsAre("ComputeBasic.GpuTime", "ComputeBasic.WorkItems", "ComputeBasic.Launches")) << "no ratio, no group that samples time";
+    EXPECT_THAT(names, ElementsAre("ComputeBasic.GpuTime", "ComputeBasic.WorkItems", "ComputeBasic.Launches"))
+        << "no ratio, no group that samples time";
     EXPECT_EQ(known.counters[0].what, "emulated: time between begin and end of the query, in ns");
     auto counting = take(Counting::begin(device, std::vector<std::string>{"ComputeBasic.GpuTime"}));
     Work(device).replay(1);
@@ -151,10 +157,12 @@ TEST_F(IntelMetrics, TheSwitchThatIsOffIsNamed) {
     const auto device = open("", nullptr);
     const KnownCounters known = known_counters(device->backend(), "intel:0");
     EXPECT_TRUE(known.counters.empty());
-    EXPECT_THAT(known.why_none, AllOf(HasSubstr("ZE_RESULT_ERROR_UNSUPPORTED_FEATURE"), HasSubstr("set ZET_ENABLE_METRICS=1")));
+    EXPECT_THAT(known.why_none,
+                AllOf(HasSubstr("ZE_RESULT_ERROR_UNSUPPORTED_FEATURE"), HasSubstr("set ZET_ENABLE_METRICS=1")));
     const auto counting = Counting::begin(device, kBoth);
     ASSERT_FALSE(counting);
-    EXPECT_THAT(counting.error().message, AllOf(HasSubstr("there is no counter 'ComputeBasic.WorkItems'"), HasSubstr("set ZET_ENABLE_METRICS=1")));
+    EXPECT_THAT(counting.error().message, AllOf(HasSubstr("there is no counter 'ComputeBasic.WorkItems'"),
+                                                HasSubstr("set ZET_ENABLE_METRICS=1")));
   });
 }
 
@@ -166,7 +174,8 @@ TEST_F(IntelMetrics, WantOfRightsIsToldWithWhatToDo) {
     ASSERT_NE(status, nullptr);
     EXPECT_EQ(abi::error_functions(status).code(status) & 0xff, CRUCIBLE_E_PERMISSION);
     EXPECT_THAT(to_result(status, "begin").error().message,
-                AllOf(HasSubstr("ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS"), HasSubstr("perf_stream_paranoid=0"), HasSubstr("observation_paranoid=0")));
+                AllOf(HasSubstr("ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS"), HasSubstr("perf_stream_paranoid=0"),
+                      HasSubstr("observation_paranoid=0")));
     EXPECT_TRUE(Counting::begin(device, kBoth)) << "nothing was left behind";
   });
   expect_run([] {
@@ -180,7 +189,8 @@ TEST_F(IntelMetrics, AnUnknownOneNamesThoseThatThereAre) {
   expect_run([] {
     const auto counting = Counting::begin(open(""), std::vector<std::string>{"ComputeBasic.EuActive"});
     ASSERT_FALSE(counting);
-    EXPECT_THAT(counting.error().message, HasSubstr("this device has ComputeBasic.GpuTime, ComputeBasic.WorkItems, ComputeBasic.Launches"));
+    EXPECT_THAT(counting.error().message,
+                HasSubstr("this device has ComputeBasic.GpuTime, ComputeBasic.WorkItems, ComputeBasic.Launches"));
   });
 }
 

@@ -17,7 +17,9 @@ bool has_extension(const Functions& ze, ze::Driver driver, std::string_view name
   std::vector<ze::ExtensionProperties> all(count);
   if (count == 0 || ze.zeDriverGetExtensionProperties(driver, &count, all.data()) != ze::Result::kSuccess) return false;
   all.resize(count);
-  return std::ranges::any_of(all, [&](const ze::ExtensionProperties& one) { return name == std::string_view(one.name, strnlen(one.name, sizeof one.name)); });
+  return std::ranges::any_of(all, [&](const ze::ExtensionProperties& one) {
+    return name == std::string_view(one.name, strnlen(one.name, sizeof one.name));
+  });
 }
 
 /// Loaders older than the extension do not have its functions, the driver does.
@@ -48,19 +50,22 @@ MutableLists find_mutable_lists(const Functions& ze, ze::Driver driver, ze::Devi
   ze::MutableListProperties can;
   ze::DeviceProperties properties;
   properties.next = &can;
-  if (ze.zeDeviceGetProperties(device, &properties) != ze::Result::kSuccess || (can.command_flags & ze::kMutableArguments) == 0) {
+  if (ze.zeDeviceGetProperties(device, &properties) != ze::Result::kSuccess ||
+      (can.command_flags & ze::kMutableArguments) == 0) {
     lists.why_not = "the driver's mutable command lists do not change arguments";
     return lists;
   }
   lists.next_command_id = ze.zeCommandListGetNextCommandIdExp;
   lists.update = ze.zeCommandListUpdateMutableCommandsExp;
   if (lists.next_command_id == nullptr || lists.update == nullptr) {
-    lists.next_command_id = from_driver<decltype(lists.next_command_id)>(ze, driver, "zeCommandListGetNextCommandIdExp");
+    lists.next_command_id =
+        from_driver<decltype(lists.next_command_id)>(ze, driver, "zeCommandListGetNextCommandIdExp");
     lists.update = from_driver<decltype(lists.update)>(ze, driver, "zeCommandListUpdateMutableCommandsExp");
     lists.translate = ze.zelLoaderTranslateHandle;
   }
   if (lists.next_command_id == nullptr || lists.update == nullptr)
-    lists.why_not = std::string("the driver lists ") + ze::kMutableListExtension + " and hands its functions out to nobody";
+    lists.why_not =
+        std::string("the driver lists ") + ze::kMutableListExtension + " and hands its functions out to nobody";
   return lists;
 }
 
@@ -71,7 +76,8 @@ std::uint64_t next_command_id(const MutableLists& lists, ze::List list) {
   return id;
 }
 
-void change_arguments(const Functions& ze, const MutableLists& lists, ze::List list, std::span<const ArgumentChange> changes) {
+void change_arguments(const Functions& ze, const MutableLists& lists, ze::List list,
+                      std::span<const ArgumentChange> changes) {
   std::vector<ze::MutableArgumentDesc> chain(changes.size());
   ze::MutableCommandsDesc all;
   const void** link = &all.next;
@@ -83,7 +89,8 @@ void change_arguments(const Functions& ze, const MutableLists& lists, ze::List l
     *link = &chain[i];
     link = &chain[i].next;
   }
-  check(lists.update(handle_of(lists, list), &all), "plan.set_slots: zeCommandListUpdateMutableCommandsExp of " + std::to_string(changes.size()) + " arguments");
+  check(lists.update(handle_of(lists, list), &all),
+        "plan.set_slots: zeCommandListUpdateMutableCommandsExp of " + std::to_string(changes.size()) + " arguments");
   check(ze.zeCommandListClose(list), "plan.set_slots: zeCommandListClose");
 }
 

@@ -18,7 +18,8 @@ constexpr sdk::OptionSpec kSpecs[] = {
     {.name = "teams",
      .type = sdk::OptionType::kBool,
      .default_value = "true",
-     .help = "the work-items of a group do a kernel's item together where its loops allow; false: each work-item does its own",
+     .help = "the work-items of a group do a kernel's item together where its loops allow; false: each work-item does "
+             "its own",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "group_size",
      .type = sdk::OptionType::kU64,
@@ -31,7 +32,8 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .type = sdk::OptionType::kChoice,
      .default_value = "auto",
      .choices = "auto mutable recorded",
-     .help = "a changed slot is patched in a mutable command list, or the list is recorded again; auto: mutable where the driver has it",
+     .help = "a changed slot is patched in a mutable command list, or the list is recorded again; auto: mutable where "
+             "the driver has it",
      .from_folder = sdk::FromFolder::kHarmless},
     sdk::kTimeoutOption,
     {.name = "cache_dir",

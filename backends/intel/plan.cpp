@@ -34,7 +34,8 @@ Launch plan_launch(crucible_device& device, const sdk::ListedOp& op) {
   if (kernel.parameters.front().kind != spirv::ParameterKind::kTable) return launch;
   const std::uint64_t bytes = op.addresses.size() * sizeof(op.addresses[0]);
   launch.table = allocate(device, bytes);
-  copy_now(device, launch.table->memory, op.addresses.data(), bytes, "plan.build: zeCommandListAppendMemoryCopy of a table");
+  copy_now(device, launch.table->memory, op.addresses.data(), bytes,
+           "plan.build: zeCommandListAppendMemoryCopy of a table");
   return launch;
 }
 
@@ -62,27 +63,34 @@ void set_arguments(const Functions& ze, const sdk::ListedOp& op, const Launch& l
         bits = static_cast<std::uint64_t>(op.grid);
         break;
     }
-    check(ze.zeKernelSetArgumentValue(kernel.object.get(), i, parameter.size(), &bits), "zeKernelSetArgumentValue " + std::to_string(i) + " of " + kernel.name);
+    check(ze.zeKernelSetArgumentValue(kernel.object.get(), i, parameter.size(), &bits),
+          "zeKernelSetArgumentValue " + std::to_string(i) + " of " + kernel.name);
   }
 }
 
 void append_op(const Functions& ze, ze::List list, const sdk::ListedOp& op, const Launch& launch, ze::Event event) {
   if (op.kind == CRUCIBLE_OP_FILL) {
-    return check(ze.zeCommandListAppendMemoryFill(list, op.pointer(0), &op.pattern, 1, op.size, event, 0, nullptr), "zeCommandListAppendMemoryFill");
+    return check(ze.zeCommandListAppendMemoryFill(list, op.pointer(0), &op.pattern, 1, op.size, event, 0, nullptr),
+                 "zeCommandListAppendMemoryFill");
   }
   if (op.kind == CRUCIBLE_OP_COPY) {
-    return check(ze.zeCommandListAppendMemoryCopy(list, op.pointer(0), op.pointer(1), op.size, event, 0, nullptr), "zeCommandListAppendMemoryCopy");
+    return check(ze.zeCommandListAppendMemoryCopy(list, op.pointer(0), op.pointer(1), op.size, event, 0, nullptr),
+                 "zeCommandListAppendMemoryCopy");
   }
   set_arguments(ze, op, launch);
-  check(ze.zeKernelSetGroupSize(op.kernel->object.get(), launch.group_size, 1, 1), "zeKernelSetGroupSize of " + op.kernel->name);
+  check(ze.zeKernelSetGroupSize(op.kernel->object.get(), launch.group_size, 1, 1),
+        "zeKernelSetGroupSize of " + op.kernel->name);
   const ze::GroupCount groups = {launch.groups, 1, 1};
-  check(ze.zeCommandListAppendLaunchKernel(list, op.kernel->object.get(), &groups, event, 0, nullptr), "zeCommandListAppendLaunchKernel of " + op.kernel->name);
+  check(ze.zeCommandListAppendLaunchKernel(list, op.kernel->object.get(), &groups, event, 0, nullptr),
+        "zeCommandListAppendLaunchKernel of " + op.kernel->name);
 }
 
-bool is_patched(const crucible_plan& plan) { return plan.device->mutable_lists.usable() && !plan.list.slot_uses.empty(); }
+bool is_patched(const crucible_plan& plan) {
+  return plan.device->mutable_lists.usable() && !plan.list.slot_uses.empty();
+}
 
-/// The caller holds the device's run mutex. `events`: one per op, or none. `metrics`: counts all of it, or null. Where slots are patched, the ops get
-/// their numbers in the list.
+/// The caller holds the device's run mutex. `events`: one per op, or none. `metrics`: counts all of it, or null. Where
+/// slots are patched, the ops get their numbers in the list.
 OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events, MetricCounting* metrics = nullptr) {
   const crucible_device& device = *plan.device;
   const Functions& ze = *device.ze;
@@ -92,7 +100,8 @@ OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events, Met
   description.ordinal = device.facts.queue_group;
   if (is_mutable) description.next = &mutable_description;
   ze::List made = nullptr;
-  check(ze.zeCommandListCreate(device.context.get(), device.facts.device, &description, &made), "plan: zeCommandListCreate");
+  check(ze.zeCommandListCreate(device.context.get(), device.facts.device, &description, &made),
+        "plan: zeCommandListCreate");
   OwnedList list(ze, made);
   if (metrics != nullptr) metrics->append_begin(made);
   for (std::size_t i = 0; i < plan.list.ops.size(); ++i) {
@@ -113,8 +122,9 @@ OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events, Met
 void execute(crucible_device& device, ze::List list) {
   device.watchdog.require_alive();
   const Functions& ze = *device.ze;
-  check(ze.zeCommandQueueExecuteCommandLists(device.queue.get(), 1, &list, nullptr), "plan.replay: zeCommandQueueExecuteCommandLists");
-  finish(device, "plan.replay");
+  check(ze.zeCommandQueueExecuteCommandLists(device.queue.get(), 1, &list, nullptr),
+        "queue.submit: zeCommandQueueExecuteCommandLists");
+  finish(device, "queue.submit");
 }
 
 /// A list that cannot be changed is dropped: the next replay records it with the new scalars.
@@ -176,7 +186,8 @@ struct Plans {
     ze::EventPoolDesc pool_description;
     pool_description.count = count;
     ze::EventPool pool = nullptr;
-    check(ze.zeEventPoolCreate(device.context.get(), &pool_description, 1, &device.facts.device, &pool), "plan.profile: zeEventPoolCreate");
+    check(ze.zeEventPoolCreate(device.context.get(), &pool_description, 1, &device.facts.device, &pool),
+          "plan.profile: zeEventPoolCreate");
     const OwnedEventPool owned_pool(ze, pool);
     std::vector<OwnedEvent> events;
     for (std::uint32_t i = 0; i < count; ++i) {

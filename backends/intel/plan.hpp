@@ -1,5 +1,5 @@
-// A plan: the host's list of ops as one closed command list, which a replay executes as it is. Scalars are captured in it: a changed slot is patched
-// where the driver has mutable command lists, elsewhere the list is recorded again.
+// A plan: the host's list of ops as one closed command list, which a replay executes as it is. Scalars are captured in
+// it: a changed slot is patched where the driver has mutable command lists, elsewhere the list is recorded again.
 #pragma once
 
 #include <cstdint>

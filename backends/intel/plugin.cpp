@@ -1,5 +1,5 @@
-// The plugin's one exported symbol and its tables by number. Level Zero itself is loaded when a device is first asked for, so that
-// a machine without it has a plugin that says what is missing.
+// The plugin's one exported symbol and its tables by number. Level Zero itself is loaded when a device is first asked
+// for, so that a machine without it has a plugin that says what is missing.
 #include "backends/intel/options.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/plugin_table.hpp"

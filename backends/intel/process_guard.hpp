@@ -1,4 +1,5 @@
-// Drivers change the process when they start: Intel's compilers install signal handlers. They belong to the process, whose guest the plugin is.
+// Drivers change the process when they start: Intel's compilers install signal handlers. They belong to the process,
+// whose guest the plugin is.
 #pragma once
 
 #include <array>

@@ -14,10 +14,13 @@ using namespace crucible;
 
 sdk::ClockReading clock(crucible_device& device) {
   if (device.ze->zeDeviceGetGlobalTimestamps == nullptr)
-    throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "profile.clock_pair: the Level Zero library lacks zeDeviceGetGlobalTimestamps: version 1.1 or newer is needed");
+    throw sdk::Failure(
+        CRUCIBLE_E_UNSUPPORTED,
+        "profile.clock_pair: the Level Zero library lacks zeDeviceGetGlobalTimestamps: version 1.1 or newer is needed");
   std::uint64_t host = 0;
   sdk::ClockReading reading = {.ticks_per_second = device.facts.ticks_per_second};
-  check(device.ze->zeDeviceGetGlobalTimestamps(device.facts.device, &host, &reading.ticks), "zeDeviceGetGlobalTimestamps");
+  check(device.ze->zeDeviceGetGlobalTimestamps(device.facts.device, &host, &reading.ticks),
+        "zeDeviceGetGlobalTimestamps");
   return reading;
 }
 
@@ -26,7 +29,8 @@ DeviceFacts find(crucible_str device_id) { return find_device(level_zero(), devi
 std::vector<sdk::Counter> known(const DeviceFacts& facts, std::string& why_none) {
   const ProcessGuard guard;
   std::vector<sdk::Counter> counters;
-  for (ListedMetric& metric : list_metrics(level_zero(), facts.device, why_none)) counters.push_back(std::move(metric.counter));
+  for (ListedMetric& metric : list_metrics(level_zero(), facts.device, why_none))
+    counters.push_back(std::move(metric.counter));
   return counters;
 }
 

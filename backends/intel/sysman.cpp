@@ -34,19 +34,22 @@ Entry load(const std::string& library) {
   auto functions = std::make_unique<zes::Functions>();
   functions->file = library;
   using namespace zes;
-#define CRUCIBLE_SYSMAN_FIND(name, ...) functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
+#define CRUCIBLE_SYSMAN_FIND(name, ...) \
+  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
   CRUCIBLE_SYSMAN_FUNCTIONS(CRUCIBLE_SYSMAN_FIND)
 #undef CRUCIBLE_SYSMAN_FIND
   if (functions->zesInit == nullptr || functions->zesDriverGet == nullptr || functions->zesDeviceGet == nullptr ||
       functions->zesDeviceGetProperties == nullptr) {
-    entry.refusal = "health is not measured: " + library + " has no zesInit: a loader of Level Zero 1.5 or newer has Sysman (Debian: libze1)";
+    entry.refusal = "health is not measured: " + library +
+                    " has no zesInit: a loader of Level Zero 1.5 or newer has Sysman (Debian: libze1)";
     return entry;
   }
   const ze::Result code = functions->zesInit(0);
   if (code == ze::Result::kSuccess) {
     entry.functions = std::move(functions);
   } else {
-    entry.refusal = "health is not measured: Sysman does not start (zesInit: " + error_name(code) + "): install a driver that has it (intel-level-zero-gpu)";
+    entry.refusal = "health is not measured: Sysman does not start (zesInit: " + error_name(code) +
+                    "): install a driver that has it (intel-level-zero-gpu)";
   }
   return entry;
 }

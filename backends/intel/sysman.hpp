@@ -19,8 +19,8 @@ struct Functions {
 
 }  // namespace zes
 
-/// Sysman of the library that level_zero() opened, started; functions that it lacks are null. Null when there is none: sysman_refusal() says why.
-/// Threads: any.
+/// Sysman of the library that level_zero() opened, started; functions that it lacks are null. Null when there is none:
+/// sysman_refusal() says why. Threads: any.
 const zes::Functions* sysman();
 /// "" when sysman() has one; else a sentence that names what is missing and what to install. Threads: any.
 std::string sysman_refusal();
@@ -30,8 +30,9 @@ struct SysmanSample {
   bool is_lost = false, needs_reset = false;
 };
 
-/// The device of that UUID. Threads: any. Never fails: what cannot be asked is an absent value, and a device that Sysman does not know gives a note
-/// alone. Power is the energy between two samples; the first of a device waits 20 ms for a second reading.
+/// The device of that UUID. Threads: any. Never fails: what cannot be asked is an absent value, and a device that
+/// Sysman does not know gives a note alone. Power is the energy between two samples; the first of a device waits 20 ms
+/// for a second reading.
 SysmanSample sample_sysman(const zes::Functions& functions, const DeviceFacts& facts);
 
 }  // namespace crucible_intel

@@ -1,4 +1,5 @@
-// The own declarations of Sysman beside the vendor's header, where that is installed (Debian: libze-dev): sizes, offsets, numbers.
+// The own declarations of Sysman beside the vendor's header, where that is installed (Debian: libze-dev): sizes,
+// offsets, numbers.
 #include <gtest/gtest.h>
 #include <level_zero/zes_api.h>
 
@@ -50,7 +51,8 @@ TEST(SysmanLayout, StructsAreTheVendors) {
   EXPECT_SAME_PLACE(ProcessState, process, zes_process_state_t, processId);
 }
 
-#define EXPECT_NUMBER(ours, theirs) EXPECT_EQ(static_cast<std::uint32_t>(ours), static_cast<std::uint32_t>(theirs)) << #theirs
+#define EXPECT_NUMBER(ours, theirs) \
+  EXPECT_EQ(static_cast<std::uint32_t>(ours), static_cast<std::uint32_t>(theirs)) << #theirs
 
 TEST(SysmanLayout, NumbersAreTheVendors) {
   EXPECT_NUMBER(Structure::kDeviceProperties, ZES_STRUCTURE_TYPE_DEVICE_PROPERTIES);

@@ -20,9 +20,12 @@ struct Reason {
   bool is_throttle;
   const char* name;
 };
-constexpr Reason kReasons[] = {{zes::kAveragePower, false, "power limit"},      {zes::kBurstPower, false, "power limit of bursts"},
-                               {zes::kCurrent, true, "current limit"},          {zes::kThermal, true, "too hot"},
-                               {zes::kPowerSupply, true, "power supply alert"}, {zes::kSoftwareRange, false, "clocks that were set"},
+constexpr Reason kReasons[] = {{zes::kAveragePower, false, "power limit"},
+                               {zes::kBurstPower, false, "power limit of bursts"},
+                               {zes::kCurrent, true, "current limit"},
+                               {zes::kThermal, true, "too hot"},
+                               {zes::kPowerSupply, true, "power supply alert"},
+                               {zes::kSoftwareRange, false, "clocks that were set"},
                                {zes::kHardwareRange, false, "another part is slower"}};
 
 /// The last reading of each device's counter: power is what it grew by.
@@ -37,7 +40,8 @@ EnergyReadings& energy_readings() {
 
 class Reader {
  public:
-  Reader(const zes::Functions& functions, zes::Device device, std::string uuid) : zes_(functions), device_(device), uuid_(std::move(uuid)) {}
+  Reader(const zes::Functions& functions, zes::Device device, std::string uuid)
+      : zes_(functions), device_(device), uuid_(std::move(uuid)) {}
 
   void read() {
     temperatures();
@@ -61,7 +65,8 @@ class Reader {
     if (code == ze::Result::kDeviceRequiresReset) sample.needs_reset = true;
     std::string reason = std::string(name) + ": " + error_name(code);
     if (code == ze::Result::kUnsupportedFeature) reason = "the device does not tell it";
-    if (code == ze::Result::kInsufficientPermissions) reason = std::string(name) + " is not permitted: ask as root, or have the administrator allow it";
+    if (code == ze::Result::kInsufficientPermissions)
+      reason = std::string(name) + " is not permitted: ask as root, or have the administrator allow it";
     if (!is_there) reason = zes_.file + " has no " + name + ": another release of the loader has it";
     sample.report.absent(key, reason);
   }
@@ -77,7 +82,8 @@ class Reader {
 
   /// The device's sensors or domains of one kind; without any, `key` is an absent value.
   template <class Handle>
-  std::vector<Handle> all_of(const char* key, const char* name, ze::Result (*function)(zes::Device, std::uint32_t*, Handle*)) {
+  std::vector<Handle> all_of(const char* key, const char* name,
+                             ze::Result (*function)(zes::Device, std::uint32_t*, Handle*)) {
     std::uint32_t count = 0;
     if (!ask(key, name, function, device_, &count, static_cast<Handle*>(nullptr))) return {};
     std::vector<Handle> handles(count);
@@ -90,16 +96,20 @@ class Reader {
   void temperatures() {
     constexpr const char* kKey = "temperature_celsius";
     std::optional<double> hottest, memory, largest;
-    for (zes::Temperature const sensor : all_of(kKey, "zesDeviceEnumTemperatureSensors", zes_.zesDeviceEnumTemperatureSensors)) {
+    for (zes::Temperature const sensor :
+         all_of(kKey, "zesDeviceEnumTemperatureSensors", zes_.zesDeviceEnumTemperatureSensors)) {
       zes::TemperatureProperties properties;
       double celsius = 0;
       if (!ask(kKey, "zesTemperatureGetProperties", zes_.zesTemperatureGetProperties, sensor, &properties)) continue;
       const bool is_memory = properties.type == zes::kSensorMemory;
       if (!is_memory && properties.type != zes::kSensorGlobal && properties.type != zes::kSensorGpu) continue;
-      if (!ask(is_memory ? "temperature_memory_celsius" : kKey, "zesTemperatureGetState", zes_.zesTemperatureGetState, sensor, &celsius)) continue;
+      if (!ask(is_memory ? "temperature_memory_celsius" : kKey, "zesTemperatureGetState", zes_.zesTemperatureGetState,
+               sensor, &celsius))
+        continue;
       std::optional<double>& most = is_memory ? memory : hottest;
       most = std::max(most.value_or(celsius), celsius);
-      if (!is_memory && properties.largest > 0) largest = std::min(largest.value_or(properties.largest), properties.largest);
+      if (!is_memory && properties.largest > 0)
+        largest = std::min(largest.value_or(properties.largest), properties.largest);
     }
     number(kKey, hottest, 1);
     number("temperature_memory_celsius", memory, 1);
@@ -108,7 +118,8 @@ class Reader {
 
   /// What is not there, or below 0, is not told.
   void number(const char* key, std::optional<double> value, double factor) {
-    if (value && *value >= 0 && *value * factor < 1.8e19) sample.report.number(key, static_cast<std::uint64_t>(*value * factor));
+    if (value && *value >= 0 && *value * factor < 1.8e19)
+      sample.report.number(key, static_cast<std::uint64_t>(*value * factor));
   }
 
   /// That of the whole card; of a device that tells only parts, their sum.
@@ -117,7 +128,8 @@ class Reader {
     bool is_known = false;
     for (zes::Power const domain : domains) {
       zes::EnergyCounter counter;
-      if (!ask("energy_microjoule", "zesPowerGetEnergyCounter", zes_.zesPowerGetEnergyCounter, domain, &counter)) return std::nullopt;
+      if (!ask("energy_microjoule", "zesPowerGetEnergyCounter", zes_.zesPowerGetEnergyCounter, domain, &counter))
+        return std::nullopt;
       sum.microjoules += counter.microjoules;
       sum.microseconds = counter.microseconds;
       is_known = true;
@@ -127,18 +139,21 @@ class Reader {
   }
 
   void power() {
-    std::vector<zes::Power> domains = all_of("energy_microjoule", "zesDeviceEnumPowerDomains", zes_.zesDeviceEnumPowerDomains);
+    std::vector<zes::Power> domains =
+        all_of("energy_microjoule", "zesDeviceEnumPowerDomains", zes_.zesDeviceEnumPowerDomains);
     for (zes::Power const domain : domains) {
       zes::PowerProperties properties;
-      if (zes_.zesPowerGetProperties == nullptr || zes_.zesPowerGetProperties(domain, &properties) != ze::Result::kSuccess) continue;
+      if (zes_.zesPowerGetProperties == nullptr ||
+          zes_.zesPowerGetProperties(domain, &properties) != ze::Result::kSuccess)
+        continue;
       if (properties.on_subdevice != 0) continue;
       domains = {domain};
       break;
     }
     if (domains.empty()) return;
     zes::SustainedLimit limit;
-    if (ask("power_limit_milliwatt", "zesPowerGetLimits", zes_.zesPowerGetLimits, domains.front(), &limit, static_cast<zes::BurstLimit*>(nullptr),
-            static_cast<zes::PeakLimit*>(nullptr)) &&
+    if (ask("power_limit_milliwatt", "zesPowerGetLimits", zes_.zesPowerGetLimits, domains.front(), &limit,
+            static_cast<zes::BurstLimit*>(nullptr), static_cast<zes::PeakLimit*>(nullptr)) &&
         limit.enabled != 0)
       number("power_limit_milliwatt", limit.milliwatts, 1);
     std::optional<zes::EnergyCounter> now = energy(domains);
@@ -166,19 +181,22 @@ class Reader {
   void frequencies() {
     std::string throttle, limit;
     constexpr double kPerMegahertz = 1e6;
-    for (zes::Frequency const domain : all_of("clock_hz", "zesDeviceEnumFrequencyDomains", zes_.zesDeviceEnumFrequencyDomains)) {
+    for (zes::Frequency const domain :
+         all_of("clock_hz", "zesDeviceEnumFrequencyDomains", zes_.zesDeviceEnumFrequencyDomains)) {
       zes::FrequencyProperties properties;
       zes::FrequencyState state;
       if (!ask("clock_hz", "zesFrequencyGetProperties", zes_.zesFrequencyGetProperties, domain, &properties)) continue;
       const bool is_memory = properties.type == zes::kDomainMemory;
       const char* const key = is_memory ? "clock_memory_hz" : "clock_hz";
-      if ((!is_memory && properties.type != zes::kDomainGpu) || sample.report.has(key)) continue;  // of several parts the first
+      if ((!is_memory && properties.type != zes::kDomainGpu) || sample.report.has(key))
+        continue;  // of several parts the first
       if (!ask(key, "zesFrequencyGetState", zes_.zesFrequencyGetState, domain, &state)) continue;
       number(key, state.actual, kPerMegahertz);
       if (is_memory) continue;
       number("clock_max_hz", properties.max, kPerMegahertz);
       for (const Reason& reason : kReasons) {
-        if ((state.throttle_reasons & reason.bit) != 0) sdk::add_to_list(reason.is_throttle ? throttle : limit, reason.name);
+        if ((state.throttle_reasons & reason.bit) != 0)
+          sdk::add_to_list(reason.is_throttle ? throttle : limit, reason.name);
       }
     }
     sample.report.text("throttle_reason", throttle);
@@ -188,7 +206,8 @@ class Reader {
   void memory() {
     std::uint64_t free = 0, size = 0;
     std::uint32_t worst = 0;
-    for (zes::Memory const module : all_of("memory_used_bytes", "zesDeviceEnumMemoryModules", zes_.zesDeviceEnumMemoryModules)) {
+    for (zes::Memory const module :
+         all_of("memory_used_bytes", "zesDeviceEnumMemoryModules", zes_.zesDeviceEnumMemoryModules)) {
       zes::MemoryState state;
       if (!ask("memory_used_bytes", "zesMemoryGetState", zes_.zesMemoryGetState, module, &state)) return;
       free += state.free;
@@ -202,7 +221,8 @@ class Reader {
     sample.report.text("memory_health", worst < std::size(kWords) ? kWords[worst] : "");
   }
 
-  /// Caches count as memory. Resets and programming errors are mostly a program's; what the rest counts is the device's own.
+  /// Caches count as memory. Resets and programming errors are mostly a program's; what the rest counts is the device's
+  /// own.
   void errors() {
     bool is_counted = false;
     std::uint64_t corrected = 0, memory = 0, device = 0, program = 0;
@@ -219,7 +239,8 @@ class Reader {
       }
       memory += state.category[zes::kCache];
       program += state.category[zes::kReset] + state.category[zes::kProgramming];
-      for (const int category : {zes::kDriverErrors, zes::kCompute, zes::kNonCompute, zes::kDisplay}) device += state.category[category];
+      for (const int category : {zes::kDriverErrors, zes::kCompute, zes::kNonCompute, zes::kDisplay})
+        device += state.category[category];
     }
     if (!is_counted) return;
     sample.report.number("ecc_errors", memory);
@@ -231,7 +252,9 @@ class Reader {
   void processes() {
     std::uint32_t count = 0;
     const auto function = zes_.zesDeviceProcessesGetState;
-    if (!ask("processes", "zesDeviceProcessesGetState", function, device_, &count, static_cast<zes::ProcessState*>(nullptr))) return;
+    if (!ask("processes", "zesDeviceProcessesGetState", function, device_, &count,
+             static_cast<zes::ProcessState*>(nullptr)))
+      return;
     std::vector<zes::ProcessState> all(count);
     if (count != 0 && !ask("processes", "zesDeviceProcessesGetState", function, device_, &count, all.data())) return;
     sample.report.number("processes", count);
@@ -254,7 +277,8 @@ zes::Device find(const zes::Functions& functions, const DeviceFacts& facts) {
   std::uint32_t driver_count = 0;
   if (functions.zesDriverGet(&driver_count, nullptr) != ze::Result::kSuccess) return nullptr;
   std::vector<zes::Driver> drivers(driver_count);
-  if (driver_count != 0 && functions.zesDriverGet(&driver_count, drivers.data()) != ze::Result::kSuccess) return nullptr;
+  if (driver_count != 0 && functions.zesDriverGet(&driver_count, drivers.data()) != ze::Result::kSuccess)
+    return nullptr;
   for (zes::Driver const driver : drivers) {
     std::uint32_t count = 0;
     if (functions.zesDeviceGet(driver, &count, nullptr) != ze::Result::kSuccess) continue;
@@ -262,7 +286,9 @@ zes::Device find(const zes::Functions& functions, const DeviceFacts& facts) {
     if (count != 0 && functions.zesDeviceGet(driver, &count, devices.data()) != ze::Result::kSuccess) continue;
     for (zes::Device const device : devices) {
       zes::DeviceProperties properties;
-      if (functions.zesDeviceGetProperties(device, &properties) == ze::Result::kSuccess && uuid_text(properties.core.uuid) == facts.uuid) return device;
+      if (functions.zesDeviceGetProperties(device, &properties) == ze::Result::kSuccess &&
+          uuid_text(properties.core.uuid) == facts.uuid)
+        return device;
     }
   }
   return nullptr;
@@ -277,7 +303,8 @@ SysmanSample sample_sysman(const zes::Functions& functions, const DeviceFacts& f
     return std::move(reader.sample);
   }
   SysmanSample nothing;
-  nothing.report.text("note", "health is not measured: Sysman (" + functions.file + ") does not know the device " + facts.uuid);
+  nothing.report.text("note",
+                      "health is not measured: Sysman (" + functions.file + ") does not know the device " + facts.uuid);
   return nothing;
 }
 

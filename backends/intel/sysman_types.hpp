@@ -1,5 +1,6 @@
-// The part of Level Zero's Sysman that this plugin uses, laid out as the specification has it (https://oneapi-src.github.io/level-zero-spec): structs,
-// numbers and the types of functions. The vendor's headers are not needed to build; where they are installed, a test compares.
+// The part of Level Zero's Sysman that this plugin uses, laid out as the specification has it
+// (https://oneapi-src.github.io/level-zero-spec): structs, numbers and the types of functions. The vendor's headers are
+// not needed to build; where they are installed, a test compares.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +33,14 @@ enum class Structure : std::uint32_t {
 
 inline constexpr std::uint32_t kSensorGlobal = 0, kSensorGpu = 1, kSensorMemory = 2;  // TemperatureProperties::type
 inline constexpr std::uint32_t kDomainGpu = 0, kDomainMemory = 1;                     // FrequencyProperties::type
-inline constexpr std::uint32_t kAveragePower = 1, kBurstPower = 2, kCurrent = 4, kThermal = 8, kPowerSupply = 16, kSoftwareRange = 32,
-                               kHardwareRange = 64;                                   // FrequencyState::throttle_reasons
-inline constexpr std::uint32_t kHealthOk = 1, kHealthDegraded = 2, kHealthCritical = 3, kHealthReplace = 4;  // MemoryState::health
+inline constexpr std::uint32_t kAveragePower = 1, kBurstPower = 2, kCurrent = 4, kThermal = 8, kPowerSupply = 16,
+                               kSoftwareRange = 32,
+                               kHardwareRange = 64;  // FrequencyState::throttle_reasons
+inline constexpr std::uint32_t kHealthOk = 1, kHealthDegraded = 2, kHealthCritical = 3,
+                               kHealthReplace = 4;                                    // MemoryState::health
 inline constexpr std::uint32_t kCorrectable = 0, kUncorrectable = 1;                  // RasProperties::type
-inline constexpr int kReset = 0, kProgramming = 1, kDriverErrors = 2, kCompute = 3, kNonCompute = 4, kCache = 5, kDisplay = 6, kCategories = 7;
+inline constexpr int kReset = 0, kProgramming = 1, kDriverErrors = 2, kCompute = 3, kNonCompute = 4, kCache = 5,
+                     kDisplay = 6, kCategories = 7;
 inline constexpr std::uint32_t kWedged = 1, kRepair = 2;                              // DeviceState::reset
 
 struct DeviceProperties {
@@ -44,7 +48,8 @@ struct DeviceProperties {
   void* next = nullptr;
   ze::DeviceProperties core;
   std::uint32_t subdevices = 0;
-  char serial_number[64] = {}, board_number[64] = {}, brand[64] = {}, model[64] = {}, vendor[64] = {}, driver_version[64] = {};
+  char serial_number[64] = {}, board_number[64] = {}, brand[64] = {}, model[64] = {}, vendor[64] = {},
+       driver_version[64] = {};
 };
 struct DeviceState {
   Structure structure = Structure::kDeviceState;

@@ -22,7 +22,8 @@ using namespace crucible;
 struct Modules {
   static std::string_view dialect(const crucible_device&) { return "c"; }
 
-  static void build_texts(crucible_module& module, crucible_str, const crucible_str* names, const crucible_str* texts, std::uint32_t count) {
+  static void build_texts(crucible_module& module, crucible_str, const crucible_str* names, const crucible_str* texts,
+                          std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
       module.kernels[sdk::to_string(names[i])].name = sdk::to_string(names[i]);
       counts().add(Count::kTextBytes, texts[i].size);
@@ -36,7 +37,8 @@ struct Modules {
       const crucible_kernel_source source = all[i];
       const std::string name = sdk::to_string(source.name);
       if (source.ir == nullptr && source.text.size == 0) {
-        throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
+        throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR",
+                           {{"kernel", name}});
       }
       if (source.ir != nullptr) (void)sdk::read_kernel(source.ir, source.ir_size);
       module.kernels[name].name = name;
@@ -55,6 +57,7 @@ struct Modules {
 
 }  // namespace
 
-const crucible_if_compile kCompileTable = sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
+const crucible_if_compile kCompileTable =
+    sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
 
 }  // namespace crucible_null

@@ -3,6 +3,7 @@
 
 #include "backends/null/counts.hpp"
 #include "backends/null/tables.hpp"
+#include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
 #include "plugins/sdk/text.hpp"
@@ -63,10 +64,10 @@ crucible_status capabilities(crucible_str id, crucible_kv_sink sink, void* user)
     for (const std::string_view key : {"compile.text", "compile.ir"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kYes, "taken and dropped")});
     }
-    for (const std::string_view key :
-         {"queue", "binary", "library.matmul", "library.conv2d", "f64", "f16", "bf16", "profile", "health", "async"}) {
+    for (const std::string_view key : {"library.matmul", "library.conv2d", "f64", "f16", "bf16", "profile", "health"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kNo, "nothing is computed")});
     }
+    sdk::report(sink, user, {sdk::answer_item("async", sdk::Answer::kYes, "submit returns at once")});
   });
 }
 
@@ -82,10 +83,6 @@ crucible_status score(crucible_str id, const crucible_kv* workload, std::uint32_
   });
 }
 
-crucible_status wait_idle(crucible_device* device, std::uint64_t) {
-  return sdk::guard([&] { sdk::require(device != nullptr, "device.wait_idle: no device"); });
-}
-
 }  // namespace
 
 const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_device),
@@ -96,7 +93,7 @@ const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_devic
                                          .properties = properties,
                                          .capabilities = capabilities,
                                          .score = score,
-                                         .wait_idle = wait_idle,
+                                         .wait_idle = sdk::wait_for_device<crucible_device>,
                                          .self_test = nullptr};
 
 }  // namespace crucible_null

@@ -1,4 +1,4 @@
-// Plan table: a list is summed once; replaying adds the sums to the counts.
+// Plan and queue tables: a list is summed once; running it adds the sums to the counts.
 #include "plugins/sdk/plan_table.hpp"
 
 #include "backends/null/counts.hpp"
@@ -7,6 +7,9 @@
 struct crucible_plan : crucible::sdk::ListedPlan<crucible_device> {
   std::uint64_t launches = 0, work_items = 0, copies = 0, bytes_copied = 0, fills = 0, bytes_patterned = 0;
 };
+
+struct crucible_timeline : crucible::sdk::QueueTimeline {};
+struct crucible_queue : crucible::sdk::DeviceQueue<crucible_device> {};
 
 namespace crucible_null {
 namespace {
@@ -68,5 +71,7 @@ constexpr crucible_if_plan make_table() {
 }  // namespace
 
 const crucible_if_plan kPlanTable = make_table();
+const crucible_if_queue kQueueTable = sdk::make_queue_table<
+    sdk::HostQueues<crucible_device, crucible_queue, crucible_timeline, crucible_plan, Plans::run>>();
 
 }  // namespace crucible_null

@@ -13,8 +13,11 @@ constexpr sdk::Options kOptions({});  // nothing to set
 
 void reset() { counts().reset(); }
 
-constexpr sdk::PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable}, {CRUCIBLE_IF_MEMORY, &kMemoryTable},
-                                        {CRUCIBLE_IF_COMPILE, &kCompileTable}, {CRUCIBLE_IF_PLAN, &kPlanTable}};
+constexpr sdk::PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable},
+                                        {CRUCIBLE_IF_MEMORY, &kMemoryTable},
+                                        {CRUCIBLE_IF_COMPILE, &kCompileTable},
+                                        {CRUCIBLE_IF_PLAN, &kPlanTable},
+                                        {CRUCIBLE_IF_QUEUE, &kQueueTable}};
 constexpr crucible_plugin_api kApi = sdk::make_plugin_table<kTables, kOptions, reset>();
 
 }  // namespace

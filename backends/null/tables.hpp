@@ -3,10 +3,9 @@
 
 #include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/address_map.hpp"
-#include "plugins/sdk/ledger.hpp"
+#include "plugins/sdk/queue_table.hpp"
 
-struct crucible_device {
-  crucible::sdk::Ledger ledger;
+struct crucible_device : crucible::sdk::QueueOwner {
   crucible::sdk::AddressMap addresses;  // of memory that is not there
 };
 
@@ -16,5 +15,6 @@ extern const crucible_if_device kDeviceTable;    // device.cpp
 extern const crucible_if_memory kMemoryTable;    // memory.cpp
 extern const crucible_if_compile kCompileTable;  // compile.cpp
 extern const crucible_if_plan kPlanTable;        // plan.cpp
+extern const crucible_if_queue kQueueTable;      // plan.cpp
 
 }  // namespace crucible_null

@@ -1,5 +1,5 @@
-// Tracing by CUPTI's activity records: see activities.hpp. CUPTI has one pair of functions for the buffers of the whole process, without anything of
-// the caller's, so what is traced is the process's too.
+// Tracing by CUPTI's activity records: see activities.hpp. CUPTI has one pair of functions for the buffers of the whole
+// process, without anything of the caller's, so what is traced is the process's too.
 #include "backends/nvidia/activities.hpp"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ using namespace crucible;
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20, kRecordAlignment = 8;
-constexpr int kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET};
+constexpr int kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                          CUPTI_ACTIVITY_KIND_MEMSET};
 
 struct Trace {
   std::mutex one_at_a_time;
@@ -55,7 +56,8 @@ void complete(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std
     void* record = nullptr;
     while (all.cupti->cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) take(record, all.activities);
     std::size_t dropped = 0;
-    if (all.cupti->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS) all.dropped += dropped;
+    if (all.cupti->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS)
+      all.dropped += dropped;
   }
   std::free(buffer);
 }
@@ -81,7 +83,9 @@ class Tracing {
   Tracing(const Tracing&) = delete;
   Tracing& operator=(const Tracing&) = delete;
 
-  void flush() { cupti_.check(cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll"); }
+  void flush() {
+    cupti_.check(cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
+  }
 
  private:
   void stop() {
@@ -104,7 +108,8 @@ std::vector<sdk::Activity> trace_graphs(const Cupti& cupti, const std::function<
   }
   const std::lock_guard lock(all.mutex);
   if (all.dropped != 0)
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, cupti.describe() + " lost " + std::to_string(all.dropped) + " records of what the device did");
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                       cupti.describe() + " lost " + std::to_string(all.dropped) + " records of what the device did");
   std::ranges::stable_sort(all.activities, {}, &sdk::Activity::begin_ns);
   return std::exchange(all.activities, {});
 }

@@ -9,8 +9,9 @@
 
 namespace crucible_nvidia {
 
-/// Runs `run`, which has to wait for the device, and gives what graphs did meanwhile, in the order of their begin. Only one at a time in the
-/// process: others wait. Threads: any. Errors: those of Cupti::check(); UNAVAILABLE when records were lost; those of `run`.
+/// Runs `run`, which has to wait for the device, and gives what graphs did meanwhile, in the order of their begin. Only
+/// one at a time in the process: others wait. Threads: any. Errors: those of Cupti::check(); UNAVAILABLE when records
+/// were lost; those of `run`.
 std::vector<crucible::sdk::Activity> trace_graphs(const Cupti& cupti, const std::function<void()>& run);
 
 }  // namespace crucible_nvidia

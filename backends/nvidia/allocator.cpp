@@ -16,10 +16,11 @@ namespace {
 [[noreturn]] void out_of_memory(crucible_device& device, std::uint64_t size, std::uint64_t given_back) {
   std::size_t free = 0, total = device.facts.memory_bytes;
   (void)device.driver->cuMemGetInfo(&free, &total);  // an error leaves the total, and nothing free
-  const std::string again = given_back == 0 ? "" : ", after " + std::to_string(given_back) + " bytes that were kept had been given back";
+  const std::string again =
+      given_back == 0 ? "" : ", after " + std::to_string(given_back) + " bytes that were kept had been given back";
   throw sdk::Failure(CRUCIBLE_E_OUT_OF_MEMORY,
-                     "cannot have " + std::to_string(size) + " bytes on " + device.facts.id + again + ": " + std::to_string(free) +
-                         " of " + std::to_string(total) + " are free, and this plugin has " +
+                     "cannot have " + std::to_string(size) + " bytes on " + device.facts.id + again + ": " +
+                         std::to_string(free) + " of " + std::to_string(total) + " are free, and this plugin has " +
                          std::to_string(device.ledger.of("buffer").live_bytes) +
                          "; use a smaller batch or a memory budget, or end other programs on the device",
                      {{"requested", std::to_string(size)}, {"available", std::to_string(free)}});
@@ -32,10 +33,12 @@ Allocator::Allocator(crucible_device& device)
   const Cuda& cuda = *device.driver;
   keep_bytes_ = options().get_u64("memory_keep_mib") << 20;
   if (options().get_text("memory") == "virtual" && !arena_.is_usable())
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                       "the option memory demands virtual memory, and " + arena_.why_not() + ": set it to auto or plain");
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the option memory demands virtual memory, and " + arena_.why_not() +
+                                                    ": set it to auto or plain");
   int has = 0;
-  if (cuda.cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device.facts.device) != CUDA_SUCCESS || has == 0) {
+  if (cuda.cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device.facts.device) !=
+          CUDA_SUCCESS ||
+      has == 0) {
     why_no_pool_ = device.facts.id + " has no memory pools";
     return;
   }
@@ -65,7 +68,8 @@ CUresult Allocator::try_allocate(std::uint64_t size, Block& block) {
   if (pool_ != nullptr) {
     block.source = Source::kPool;
     CUstream const stream = device_.stream.get();
-    if (const CUresult code = cuda.cuMemAllocFromPoolAsync(&block.address, size, pool_, stream); code != CUDA_SUCCESS) return code;
+    if (const CUresult code = cuda.cuMemAllocFromPoolAsync(&block.address, size, pool_, stream); code != CUDA_SUCCESS)
+      return code;
     // Every stream may use it once this one has come to it.
     const CUresult code = cuda.cuStreamSynchronize(stream);
     if (code != CUDA_SUCCESS) free(std::exchange(block, {}));
@@ -81,7 +85,8 @@ Allocator::Block Allocator::allocate(std::uint64_t size) {
   Block block;
   std::uint64_t given_back = 0;
   const CUresult code = sdk::ask_twice(
-      device_.facts.id, size, [&] { return try_allocate(bytes, block); }, [](CUresult answer) { return answer == CUDA_ERROR_OUT_OF_MEMORY; },
+      device_.facts.id, size, [&] { return try_allocate(bytes, block); },
+      [](CUresult answer) { return answer == CUDA_ERROR_OUT_OF_MEMORY; },
       [&] {
         device_.synchronize(device_.stream.get(), "memory.alloc");
         given_back = trim();
@@ -136,7 +141,8 @@ std::uint64_t Allocator::mapped_bytes() {
 std::uint64_t Allocator::kept_bytes() {
   // What was freed last has come through the stream then; of a suspect device it never does.
   if (!device_.watchdog.is_suspect()) (void)device_.driver->cuStreamSynchronize(device_.stream.get());
-  const std::uint64_t reserved = pool_number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), used = pool_number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+  const std::uint64_t reserved = pool_number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT),
+                      used = pool_number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   const std::lock_guard lock(mutex_);
   return arena_.idle_bytes() + reserved - std::min(reserved, used);
 }

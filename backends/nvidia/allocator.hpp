@@ -1,6 +1,6 @@
-// Where a device's memory comes from (option `memory`): large buffers from the arena of mapped memory, the others from a pool of the
-// driver, and where a driver or device has neither, from cuMemAlloc. What was freed is kept up to a limit, and given back when memory
-// runs out.
+// Where a device's memory comes from (option `memory`): large buffers from the arena of mapped memory, the others from
+// a pool of the driver, and where a driver or device has neither, from cuMemAlloc. What was freed is kept up to a
+// limit, and given back when memory runs out.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  /// At least one byte, at a multiple of 256. Out of memory is tried once more when something could be given back. Errors:
-  /// OUT_OF_MEMORY with what is wanted, free and there in all; others of the driver.
+  /// At least one byte, at a multiple of 256. Out of memory is tried once more when something could be given back.
+  /// Errors: OUT_OF_MEMORY with what is wanted, free and there in all; others of the driver.
   Block allocate(std::uint64_t size);
   /// Nothing that uses it may be running.
   void free(Block block);

@@ -73,7 +73,8 @@ Arena::Ranges::iterator Arena::choose(std::uint64_t size) {
   for (auto range = free_.begin(); range != free_.end(); ++range) {
     if (range->second < size) continue;
     if (first == free_.end()) first = range;
-    if (is_mapped(range->first, range->first + size) && (best == free_.end() || range->second < best->second)) best = range;
+    if (is_mapped(range->first, range->first + size) && (best == free_.end() || range->second < best->second))
+      best = range;
   }
   return best != free_.end() ? best : first;
 }

@@ -1,5 +1,5 @@
-// One range of addresses of a device, into which memory is mapped where it is needed: large buffers lie side by side in it. It grows
-// without moving what is there, and memory that no buffer uses is kept for the next one, or given back.
+// One range of addresses of a device, into which memory is mapped where it is needed: large buffers lie side by side in
+// it. It grows without moving what is there, and memory that no buffer uses is kept for the next one, or given back.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,12 @@ namespace crucible_nvidia {
 
 struct Cuda;
 
-/// Threads: the caller serialises; the context must be current. Addresses are multiples of the granularity, 2 MiB on today's devices.
+/// Threads: the caller serialises; the context must be current. Addresses are multiples of the granularity, 2 MiB on
+/// today's devices.
 class Arena {
  public:
-  /// Reserves addresses, twice as many as the device has memory, and maps nothing. Check is_usable(). Not `wanted`: does nothing.
+  /// Reserves addresses, twice as many as the device has memory, and maps nothing. Check is_usable(). Not `wanted`:
+  /// does nothing.
   Arena(crucible_device& device, bool wanted);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -32,7 +34,8 @@ class Arena {
   CUresult allocate(std::uint64_t size, CUdeviceptr& out);
   /// The memory stays mapped until trim().
   void free(CUdeviceptr address);
-  /// Unmaps and gives back memory that lies wholly in no buffer, until at most `keep` bytes of it are left. Bytes that were given back.
+  /// Unmaps and gives back memory that lies wholly in no buffer, until at most `keep` bytes of it are left. Bytes that
+  /// were given back.
   std::uint64_t trim(std::uint64_t keep);
 
   std::uint64_t mapped_bytes() const { return mapped_bytes_; }

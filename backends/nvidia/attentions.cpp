@@ -1,5 +1,6 @@
-// Attentions by cuDNN: see cudnn.hpp. One is a graph of a dozen operations, those of the formula one by one, whose results between are virtual:
-// the library knows the form and has one kernel for it. The order and the dtypes are what its documentation of fused attention asks for.
+// Attentions by cuDNN: see cudnn.hpp. One is a graph of a dozen operations, those of the formula one by one, whose
+// results between are virtual: the library knows the form and has one kernel for it. The order and the dtypes are what
+// its documentation of fused attention asks for.
 #include <limits>
 #include <utility>
 
@@ -19,13 +20,15 @@ constexpr std::uint32_t kF32 = 8;               // DType, part of the ABI
 constexpr std::uint64_t kAlignment = 16;        // of tensors that lie in no buffer: they have any
 using Four = std::array<std::int64_t, 4>;
 
-/// Numbers of tensors: of the description's buffers in their order, of the two that are given as numbers, then of virtual ones.
+/// Numbers of tensors: of the description's buffers in their order, of the two that are given as numbers, then of
+/// virtual ones.
 constexpr std::int64_t kScale = 4, kHidden = 5, kFirstVirtual = 6;
 
 /// Operations of one graph, and the descriptors that they refer to.
 class AttentionGraph {
  public:
-  AttentionGraph(const Cudnn& cudnn, const sdk::Attention& attention, const std::array<std::uint64_t, sdk::kAttentionTensors>& alignments, CudnnPlan& call)
+  AttentionGraph(const Cudnn& cudnn, const sdk::Attention& attention,
+                 const std::array<std::uint64_t, sdk::kAttentionTensors>& alignments, CudnnPlan& call)
       : cudnn_(cudnn), attention_(attention), alignments_(alignments), parts_(call.parts) {}
 
   std::vector<Descriptor> build() {
@@ -69,7 +72,8 @@ class AttentionGraph {
   }
   Handle operand(std::size_t i) {
     const sdk::AttentionTensor& t = attention_.tensors[i];
-    return keep(tensor(static_cast<std::int64_t>(i), cudnn_type_of(attention_.dtype), t.sizes, t.strides, alignments_[i]));
+    return keep(
+        tensor(static_cast<std::int64_t>(i), cudnn_type_of(attention_.dtype), t.sizes, t.strides, alignments_[i]));
   }
   /// As [batch, heads, width, keys].
   Handle transposed_keys() {
@@ -85,7 +89,8 @@ class AttentionGraph {
     return keep(std::move(d));
   }
   Handle result(const Four& sizes, int type) {
-    Descriptor d = tensor(next_++, type, sizes, {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1}, kAlignment);
+    Descriptor d =
+        tensor(next_++, type, sizes, {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1}, kAlignment);
     constexpr bool kYes = true;
     d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &kYes);
     return keep(std::move(d));
@@ -155,7 +160,8 @@ class AttentionGraph {
 
 }  // namespace
 
-Attentions::Attentions(crucible_device& device, const Cudnn& cudnn) : cudnn_(cudnn), plans_(std::make_unique<CudnnPlans>()) {
+Attentions::Attentions(crucible_device& device, const Cudnn& cudnn)
+    : cudnn_(cudnn), plans_(std::make_unique<CudnnPlans>()) {
   most_scratch_ = options().get_u64("blas_workspace_mib") << 20;
   handle_ = start_cudnn(cudnn, device.facts.id);
 }
@@ -165,14 +171,17 @@ Attentions::~Attentions() {
   if (handle_ != nullptr) (void)cudnn_.cudnnDestroy(handle_);
 }
 
-std::unique_ptr<CudnnPlan> Attentions::make(const sdk::Attention& a, const Alignments& alignments, std::uint64_t most_scratch) const {
+std::unique_ptr<CudnnPlan> Attentions::make(const sdk::Attention& a, const Alignments& alignments,
+                                            std::uint64_t most_scratch) const {
   auto call = std::make_unique<CudnnPlan>();
   if (a.dtype == kF32) {
     call->refusal = "attention: cuDNN has none of f32, only of f16 and bf16";
   } else if (cudnn_.version < kOldestAttention) {
     call->refusal = "attention: " + cudnn_.describe() + " is older than 8.9.3, which has it";
-  } else if (!find_plan(cudnn_, handle_, AttentionGraph(cudnn_, a, alignments, *call).build(), {a.dtype, false, most_scratch}, *call)) {
-    call->refusal = "attention: " + cudnn_.describe() + " has no plan for " + a.shape() + " with " + std::to_string(most_scratch) + " bytes of workspace";
+  } else if (!find_plan(cudnn_, handle_, AttentionGraph(cudnn_, a, alignments, *call).build(),
+                        {a.dtype, false, most_scratch}, *call)) {
+    call->refusal = "attention: " + cudnn_.describe() + " has no plan for " + a.shape() + " with " +
+                    std::to_string(most_scratch) + " bytes of workspace";
   }
   return call;
 }
@@ -184,11 +193,12 @@ const CudnnPlan& Attentions::find(const sdk::Attention& a, const Alignments& ali
   return plans_->find(key, [&] { return make(a, alignments, most_scratch); });
 }
 
-const CudnnPlan& Attentions::fitting(const sdk::Attention& a, const std::uint64_t* addresses, std::uint64_t scratch_bytes) {
+const CudnnPlan& Attentions::fitting(const sdk::Attention& a, const std::uint64_t* addresses,
+                                     std::uint64_t scratch_bytes) {
   Alignments alignments;
   for (std::size_t i = 0; i < alignments.size(); ++i) alignments[i] = sdk::attention_alignment(a, i, addresses[i]);
-  return CudnnPlans::fitting([&](std::uint64_t limit) -> const CudnnPlan& { return find(a, alignments, limit); }, most_scratch_,
-                             scratch_bytes == 0 ? 0 : addresses[sdk::kAttentionTensors], scratch_bytes);
+  return CudnnPlans::fitting([&](std::uint64_t limit) -> const CudnnPlan& { return find(a, alignments, limit); },
+                             most_scratch_, scratch_bytes == 0 ? 0 : addresses[sdk::kAttentionTensors], scratch_bytes);
 }
 
 std::uint64_t Attentions::scratch_bytes(const sdk::Attention& a) {
@@ -203,14 +213,16 @@ void Attentions::prepare(const sdk::Attention& a, const std::uint64_t* addresses
   (void)fitting(a, addresses, scratch_bytes);
 }
 
-void Attentions::enqueue(const sdk::Attention& a, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream) {
+void Attentions::enqueue(const sdk::Attention& a, const std::uint64_t* addresses, std::uint64_t scratch_bytes,
+                         CUstream stream) {
   const std::lock_guard lock(mutex_);
   const CudnnPlan& call = fitting(a, addresses, scratch_bytes);
   std::vector<std::int64_t> ids;
   std::vector<void*> places;
   for (std::size_t i = 0; i < sdk::kAttentionTensors; ++i) {
     ids.push_back(static_cast<std::int64_t>(i));
-    places.push_back(reinterpret_cast<void*>(addresses[i] + static_cast<std::uint64_t>(a.tensors[i].offset) * a.element_bytes()));
+    places.push_back(
+        reinterpret_cast<void*>(addresses[i] + static_cast<std::uint64_t>(a.tensors[i].offset) * a.element_bytes()));
   }
   // Taken while they are enqueued. What is hidden has the least number: minus infinity less itself would be none.
   float scale = static_cast<float>(a.scale), hidden = std::numeric_limits<float>::lowest();

@@ -1,5 +1,5 @@
-// Attentions by cuDNN through the loader, on the emulated driver and library: the cases that all such plugins have (plugins/sdk/testing), what
-// the library does not take, and what is said of one that is absent, too old or fails.
+// Attentions by cuDNN through the loader, on the emulated driver and library: the cases that all such plugins have
+// (plugins/sdk/testing), what the library does not take, and what is said of one that is absent, too old or fails.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,12 +14,14 @@ using ::testing::HasSubstr;
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are nvidia_test's
 
-INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceAttentions, ::testing::Values(with_cudnn()), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceAttentions, ::testing::Values(with_cudnn()),
+                         ::testing::PrintToStringParamName());
 
 class NvidiaAttentions : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(emulated_cudnn())) GTEST_SKIP() << "no emulated cuDNN was built (crucible_emulated_cudnn)";
+    if (!std::filesystem::exists(emulated_cudnn()))
+      GTEST_SKIP() << "no emulated cuDNN was built (crucible_emulated_cudnn)";
   }
   static std::string told(const crucible_library_desc& desc, std::size_t shift = 0, const Options& options = {}) {
     const auto device = try_open(with_cudnn(options));
@@ -42,8 +44,10 @@ TEST_F(NvidiaAttentions, WhatCudnnDoesNotHaveIsUnsupportedWithTheReason) {
   EXPECT_THAT(told(attention_of({}, 8)), HasSubstr("attention: cuDNN has none of f32, only of f16 and bf16"));
   EXPECT_THAT(told(attention_of({.width = 12, .values = 12})), HasSubstr("has no plan for attention bf16 2x3x5x12"));
   EXPECT_THAT(told(attention_of({.width = 136, .values = 136})), HasSubstr("has no plan for attention bf16"));
-  EXPECT_THAT(told(attention_of({}, 7, 3)), HasSubstr("has no plan for attention bf16")) << "rows at multiples of 16 bytes alone";
-  EXPECT_THAT(told(attention_of({}), 1), HasSubstr("has no plan for attention bf16")) << "a buffer that lies worse than it was claimed with";
+  EXPECT_THAT(told(attention_of({}, 7, 3)), HasSubstr("has no plan for attention bf16"))
+      << "rows at multiples of 16 bytes alone";
+  EXPECT_THAT(told(attention_of({}), 1), HasSubstr("has no plan for attention bf16"))
+      << "a buffer that lies worse than it was claimed with";
   EXPECT_THAT(told(attention_of({}), 0, {{"dnn", "none"}}), HasSubstr("there is no library of attentions: "));
 }
 

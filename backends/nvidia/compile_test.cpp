@@ -1,5 +1,6 @@
-// NVRTC really compiles what is printed for it: the prelude and the kernels of many random programs, for three generations of devices,
-// with neither a header nor a device here. Needs NVRTC alone: CRUCIBLE_NVRTC (a file or a folder), else torch's, else by name.
+// NVRTC really compiles what is printed for it: the prelude and the kernels of many random programs, for three
+// generations of devices, with neither a header nor a device here. Needs NVRTC alone: CRUCIBLE_NVRTC (a file or a
+// folder), else torch's, else by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,7 +118,8 @@ TEST_F(NvidiaCompile, EveryMatrixKernelIsMachineCode) {
     flags.push_back(compiler_->architecture_flag(capability, Code::kCubin));
     for (unsigned bits = 0; bits < 32; ++bits) {
       if (capability != 90 && bits % 6 != 0) continue;  // some of each, so that the test stays short
-      const sdk::MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0, bits % 3 != 0, bits % 3 == 2};
+      const sdk::MatrixVariant variant{(bits & 1) != 0,  (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0,
+                                       (bits & 16) != 0, bits % 3 != 0,   bits % 3 == 2};
       const sdk::KernelBatch batch = sdk::write_matrix_kernel(variant, sdk::MatrixUnit::kMma, sdk::dialect_cuda());
       const auto compiled = compiler_->compile(batch.text, flags, Code::kCubin, batch.names.front());
       EXPECT_EQ(compiled.bytes.substr(0, 4), "\x7f" "ELF") << batch.names.front();
@@ -163,7 +165,8 @@ TEST_F(NvidiaCompile, TheCompilersWordsAndTheKernelsNamesAreInTheError) {
 }
 
 TEST_F(NvidiaCompile, ANewerCompilerThanTheDriverIsRefused) {
-  EXPECT_THAT(words_of(compiler_->major * 1000 - 1000, compiler_->file), HasSubstr("makes code that the driver does not take"));
+  EXPECT_THAT(words_of(compiler_->major * 1000 - 1000, compiler_->file),
+              HasSubstr("makes code that the driver does not take"));
 }
 
 TEST(NvidiaCompiler, WhatIsMissingIsNamed) {

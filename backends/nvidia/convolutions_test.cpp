@@ -1,5 +1,5 @@
-// Convolutions by cuDNN through the loader, on the emulated driver and library: the cases that all such plugins have (plugins/sdk/testing),
-// and what is said of a library that is absent, too old or fails.
+// Convolutions by cuDNN through the loader, on the emulated driver and library: the cases that all such plugins have
+// (plugins/sdk/testing), and what is said of a library that is absent, too old or fails.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,12 +14,14 @@ using ::testing::HasSubstr;
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are nvidia_test's
 
-INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceConvolutions, ::testing::Values(with_cudnn()), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceConvolutions, ::testing::Values(with_cudnn()),
+                         ::testing::PrintToStringParamName());
 
 class NvidiaConvolutions : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(emulated_cudnn())) GTEST_SKIP() << "no emulated cuDNN was built (crucible_emulated_cudnn)";
+    if (!std::filesystem::exists(emulated_cudnn()))
+      GTEST_SKIP() << "no emulated cuDNN was built (crucible_emulated_cudnn)";
   }
   static void expect_told(const char* rules, const std::string& part, const Options& more = {}) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -40,16 +42,23 @@ class NvidiaConvolutions : public ::testing::Test {
 
 TEST_F(NvidiaConvolutions, DilatedGroups) {
   const auto device = take(try_open(with_cudnn()));
-  for (const std::uint32_t kind : {CRUCIBLE_LIB_CONV2D, CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT})
-    EXPECT_EQ(run_convolution(device, convolution_of({.outputs = 8, .groups = 4, .kernel = {3, 2}, .stride = {1, 2}, .dilation = {1, 2}}, kind)), "");
+  for (const std::uint32_t kind :
+       {CRUCIBLE_LIB_CONV2D, CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT})
+    EXPECT_EQ(
+        run_convolution(
+            device,
+            convolution_of({.outputs = 8, .groups = 4, .kernel = {3, 2}, .stride = {1, 2}, .dilation = {1, 2}}, kind)),
+        "");
 }
 
 TEST_F(NvidiaConvolutions, TheLibraryIsNamedAndAnAbsentOneIsSaid) {
   EXPECT_THAT(told_of({}), HasSubstr("cuDNN 9."));
   EXPECT_THAT(told_of({{"dnn", "none"}}), HasSubstr("none (the option dnn is none; convolutions are generated"));
-  EXPECT_THAT(told_of({{"dnn", "auto"}, {"cudnn", "/nowhere/libcudnn.so.9"}}), HasSubstr("none (cuDNN /nowhere/libcudnn.so.9 cannot be loaded"));
+  EXPECT_THAT(told_of({{"dnn", "auto"}, {"cudnn", "/nowhere/libcudnn.so.9"}}),
+              HasSubstr("none (cuDNN /nowhere/libcudnn.so.9 cannot be loaded"));
   EXPECT_THAT(told_of({{"dnn", "auto"}, {"cudnn", "libz.so.1"}}), HasSubstr("lacks cudnnGetVersion"));
-  EXPECT_THAT(told_of({{"dnn", "auto"}, {"cudnn", "/"}}), HasSubstr("the folder / of the option cudnn has none of libcudnn.so.9, libcudnn.so.8: "));
+  EXPECT_THAT(told_of({{"dnn", "auto"}, {"cudnn", "/"}}),
+              HasSubstr("the folder / of the option cudnn has none of libcudnn.so.9, libcudnn.so.8: "));
   EXPECT_THAT(told_of({{"dnn", "auto"}, {"cudnn", ""}}), HasSubstr("an emulated device takes only"));
   EXPECT_THAT(told_of({{"cudnn", "/nowhere/libcudnn.so.9"}}), HasSubstr("the option dnn demands cuDNN: "));
 }

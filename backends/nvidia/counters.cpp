@@ -1,5 +1,5 @@
-// Profile table: CUPTI's clock, and its counters by the range profiler: what is counted between two readings is one range, in one pass, because
-// nothing that ran can be run again for a second one.
+// Profile table: CUPTI's clock, and its counters by the range profiler: what is counted between two readings is one
+// range, in one pass, because nothing that ran can be run again for a second one.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,8 @@ namespace {
 
 using namespace crucible;
 
-/// Sums over all units of the device, which can be added up from range to range. A device has those that CUPTI lists for its chip.
+/// Sums over all units of the device, which can be added up from range to range. A device has those that CUPTI lists
+/// for its chip.
 constexpr std::pair<const char*, const char*> kCounters[] = {
     {"gpu__time_duration.sum", "nanoseconds"},
     {"smsp__cycles_active.sum", "cycles in which a quarter of a multiprocessor had warps"},
@@ -101,7 +102,9 @@ std::vector<sdk::Counter> known(const DeviceFacts& facts, std::string& why_none)
 /// The range that is open: from its making to finish().
 class Range {
  public:
-  Range(const Cupti& cupti, CUcontext context, const std::vector<std::uint8_t>& configuration, std::vector<const char*>& names) : cupti_(cupti) {
+  Range(const Cupti& cupti, CUcontext context, const std::vector<std::uint8_t>& configuration,
+        std::vector<const char*>& names)
+      : cupti_(cupti) {
     auto enabled = sized<CUpti_RangeProfiler_Enable_Params>();
     enabled.ctx = context;
     cupti.check(cupti.cuptiRangeProfilerEnable(&enabled), "cuptiRangeProfilerEnable");
@@ -121,12 +124,14 @@ class Range {
   const std::vector<std::uint8_t>& finish() {
     auto object = of<CUpti_RangeProfiler_Object_Params>();
     cupti_.check(cupti_.cuptiRangeProfilerPopRange(&object), "cuptiRangeProfilerPopRange");
-    auto stopped = of<CUpti_RangeProfiler_Stop_Params>(CRUCIBLE_CUPTI_SIZE(CUpti_RangeProfiler_Stop_Params, isAllPassSubmitted));
+    auto stopped =
+        of<CUpti_RangeProfiler_Stop_Params>(CRUCIBLE_CUPTI_SIZE(CUpti_RangeProfiler_Stop_Params, isAllPassSubmitted));
     cupti_.check(cupti_.cuptiRangeProfilerStop(&stopped), "cuptiRangeProfilerStop");
     auto decoded = of<CUpti_RangeProfiler_DecodeData_Params>();
     cupti_.check(cupti_.cuptiRangeProfilerDecodeData(&decoded), "cuptiRangeProfilerDecodeData");
     if (stopped.isAllPassSubmitted == 0 || decoded.numOfRangeDropped != 0)
-      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "profile.read: CUPTI has not counted everything: ask for fewer counters at once");
+      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                         "profile.read: CUPTI has not counted everything: ask for fewer counters at once");
     return image_;
   }
 
@@ -148,8 +153,10 @@ class Range {
     auto image = of<CUpti_RangeProfiler_CounterDataImage_Initialize_Params>();
     image.counterDataSize = image_.size();
     image.pCounterData = image_.data();
-    cupti_.check(cupti_.cuptiRangeProfilerCounterDataImageInitialize(&image), "cuptiRangeProfilerCounterDataImageInitialize");
-    auto set = of<CUpti_RangeProfiler_SetConfig_Params>(CRUCIBLE_CUPTI_SIZE(CUpti_RangeProfiler_SetConfig_Params, targetNestingLevel));
+    cupti_.check(cupti_.cuptiRangeProfilerCounterDataImageInitialize(&image),
+                 "cuptiRangeProfilerCounterDataImageInitialize");
+    auto set = of<CUpti_RangeProfiler_SetConfig_Params>(
+        CRUCIBLE_CUPTI_SIZE(CUpti_RangeProfiler_SetConfig_Params, targetNestingLevel));
     set.configSize = configuration.size();
     set.pConfig = configuration.data();
     set.counterDataImageSize = image_.size();
@@ -239,8 +246,9 @@ class RangeCounting : public sdk::Counting {
     passes.pConfigImage = configuration_.data();
     cupti_.check(cupti_.cuptiProfilerHostGetNumOfPasses(&passes), "cuptiProfilerHostGetNumOfPasses");
     if (passes.numOfPasses > 1)
-      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "profile.begin: " + device_.facts.id + " counts these " + std::to_string(names_.size()) +
-                                                     " counters in " + std::to_string(passes.numOfPasses) +
+      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "profile.begin: " + device_.facts.id + " counts these " +
+                                                     std::to_string(names_.size()) + " counters in " +
+                                                     std::to_string(passes.numOfPasses) +
                                                      " runs, and a replay is one: ask for fewer at once");
   }
   void open() {

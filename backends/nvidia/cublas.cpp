@@ -16,13 +16,15 @@ constexpr int kMajors[] = {13, 12, 11};
 
 /// By name none that is newer than the driver; a folder of the user's may have any.
 sdk::LibrarySearch search(const Cuda& cuda) {
-  sdk::LibrarySearch search = {.title = "cuBLASLt",
-                               .otherwise = "products are generated and slower",
-                               .choice = "blas",
-                               .option = "cublaslt",
-                               .advice = "install NVIDIA's toolkit, or PyPI's package nvidia-cublas (of the driver's major version) and name "
-                                         "its folder, site-packages/nvidia/.../lib, with the option cublaslt",
-                               .names = {}};
+  sdk::LibrarySearch search = {
+      .title = "cuBLASLt",
+      .otherwise = "products are generated and slower",
+      .choice = "blas",
+      .option = "cublaslt",
+      .advice =
+          "install NVIDIA's toolkit, or PyPI's package nvidia-cublas (of the driver's major version) and name "
+          "its folder, site-packages/nvidia/.../lib, with the option cublaslt",
+      .names = {}};
   const bool is_named = !options().get_text("cublaslt").empty();
   for (const int major : kMajors) {
     if (is_named || major <= cuda.version / 1000) search.names.push_back("libcublasLt.so." + std::to_string(major));
@@ -44,7 +46,8 @@ CublasLt::CublasLt(const sdk::VendorLibrary& library) : file(library.file()) {
 std::string CublasLt::describe() const {
   // From 12 on major * 10000 + minor * 100 + patch; 11 counts otherwise.
   if (version < 120000) return "cuBLASLt 11 (" + std::to_string(version) + ")";
-  return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." + std::to_string(version % 100);
+  return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
 }
 
 void CublasLt::check(cublasStatus_t status, const std::string& what) const {

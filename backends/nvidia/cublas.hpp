@@ -1,5 +1,5 @@
-// cuBLASLt, found at run time, and matrix products by it: which algorithm does a product of some shape is asked once and kept. Products
-// are enqueued here; that a plan captures them into its graph is the plan's.
+// cuBLASLt, found at run time, and matrix products by it: which algorithm does a product of some shape is asked once
+// and kept. Products are enqueued here; that a plan captures them into its graph is the plan's.
 #pragma once
 
 #include <map>
@@ -35,9 +35,9 @@ struct CublasLt {
   void check(cublasStatus_t status, const std::string& what) const;
 };
 
-/// The library for a device (options `blas` and `cublaslt`, else by name, not newer than the driver), or null and the reason in `note`.
-/// Loaded once and kept. An emulated device gets only one that the option names: a real one would look for a driver of its own.
-/// Threads: any. Errors: UNAVAILABLE when `blas` demands it and it is not there.
+/// The library for a device (options `blas` and `cublaslt`, else by name, not newer than the driver), or null and the
+/// reason in `note`. Loaded once and kept. An emulated device gets only one that the option names: a real one would
+/// look for a driver of its own. Threads: any. Errors: UNAVAILABLE when `blas` demands it and it is not there.
 const CublasLt* find_cublas(const Cuda& cuda, const DeviceFacts& facts, std::string& note);
 
 /// Products of one device. Threads: any. The context must be current.
@@ -49,18 +49,20 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  /// Bytes of scratch that the product wants, at most the option blas_workspace_mib. Buffers are taken to begin at multiples of 256.
-  /// Errors: UNSUPPORTED with the reason when the library has nothing for it.
+  /// Bytes of scratch that the product wants, at most the option blas_workspace_mib. Buffers are taken to begin at
+  /// multiples of 256. Errors: UNSUPPORTED with the reason when the library has nothing for it.
   std::uint64_t scratch_bytes(const crucible::sdk::Gemm& gemm);
 
   /// The product on `stream`: `addresses` are those of the description's buffers and of the scratch, if there is one.
   /// Errors: UNSUPPORTED when nothing fits into the scratch; those of the library.
-  void enqueue(const crucible::sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream);
+  void enqueue(const crucible::sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes,
+               CUstream stream);
 
  private:
   struct Call;  // descriptors and algorithm
   const Call& find(const crucible::sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch);
-  std::unique_ptr<Call> make(const crucible::sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch) const;
+  std::unique_ptr<Call> make(const crucible::sdk::Gemm& gemm, const std::uint64_t* alignments,
+                             std::uint64_t most_scratch) const;
   void set_bias(const Call& call, std::uint64_t address) const;
 
   crucible_device& device_;

@@ -27,7 +27,8 @@ struct Lookup {
   void* find(const char* name, int version) const {
     void* function = nullptr;
     int found = 0;
-    const CUresult code = get != nullptr ? get(name, &function, version, 0, &found) : get_before_12(name, &function, version, 0);
+    const CUresult code =
+        get != nullptr ? get(name, &function, version, 0, &found) : get_before_12(name, &function, version, 0);
     return code == CUDA_SUCCESS ? function : nullptr;
   }
 };
@@ -46,7 +47,9 @@ struct Lookup {
   if (code == CUDA_ERROR_NO_DEVICE)
     advice = "there is no NVIDIA device, or CUDA_VISIBLE_DEVICES hides all of them";
   if (code == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
-    advice = "the kernel's module and the library are of different releases: restart the machine after an update of the driver";
+    advice =
+        "the kernel's module and the library are of different releases: restart the machine after an update of the "
+        "driver";
   if (code == CUDA_ERROR_STUB_LIBRARY) advice = "this is the toolkit's stub for linking: install the driver itself";
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "the NVIDIA driver (" + driver.file + ") does not start: " +
                                                  error_text(driver, code) + ": " + advice,
@@ -55,10 +58,10 @@ struct Lookup {
 
 std::unique_ptr<Cuda> load(const std::string& name) {
   const std::string names[] = {name};
-  const auto library = sdk::VendorLibrary::open(
-      "the NVIDIA driver's library", names,
-      "install NVIDIA's driver (Debian: nvidia-driver, in a container libcuda1 of the host's release), or name a library with the "
-      "option library");
+  const auto library = sdk::VendorLibrary::open("the NVIDIA driver's library", names,
+                                                "install NVIDIA's driver (Debian: nvidia-driver, in a container "
+                                                "libcuda1 of the host's release), or name a library with the "
+                                                "option library");
   auto driver = std::make_unique<Cuda>();
   driver->file = library.file();
   const auto get_version = reinterpret_cast<CUresult (*)(int*)>(library.find("cuDriverGetVersion"));
@@ -96,7 +99,9 @@ const Cuda& cuda() {
   return sdk::load_once<Cuda>(library, [&] { return load(library); });
 }
 
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 std::string error_text(const Cuda& cuda, CUresult code) {
   const char *name = nullptr, *text = nullptr;

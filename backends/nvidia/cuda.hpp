@@ -1,5 +1,5 @@
-// The driver as this plugin calls it: its functions, found at run time through cuGetProcAddress, and its errors in words. The plugin
-// links nothing of NVIDIA's, so it is built and loaded on machines without a driver.
+// The driver as this plugin calls it: its functions, found at run time through cuGetProcAddress, and its errors in
+// words. The plugin links nothing of NVIDIA's, so it is built and loaded on machines without a driver.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ struct Cuda {
   std::string file;  // of the library
 };
 
-/// The functions of the driver's library (option `library`), found and started with cuInit at the first call; never unloaded. Threads:
-/// any. Errors: UNAVAILABLE (no library, no device, a driver that does not start) with what to install; INCOMPATIBLE with have and need
-/// when the driver is too old.
+/// The functions of the driver's library (option `library`), found and started with cuInit at the first call; never
+/// unloaded. Threads: any. Errors: UNAVAILABLE (no library, no device, a driver that does not start) with what to
+/// install; INCOMPATIBLE with have and need when the driver is too old.
 const Cuda& cuda();
 
 /// "12.4" of 12040.

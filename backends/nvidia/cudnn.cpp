@@ -19,8 +19,10 @@ sdk::LibrarySearch search() {
           .otherwise = "convolutions are generated and slower",
           .choice = "dnn",
           .option = "cudnn",
-          .advice = "install NVIDIA's cuDNN, or PyPI's package nvidia-cudnn-cu13 (of the driver's major version) and name its folder, "
-                    "site-packages/nvidia/cudnn/lib, with the option cudnn",
+          .advice =
+              "install NVIDIA's cuDNN, or PyPI's package nvidia-cudnn-cu13 (of the driver's major version) and name "
+              "its folder, "
+              "site-packages/nvidia/cudnn/lib, with the option cudnn",
           .names = {"libcudnn.so.9", "libcudnn.so.8"}};
 }
 
@@ -34,21 +36,24 @@ Cudnn::Cudnn(const sdk::VendorLibrary& library) : file(library.file()) {
   library.require_complete(missing, "cuDNN of 8.5 or newer");
   version = cudnnGetVersion();
   if (version < kOldest)
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the library " + file + " is " + describe() + ", 8.5 or newer is needed");
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                       "the library " + file + " is " + describe() + ", 8.5 or newer is needed");
 }
 
 std::string Cudnn::describe() const {
   const std::size_t unit = version < 90000 ? 1000 : 10000;  // from 9 on major * 10000 + minor * 100 + patch
-  return "cuDNN " + std::to_string(version / unit) + "." + std::to_string(version % unit / 100) + "." + std::to_string(version % 100);
+  return "cuDNN " + std::to_string(version / unit) + "." + std::to_string(version % unit / 100) + "." +
+         std::to_string(version % 100);
 }
 
 void Cudnn::check(cudnnStatus_t status, const std::string& what) const {
   if (status == CUDNN_STATUS_SUCCESS) return;
   crucible_code code = CRUCIBLE_E_INTERNAL;
-  const bool is_unsupported = status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000 || status == kCudnn8NotSupported || status == kCudnn8ArchMismatch;
+  const bool is_unsupported = status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000 || status == kCudnn8NotSupported ||
+                              status == kCudnn8ArchMismatch;
   if (is_unsupported) code = CRUCIBLE_E_UNSUPPORTED;
-  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED || status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
-      status == kCudnn8AllocFailed)
+  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED || status == kCudnn8AllocFailed)
     code = CRUCIBLE_E_OUT_OF_MEMORY;
   throw sdk::Failure(code, what + ": " + cudnnGetErrorString(status) + " (" + std::to_string(status) + ")",
                      {{"vendor.code", std::to_string(status)}, {"where", file}});

@@ -1,5 +1,5 @@
-// cuDNN, found at run time, and convolutions and attentions by it: which execution plan does one of some shape is asked once and kept. They are
-// enqueued here; that a plan captures them into its graph is the plan's.
+// cuDNN, found at run time, and convolutions and attentions by it: which execution plan does one of some shape is asked
+// once and kept. They are enqueued here; that a plan captures them into its graph is the plan's.
 #pragma once
 
 #include <array>
@@ -37,9 +37,9 @@ struct Cudnn {
   void check(cudnnStatus_t status, const std::string& what) const;
 };
 
-/// The library for a device (options `dnn` and `cudnn`, else by name), or null and the reason in `note`. Loaded once and kept. An
-/// emulated device gets only one that the option names: a real one would look for a driver of its own. Threads: any. Errors: UNAVAILABLE
-/// when `dnn` demands it and it is not there.
+/// The library for a device (options `dnn` and `cudnn`, else by name), or null and the reason in `note`. Loaded once
+/// and kept. An emulated device gets only one that the option names: a real one would look for a driver of its own.
+/// Threads: any. Errors: UNAVAILABLE when `dnn` demands it and it is not there.
 const Cudnn* find_cudnn(const DeviceFacts& facts, std::string& note);
 
 /// Convolutions of one device. Threads: any. The context must be current.
@@ -51,21 +51,27 @@ class Convolutions {
   Convolutions(const Convolutions&) = delete;
   Convolutions& operator=(const Convolutions&) = delete;
 
-  /// Bytes of scratch that it wants, at most the option blas_workspace_mib. Buffers are taken to begin at multiples of 256.
-  /// Errors: UNSUPPORTED with the reason when the library has no plan for it.
+  /// Bytes of scratch that it wants, at most the option blas_workspace_mib. Buffers are taken to begin at multiples of
+  /// 256. Errors: UNSUPPORTED with the reason when the library has no plan for it.
   std::uint64_t scratch_bytes(const crucible::sdk::Convolution& convolution);
 
-  /// Builds what enqueue() needs for these addresses, which is better not done while a stream is captured. Errors: those of enqueue().
-  void prepare(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
+  /// Builds what enqueue() needs for these addresses, which is better not done while a stream is captured. Errors:
+  /// those of enqueue().
+  void prepare(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses,
+               std::uint64_t scratch_bytes);
 
-  /// The convolution on `stream`: `addresses` are those of the description's three buffers and of the scratch, if there is one.
-  /// Errors: UNSUPPORTED when nothing fits into the scratch; those of the library.
-  void enqueue(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream);
+  /// The convolution on `stream`: `addresses` are those of the description's three buffers and of the scratch, if there
+  /// is one. Errors: UNSUPPORTED when nothing fits into the scratch; those of the library.
+  void enqueue(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses,
+               std::uint64_t scratch_bytes, CUstream stream);
 
  private:
-  const CudnnPlan& find(const crucible::sdk::Convolution& convolution, const std::uint64_t* alignments, std::uint64_t most_scratch);
-  const CudnnPlan& fitting(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
-  std::unique_ptr<CudnnPlan> make(const crucible::sdk::Convolution& convolution, const std::uint64_t* alignments, std::uint64_t most_scratch) const;
+  const CudnnPlan& find(const crucible::sdk::Convolution& convolution, const std::uint64_t* alignments,
+                        std::uint64_t most_scratch);
+  const CudnnPlan& fitting(const crucible::sdk::Convolution& convolution, const std::uint64_t* addresses,
+                           std::uint64_t scratch_bytes);
+  std::unique_ptr<CudnnPlan> make(const crucible::sdk::Convolution& convolution, const std::uint64_t* alignments,
+                                  std::uint64_t most_scratch) const;
 
   const Cudnn& cudnn_;
   cudnnHandle_t handle_ = nullptr;
@@ -87,13 +93,17 @@ class Attentions {
   /// As those of Convolutions; the buffers are the description's four, then the scratch.
   std::uint64_t scratch_bytes(const crucible::sdk::Attention& attention);
   void prepare(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
-  void enqueue(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream);
+  void enqueue(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes,
+               CUstream stream);
 
  private:
   using Alignments = std::array<std::uint64_t, crucible::sdk::kAttentionTensors>;
-  const CudnnPlan& find(const crucible::sdk::Attention& attention, const Alignments& alignments, std::uint64_t most_scratch);
-  const CudnnPlan& fitting(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
-  std::unique_ptr<CudnnPlan> make(const crucible::sdk::Attention& attention, const Alignments& alignments, std::uint64_t most_scratch) const;
+  const CudnnPlan& find(const crucible::sdk::Attention& attention, const Alignments& alignments,
+                        std::uint64_t most_scratch);
+  const CudnnPlan& fitting(const crucible::sdk::Attention& attention, const std::uint64_t* addresses,
+                           std::uint64_t scratch_bytes);
+  std::unique_ptr<CudnnPlan> make(const crucible::sdk::Attention& attention, const Alignments& alignments,
+                                  std::uint64_t most_scratch) const;
 
   const Cudnn& cudnn_;
   cudnnHandle_t handle_ = nullptr;

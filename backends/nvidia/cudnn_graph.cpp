@@ -27,8 +27,8 @@ std::vector<Descriptor> propose(const Cudnn& cudnn, Descriptor& heuristic, const
     return engines;
   }
   const auto get = [&](std::int64_t wanted, std::int64_t& count, cudnnBackendDescriptor_t* places) {
-    cudnn.check(cudnn.cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, wanted,
-                                               &count, places),
+    cudnn.check(cudnn.cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, wanted, &count, places),
                 "cudnnBackendGetAttribute of heuristics");
   };
   std::int64_t count = 0;
@@ -39,7 +39,8 @@ std::vector<Descriptor> propose(const Cudnn& cudnn, Descriptor& heuristic, const
     places.push_back(engines.back().get());
   }
   if (!places.empty()) get(static_cast<std::int64_t>(places.size()), count, places.data());
-  engines.erase(engines.begin() + std::min<std::int64_t>(count, static_cast<std::int64_t>(engines.size())), engines.end());
+  engines.erase(engines.begin() + std::min<std::int64_t>(count, static_cast<std::int64_t>(engines.size())),
+                engines.end());
   return engines;
 }
 
@@ -48,14 +49,16 @@ bool has_allowed_numerics(const Cudnn& cudnn, const Descriptor& configuration, s
   const Descriptor engine(cudnn, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine");
   cudnnBackendDescriptor_t place = engine.get();
   std::int64_t count = 0;
-  cudnn.check(cudnn.cudnnBackendGetAttribute(configuration.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &place),
+  cudnn.check(cudnn.cudnnBackendGetAttribute(configuration.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &place),
               "cudnnBackendGetAttribute of an engine's configuration");
   std::array<int, 64> notes = {};  // more than any version has
   cudnn.check(cudnn.cudnnBackendGetAttribute(place, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                              static_cast<std::int64_t>(notes.size()), &count, notes.data()),
               "cudnnBackendGetAttribute of an engine");
   for (std::size_t i = 0; i < std::min(notes.size(), static_cast<std::size_t>(count)); ++i) {
-    if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
+    if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
+        notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
         notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
       return false;
     if (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && dtype == 8 && !allows_tf32) return false;
@@ -64,14 +67,17 @@ bool has_allowed_numerics(const Cudnn& cudnn, const Descriptor& configuration, s
 }
 
 /// The plan by one engine, when it is allowed and fits.
-bool try_engine(const Cudnn& cudnn, cudnnHandle_t handle, const Descriptor& engine, const CudnnNeeds& needs, CudnnPlan& call) {
+bool try_engine(const Cudnn& cudnn, cudnnHandle_t handle, const Descriptor& engine, const CudnnNeeds& needs,
+                CudnnPlan& call) {
   if (!has_allowed_numerics(cudnn, engine, needs.dtype, needs.allows_tf32)) return false;
   Descriptor plan(cudnn, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "an execution plan");
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine);
-  if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) return false;  // the next may do; whatever it was, there is no plan by this one
+  if (plan.try_finalize() != CUDNN_STATUS_SUCCESS)
+    return false;  // the next may do; whatever it was, there is no plan by this one
   std::int64_t bytes = 0, count = 0;
-  cudnn.check(cudnn.cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes),
+  cudnn.check(cudnn.cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                             &count, &bytes),
               "cudnnBackendGetAttribute of an execution plan");
   if (bytes < 0 || static_cast<std::uint64_t>(bytes) > needs.most_scratch) return false;
   call.scratch_bytes = static_cast<std::uint64_t>(bytes);
@@ -81,14 +87,18 @@ bool try_engine(const Cudnn& cudnn, cudnnHandle_t handle, const Descriptor& engi
 
 }  // namespace
 
-int cudnn_type_of(std::uint32_t dtype) { return dtype == 6 ? CUDNN_DATA_HALF : dtype == 7 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
+int cudnn_type_of(std::uint32_t dtype) {
+  return dtype == 6 ? CUDNN_DATA_HALF : dtype == 7 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
 
-bool find_plan(const Cudnn& cudnn, cudnnHandle_t handle, std::vector<Descriptor> operations, const CudnnNeeds& needs, CudnnPlan& call) {
+bool find_plan(const Cudnn& cudnn, cudnnHandle_t handle, std::vector<Descriptor> operations, const CudnnNeeds& needs,
+               CudnnPlan& call) {
   std::vector<cudnnBackendDescriptor_t> handles;
   for (const Descriptor& operation : operations) handles.push_back(operation.get());
   Descriptor graph(cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(handles.size()), handles.data());
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(handles.size()),
+            handles.data());
   graph.finalize();
   for (const int mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor heuristic(cudnn, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristics");
@@ -112,8 +122,8 @@ const CudnnPlan& CudnnPlans::find(const std::string& key, const std::function<st
   return *plan;
 }
 
-const CudnnPlan& CudnnPlans::fitting(const std::function<const CudnnPlan&(std::uint64_t limit)>& find, std::uint64_t most, std::uint64_t scratch,
-                                     std::uint64_t scratch_bytes) {
+const CudnnPlan& CudnnPlans::fitting(const std::function<const CudnnPlan&(std::uint64_t limit)>& find,
+                                     std::uint64_t most, std::uint64_t scratch, std::uint64_t scratch_bytes) {
   if (scratch_bytes != 0 && scratch % kScratchAlignment != 0) scratch_bytes = 0;
   try {
     const CudnnPlan& call = find(most);
@@ -124,11 +134,12 @@ const CudnnPlan& CudnnPlans::fitting(const std::function<const CudnnPlan&(std::u
   return find(scratch_bytes);
 }
 
-void execute(const Cudnn& cudnn, cudnnHandle_t handle, const CudnnPlan& call, const std::vector<std::int64_t>& ids, const std::vector<void*>& places,
-             void* scratch, CUstream stream, const std::string& what) {
+void execute(const Cudnn& cudnn, cudnnHandle_t handle, const CudnnPlan& call, const std::vector<std::int64_t>& ids,
+             const std::vector<void*>& places, void* scratch, CUstream stream, const std::string& what) {
   Descriptor pack(cudnn, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "addresses");
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, static_cast<std::int64_t>(ids.size()), ids.data());
-  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(places.size()), places.data());
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(places.size()),
+           places.data());
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch);
   pack.finalize();
   cudnn.check(cudnn.cudnnSetStream(handle, stream), "cudnnSetStream");
@@ -140,7 +151,8 @@ cudnnHandle_t start_cudnn(const Cudnn& cudnn, const std::string& device) {
   const cudnnStatus_t status = cudnn.cudnnCreate(&handle);
   if (status == CUDNN_STATUS_SUCCESS) return handle;
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                     cudnn.describe() + " (" + cudnn.file + ") does not start on " + device + ": cudnnCreate: " + cudnn.cudnnGetErrorString(status),
+                     cudnn.describe() + " (" + cudnn.file + ") does not start on " + device +
+                         ": cudnnCreate: " + cudnn.cudnnGetErrorString(status),
                      {{"vendor.code", std::to_string(status)}, {"where", cudnn.file}});
 }
 

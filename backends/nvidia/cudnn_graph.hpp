@@ -1,5 +1,5 @@
-// Graphs of operations for cuDNN's backend API: descriptors that give themselves back, and the execution plan for a graph. Which graph is a
-// convolution, and which an attention, is convolutions.cpp's and attentions.cpp's.
+// Graphs of operations for cuDNN's backend API: descriptors that give themselves back, and the execution plan for a
+// graph. Which graph is a convolution, and which an attention, is convolutions.cpp's and attentions.cpp's.
 #pragma once
 
 #include <array>
@@ -21,9 +21,11 @@ inline constexpr std::uint64_t kScratchAlignment = 256;  // the host's planner g
 class Descriptor {
  public:
   Descriptor(const Cudnn& cudnn, int type, const char* name) : cudnn_(&cudnn), name_(name) {
-    cudnn.check(cudnn.cudnnBackendCreateDescriptor(type, &handle_), std::string("cudnnBackendCreateDescriptor of ") + name);
+    cudnn.check(cudnn.cudnnBackendCreateDescriptor(type, &handle_),
+                std::string("cudnnBackendCreateDescriptor of ") + name);
   }
-  Descriptor(Descriptor&& other) noexcept : cudnn_(other.cudnn_), name_(other.name_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Descriptor(Descriptor&& other) noexcept
+      : cudnn_(other.cudnn_), name_(other.name_), handle_(std::exchange(other.handle_, nullptr)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(cudnn_, other.cudnn_);
     std::swap(name_, other.name_);
@@ -43,7 +45,9 @@ class Descriptor {
   void set(int attribute, const Descriptor& other) { set(attribute, other.get()); }
   void set(int attribute, std::int64_t value) { set(attribute, CUDNN_TYPE_INT64, 1, &value); }
   template <std::size_t kCount>
-  void set(int attribute, const std::array<std::int64_t, kCount>& values) { set(attribute, CUDNN_TYPE_INT64, kCount, values.data()); }
+  void set(int attribute, const std::array<std::int64_t, kCount>& values) {
+    set(attribute, CUDNN_TYPE_INT64, kCount, values.data());
+  }
   cudnnStatus_t try_finalize() { return cudnn_->cudnnBackendFinalize(handle_); }
   void finalize() { cudnn_->check(try_finalize(), std::string("cudnnBackendFinalize of ") + name_); }
 
@@ -72,19 +76,20 @@ struct CudnnNeeds {
   std::uint64_t most_scratch = 0;
 };
 
-/// Adds the graph of `operations` to `call`, and the best execution plan for it that gives the same bits in every run with sums in f32. False when
-/// there is none: `call` then has no parts.
-bool find_plan(const Cudnn& cudnn, cudnnHandle_t handle, std::vector<Descriptor> operations, const CudnnNeeds& needs, CudnnPlan& call);
+/// Adds the graph of `operations` to `call`, and the best execution plan for it that gives the same bits in every run
+/// with sums in f32. False when there is none: `call` then has no parts.
+bool find_plan(const Cudnn& cudnn, cudnnHandle_t handle, std::vector<Descriptor> operations, const CudnnNeeds& needs,
+               CudnnPlan& call);
 
 /// Plans by what they are of. Not thread-safe.
 class CudnnPlans {
  public:
   /// What `make` made for the key, once. Errors: UNSUPPORTED with the plan's refusal; those of `make`.
   const CudnnPlan& find(const std::string& key, const std::function<std::unique_ptr<CudnnPlan>()>& make);
-  /// `find` gives a plan that needs no more scratch than its argument: with `most` if that fits into what is given at `scratch`, else with
-  /// that. Scratch that lies badly is none.
-  static const CudnnPlan& fitting(const std::function<const CudnnPlan&(std::uint64_t limit)>& find, std::uint64_t most, std::uint64_t scratch,
-                                  std::uint64_t scratch_bytes);
+  /// `find` gives a plan that needs no more scratch than its argument: with `most` if that fits into what is given at
+  /// `scratch`, else with that. Scratch that lies badly is none.
+  static const CudnnPlan& fitting(const std::function<const CudnnPlan&(std::uint64_t limit)>& find, std::uint64_t most,
+                                  std::uint64_t scratch, std::uint64_t scratch_bytes);
   void clear() { plans_.clear(); }
 
  private:
@@ -92,8 +97,8 @@ class CudnnPlans {
 };
 
 /// The plan on `stream`. `what` is for messages. Errors: those of the library.
-void execute(const Cudnn& cudnn, cudnnHandle_t handle, const CudnnPlan& call, const std::vector<std::int64_t>& ids, const std::vector<void*>& places,
-             void* scratch, CUstream stream, const std::string& what);
+void execute(const Cudnn& cudnn, cudnnHandle_t handle, const CudnnPlan& call, const std::vector<std::int64_t>& ids,
+             const std::vector<void*>& places, void* scratch, CUstream stream, const std::string& what);
 
 /// A handle on the device, whose context is current. Errors: UNAVAILABLE when the library does not start.
 cudnnHandle_t start_cudnn(const Cudnn& cudnn, const std::string& device);

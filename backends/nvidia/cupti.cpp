@@ -16,16 +16,19 @@ constexpr std::uint32_t kFirstWithCounters = 130000;  // its profiling functions
 constexpr const char* kRights =
     "; NVIDIA's driver keeps its counters for administrators: run as root, or let every user have them with the option "
     "NVreg_RestrictProfilingToAdminUsers=0 of the module nvidia (in /etc/modprobe.d, then load it again)";
-constexpr const char* kVirtualRights = "; the device is a virtual one: profiling has to be allowed for it on the machine that it belongs to";
+constexpr const char* kVirtualRights =
+    "; the device is a virtual one: profiling has to be allowed for it on the machine that it belongs to";
 
 sdk::LibrarySearch search(const Cuda& cuda) {
-  sdk::LibrarySearch search = {.title = "CUPTI",
-                               .otherwise = "times are those of events, and nothing is counted",
-                               .choice = "profiler",
-                               .option = "cupti",
-                               .advice = "install NVIDIA's toolkit, or PyPI's package nvidia-cuda-cupti (of the driver's major version) and name "
-                                         "its folder, site-packages/nvidia/.../lib, with the option cupti",
-                               .names = {}};
+  sdk::LibrarySearch search = {
+      .title = "CUPTI",
+      .otherwise = "times are those of events, and nothing is counted",
+      .choice = "profiler",
+      .option = "cupti",
+      .advice =
+          "install NVIDIA's toolkit, or PyPI's package nvidia-cuda-cupti (of the driver's major version) and name "
+          "its folder, site-packages/nvidia/.../lib, with the option cupti",
+      .names = {}};
   const bool is_named = !options().get_text("cupti").empty();
   for (const int major : {13, 12}) {
     if (is_named || major <= cuda.version / 1000) search.names.push_back("libcupti.so." + std::to_string(major));
@@ -86,15 +89,18 @@ Cupti::Cupti(const sdk::VendorLibrary& library) : file(library.file()) {
 std::string Cupti::describe() const {
   // From CUDA 13 on major * 10000 + minor * 100 + patch; before, a number that grew by one.
   if (version < 100000) return "CUPTI (" + std::to_string(version) + ")";
-  return "CUPTI " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." + std::to_string(version % 100);
+  return "CUPTI " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
 }
 
 void Cupti::check(CUptiResult code, const std::string& what) const {
   if (code == CUPTI_SUCCESS) return;
   const char* text = nullptr;
   const bool is_named = cuptiGetResultString(code, &text) == CUPTI_SUCCESS && text != nullptr;
-  throw sdk::Failure(category_of(code), what + ": " + (is_named ? text : "CUPTI error") + " (" + std::to_string(code) + ")" + advice_for(code),
-                     {{"vendor.code", std::to_string(code)}, {"where", file}});
+  throw sdk::Failure(
+      category_of(code),
+      what + ": " + (is_named ? text : "CUPTI error") + " (" + std::to_string(code) + ")" + advice_for(code),
+      {{"vendor.code", std::to_string(code)}, {"where", file}});
 }
 
 const Cupti* find_cupti(const Cuda& cuda, const DeviceFacts& facts, std::string& note) {

@@ -1,5 +1,6 @@
-// The part of CUPTI that this plugin calls, as its C ABI is in versions 12 and 13: NVIDIA's headers are not needed to build. Names are
-// those of cupti_activity.h, cupti_profiler_host.h, cupti_profiler_target.h and cupti_range_profiler.h; cupti_layout_test.cpp compares where they are.
+// The part of CUPTI that this plugin calls, as its C ABI is in versions 12 and 13: NVIDIA's headers are not needed to
+// build. Names are those of cupti_activity.h, cupti_profiler_host.h, cupti_profiler_target.h and
+// cupti_range_profiler.h; cupti_layout_test.cpp compares where they are.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +11,22 @@
 namespace crucible_nvidia {
 
 using CUptiResult = int;
-inline constexpr CUptiResult CUPTI_SUCCESS = 0, CUPTI_ERROR_OUT_OF_MEMORY = 8, CUPTI_ERROR_HARDWARE_BUSY = 26, CUPTI_ERROR_NOT_SUPPORTED = 27,
-                             CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED = 33, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES = 35,
-                             CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED = 39, CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES = 40,
-                             CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED = 41, CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED = 42,
-                             CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED = 43, CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED = 44, CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED = 45;
+inline constexpr CUptiResult CUPTI_SUCCESS = 0, CUPTI_ERROR_OUT_OF_MEMORY = 8, CUPTI_ERROR_HARDWARE_BUSY = 26,
+                             CUPTI_ERROR_NOT_SUPPORTED = 27, CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED = 33,
+                             CUPTI_ERROR_INSUFFICIENT_PRIVILEGES = 35,
+                             CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED = 39,
+                             CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES = 40,
+                             CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED = 41,
+                             CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED = 42, CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED = 43,
+                             CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED = 44, CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED = 45;
 
 // Of CUpti_ActivityKind and CUpti_ActivityFlag.
-inline constexpr int CUPTI_ACTIVITY_KIND_MEMCPY = 1, CUPTI_ACTIVITY_KIND_MEMSET = 2, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL = 10;
+inline constexpr int CUPTI_ACTIVITY_KIND_MEMCPY = 1, CUPTI_ACTIVITY_KIND_MEMSET = 2,
+                     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL = 10;
 inline constexpr std::uint32_t CUPTI_ACTIVITY_FLAG_FLUSH_FORCED = 1;
 
-// Records as versions 9 (CUDA 12) and 10 (CUDA 13) of the kernel's and 5, 6 and 4 of the others' begin; newer ones grow behind that.
+// Records as versions 9 (CUDA 12) and 10 (CUDA 13) of the kernel's and 5, 6 and 4 of the others' begin; newer ones grow
+// behind that.
 struct CuptiKernelRecord {
   std::int32_t kind;
   std::uint8_t cache_configuration, shared_memory_configuration;
@@ -52,12 +58,15 @@ struct CuptiTransferRecord {
 };
 
 using CuptiBufferRequested = void (*)(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records);
-using CuptiBufferCompleted = void (*)(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size, std::size_t valid);
+using CuptiBufferCompleted = void (*)(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size,
+                                      std::size_t valid);
 
 // Of CUpti_MetricType, CUpti_ProfilerType, CUpti_ProfilerRange and CUpti_ProfilerReplayMode.
-inline constexpr int CUPTI_METRIC_TYPE_COUNTER = 0, CUPTI_PROFILER_TYPE_RANGE_PROFILER = 0, CUPTI_UserRange = 2, CUPTI_UserReplay = 3;
+inline constexpr int CUPTI_METRIC_TYPE_COUNTER = 0, CUPTI_PROFILER_TYPE_RANGE_PROFILER = 0, CUPTI_UserRange = 2,
+                     CUPTI_UserReplay = 3;
 
-// Parameters of the profiling functions: each begins with the bytes up to the end of its last member, without what pads it.
+// Parameters of the profiling functions: each begins with the bytes up to the end of its last member, without what pads
+// it.
 struct CUpti_Profiler_Initialize_Params {
   std::size_t structSize;
   void* pPriv;
@@ -196,39 +205,39 @@ struct CUpti_RangeProfiler_DecodeData_Params {
 };
 
 // Every function that is called: X(name, parameters); all give a CUptiResult.
-#define CRUCIBLE_CUPTI_FUNCTIONS(X)                                                                                     \
-  X(cuptiGetVersion, (std::uint32_t * version))                                                                         \
-  X(cuptiGetResultString, (CUptiResult result, const char** text))                                                      \
-  X(cuptiGetTimestamp, (std::uint64_t * nanoseconds))                                                                   \
-  X(cuptiActivityRegisterCallbacks, (CuptiBufferRequested requested, CuptiBufferCompleted completed))                   \
-  X(cuptiActivityEnable, (int kind))                                                                                    \
-  X(cuptiActivityDisable, (int kind))                                                                                   \
-  X(cuptiActivityFlushAll, (std::uint32_t flag))                                                                        \
-  X(cuptiActivityGetNextRecord, (std::uint8_t * buffer, std::size_t valid, void** record))                              \
+#define CRUCIBLE_CUPTI_FUNCTIONS(X)                                                                   \
+  X(cuptiGetVersion, (std::uint32_t* version))                                                        \
+  X(cuptiGetResultString, (CUptiResult result, const char** text))                                    \
+  X(cuptiGetTimestamp, (std::uint64_t* nanoseconds))                                                  \
+  X(cuptiActivityRegisterCallbacks, (CuptiBufferRequested requested, CuptiBufferCompleted completed)) \
+  X(cuptiActivityEnable, (int kind))                                                                  \
+  X(cuptiActivityDisable, (int kind))                                                                 \
+  X(cuptiActivityFlushAll, (std::uint32_t flag))                                                      \
+  X(cuptiActivityGetNextRecord, (std::uint8_t* buffer, std::size_t valid, void** record))             \
   X(cuptiActivityGetNumDroppedRecords, (CUcontext context, std::uint32_t stream, std::size_t* dropped))
 
 // Those that counters need, of CUDA 13: absent from older libraries. X(name, parameters' type).
-#define CRUCIBLE_CUPTI_PROFILER_FUNCTIONS(X)                                                                            \
-  X(cuptiProfilerInitialize, CUpti_Profiler_Initialize_Params)                                                          \
-  X(cuptiDeviceGetChipName, CUpti_Device_GetChipName_Params)                                                            \
-  X(cuptiProfilerGetCounterAvailability, CUpti_Profiler_GetCounterAvailability_Params)                                  \
-  X(cuptiProfilerHostInitialize, CUpti_Profiler_Host_Initialize_Params)                                                 \
-  X(cuptiProfilerHostDeinitialize, CUpti_Profiler_Host_Deinitialize_Params)                                             \
-  X(cuptiProfilerHostGetBaseMetrics, CUpti_Profiler_Host_GetBaseMetrics_Params)                                         \
-  X(cuptiProfilerHostConfigAddMetrics, CUpti_Profiler_Host_ConfigAddMetrics_Params)                                     \
-  X(cuptiProfilerHostGetConfigImageSize, CUpti_Profiler_Host_GetConfigImageSize_Params)                                 \
-  X(cuptiProfilerHostGetConfigImage, CUpti_Profiler_Host_GetConfigImage_Params)                                         \
-  X(cuptiProfilerHostGetNumOfPasses, CUpti_Profiler_Host_GetNumOfPasses_Params)                                         \
-  X(cuptiProfilerHostEvaluateToGpuValues, CUpti_Profiler_Host_EvaluateToGpuValues_Params)                               \
-  X(cuptiRangeProfilerEnable, CUpti_RangeProfiler_Enable_Params)                                                        \
-  X(cuptiRangeProfilerDisable, CUpti_RangeProfiler_Object_Params)                                                       \
-  X(cuptiRangeProfilerGetCounterDataSize, CUpti_RangeProfiler_GetCounterDataSize_Params)                                \
-  X(cuptiRangeProfilerCounterDataImageInitialize, CUpti_RangeProfiler_CounterDataImage_Initialize_Params)               \
-  X(cuptiRangeProfilerSetConfig, CUpti_RangeProfiler_SetConfig_Params)                                                  \
-  X(cuptiRangeProfilerStart, CUpti_RangeProfiler_Object_Params)                                                         \
-  X(cuptiRangeProfilerPushRange, CUpti_RangeProfiler_PushRange_Params)                                                  \
-  X(cuptiRangeProfilerPopRange, CUpti_RangeProfiler_Object_Params)                                                      \
-  X(cuptiRangeProfilerStop, CUpti_RangeProfiler_Stop_Params)                                                            \
+#define CRUCIBLE_CUPTI_PROFILER_FUNCTIONS(X)                                                              \
+  X(cuptiProfilerInitialize, CUpti_Profiler_Initialize_Params)                                            \
+  X(cuptiDeviceGetChipName, CUpti_Device_GetChipName_Params)                                              \
+  X(cuptiProfilerGetCounterAvailability, CUpti_Profiler_GetCounterAvailability_Params)                    \
+  X(cuptiProfilerHostInitialize, CUpti_Profiler_Host_Initialize_Params)                                   \
+  X(cuptiProfilerHostDeinitialize, CUpti_Profiler_Host_Deinitialize_Params)                               \
+  X(cuptiProfilerHostGetBaseMetrics, CUpti_Profiler_Host_GetBaseMetrics_Params)                           \
+  X(cuptiProfilerHostConfigAddMetrics, CUpti_Profiler_Host_ConfigAddMetrics_Params)                       \
+  X(cuptiProfilerHostGetConfigImageSize, CUpti_Profiler_Host_GetConfigImageSize_Params)                   \
+  X(cuptiProfilerHostGetConfigImage, CUpti_Profiler_Host_GetConfigImage_Params)                           \
+  X(cuptiProfilerHostGetNumOfPasses, CUpti_Profiler_Host_GetNumOfPasses_Params)                           \
+  X(cuptiProfilerHostEvaluateToGpuValues, CUpti_Profiler_Host_EvaluateToGpuValues_Params)                 \
+  X(cuptiRangeProfilerEnable, CUpti_RangeProfiler_Enable_Params)                                          \
+  X(cuptiRangeProfilerDisable, CUpti_RangeProfiler_Object_Params)                                         \
+  X(cuptiRangeProfilerGetCounterDataSize, CUpti_RangeProfiler_GetCounterDataSize_Params)                  \
+  X(cuptiRangeProfilerCounterDataImageInitialize, CUpti_RangeProfiler_CounterDataImage_Initialize_Params) \
+  X(cuptiRangeProfilerSetConfig, CUpti_RangeProfiler_SetConfig_Params)                                    \
+  X(cuptiRangeProfilerStart, CUpti_RangeProfiler_Object_Params)                                           \
+  X(cuptiRangeProfilerPushRange, CUpti_RangeProfiler_PushRange_Params)                                    \
+  X(cuptiRangeProfilerPopRange, CUpti_RangeProfiler_Object_Params)                                        \
+  X(cuptiRangeProfilerStop, CUpti_RangeProfiler_Stop_Params)                                              \
   X(cuptiRangeProfilerDecodeData, CUpti_RangeProfiler_DecodeData_Params)
 
 }  // namespace crucible_nvidia

@@ -20,9 +20,11 @@ using namespace crucible;
 
 namespace {
 
-// The lanes of a multiprocessor, and the registers that a thread may have, four bytes each: what kernels are shaped for.
+// The lanes of a multiprocessor, and the registers that a thread may have, four bytes each: what kernels are shaped
+// for.
 constexpr std::uint64_t kLanes = 128, kWarp = 32, kRegisterBytes = 255 * 4;
-constexpr int kOldestCapability = 53;  // fused multiply-add and subnormals are in all; NVRTC 11.2 compiles for nothing older
+constexpr int kOldestCapability =
+    53;  // fused multiply-add and subnormals are in all; NVRTC 11.2 compiles for nothing older
 
 crucible_status enumerate(crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
@@ -45,7 +47,8 @@ void require_usable(const DeviceFacts& facts) {
                        who + " is in compute mode PROHIBITED: allow programs on it with `nvidia-smi -c DEFAULT`");
   }
   if (facts.capability < kOldestCapability) {
-    throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, who + " has compute capability " + std::to_string(facts.capability / 10) + "." +
+    throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, who + " has compute capability " +
+                                                   std::to_string(facts.capability / 10) + "." +
                                                    std::to_string(facts.capability % 10) + ", 5.3 or newer is needed");
   }
 }
@@ -63,15 +66,18 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->code = options().get_text("code");
     if (options().get_bool("teams")) device->team_lanes = kWarp;
     std::string note;
-    if (options().get_text("profiler") == "cupti") (void)find_cupti(driver, device->facts, note);  // refused here, not at a profile
-    if (options().get_text("blas") == "cublaslt") (void)find_cublas(driver, device->facts, note);  // refused here, not at a product
+    if (options().get_text("profiler") == "cupti")
+      (void)find_cupti(driver, device->facts, note);  // refused here, not at a profile
+    if (options().get_text("blas") == "cublaslt")
+      (void)find_cublas(driver, device->facts, note);  // refused here, not at a product
     if (options().get_text("dnn") == "cudnn") (void)find_cudnn(device->facts, note);
     const std::string what = "device.open: cuDevicePrimaryCtxRetain of " + device->facts.id;
     check(driver, driver.cuDevicePrimaryCtxRetain(&device->context, device->facts.device), what);
     const Current current(*device);
     device->stream = device->make_stream("device.open: ");
     device->allocator = std::make_unique<Allocator>(*device);
-    const auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_nvidia(device->facts.capability) : sdk::MatrixUnit::kNone;
+    const auto unit = options().get_bool("matrix_units") ? sdk::matrix_unit_of_nvidia(device->facts.capability)
+                                                         : sdk::MatrixUnit::kNone;
     device->matrix_products = sdk::make_graph_matrix_products<GraphApi>(*device, unit);
     *out = device.release();
   });
@@ -86,7 +92,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     (void)find_cublas(*device->driver, facts, library);
     if (const std::string refusal = device->products_refusal(); !refusal.empty()) library = "none (" + refusal + ")";
     (void)find_cudnn(facts, convolutions);
-    if (const std::string refusal = device->convolutions_refusal(); !refusal.empty()) convolutions = "none (" + refusal + ")";
+    if (const std::string refusal = device->convolutions_refusal(); !refusal.empty())
+      convolutions = "none (" + refusal + ")";
     try {
       compiler = nvrtc(*device->driver).describe();
     } catch (const sdk::Failure& failure) {  // the device can still copy and fill
@@ -108,7 +115,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
       sdk::report(sink, user, {sdk::text_item("CUDA_VISIBLE_DEVICES", visible)});
     if (facts.is_emulated())
-      sdk::report(sink, user, {sdk::text_item("note", "the device is an emulation: its times say nothing about a GPU")});
+      sdk::report(sink, user,
+                  {sdk::text_item("note", "the device is an emulation: its times say nothing about a GPU")});
   });
 }
 
@@ -121,20 +129,20 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     std::string library, convolutions, profiler;
     const Cupti* const cupti = find_cupti(cuda(), facts, profiler);
     if (cupti != nullptr && !cupti->no_counters.empty()) profiler = cupti->no_counters;
-    const bool has_products = find_cublas(cuda(), facts, library) != nullptr, has_convolutions = find_cudnn(facts, convolutions) != nullptr;
-    sdk::report(sink, user,
-                {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
-                 sdk::answer_item("compile.ir", Answer::kYes, "printed as CUDA C++ for NVRTC"),
-                 sdk::answer_item("f64", Answer::kYes, "all devices have it"),
-                 sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
-                 sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-                 sdk::answer_item("queue", Answer::kYes, "one stream per queue; a thread of the host waits for timelines"),
-                 sdk::answer_item("async", Answer::kYes, "submit returns at once"),
-                 sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
-                 sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
-                 sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
-                 sdk::answer_item("profile", cupti != nullptr ? Answer::kYes : Answer::kNo, profiler),
-                 sdk::answer_item("health", Answer::kYes, no_nvml.empty() ? "NVML" : no_nvml)});
+    const bool has_products = find_cublas(cuda(), facts, library) != nullptr,
+               has_convolutions = find_cudnn(facts, convolutions) != nullptr;
+    sdk::report(
+        sink, user,
+        {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
+         sdk::answer_item("compile.ir", Answer::kYes, "printed as CUDA C++ for NVRTC"),
+         sdk::answer_item("f64", Answer::kYes, "all devices have it"),
+         sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
+         sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+         sdk::answer_item("async", Answer::kYes, "submit returns at once"),
+         sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
+         sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
+         sdk::answer_item("profile", cupti != nullptr ? Answer::kYes : Answer::kNo, profiler),
+         sdk::answer_item("health", Answer::kYes, no_nvml.empty() ? "NVML" : no_nvml)});
   });
 }
 
@@ -144,7 +152,8 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
   return sdk::tell_score(workload, count, out, why, user, [&](std::uint64_t peak_bytes) {
     const DeviceFacts facts = find_device(cuda(), device_id);
     if (facts.capability < kOldestCapability) return sdk::Score{0, "the device is too old"};
-    if (facts.compute_mode == CU_COMPUTEMODE_PROHIBITED) return sdk::Score{0, "the device is in compute mode PROHIBITED"};
+    if (facts.compute_mode == CU_COMPUTEMODE_PROHIBITED)
+      return sdk::Score{0, "the device is in compute mode PROHIBITED"};
     return sdk::score_of_peak(facts, kLanes, "multiprocessors", peak_bytes);
   });
 }
@@ -182,7 +191,8 @@ const crucible_if_device kDeviceTable = {.struct_size = sizeof(crucible_if_devic
 crucible_nvidia::Products& crucible_device::require_products() {
   std::string note;
   const crucible_nvidia::CublasLt* const cublas = crucible_nvidia::find_cublas(*driver, facts, note);
-  if (cublas == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
+  if (cublas == nullptr)
+    throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of products: " + note);
   return products_.require("; products are generated and slower",
                            [&] { return std::make_unique<crucible_nvidia::Products>(*this, *cublas); });
 }
@@ -190,7 +200,8 @@ crucible_nvidia::Products& crucible_device::require_products() {
 crucible_nvidia::Convolutions& crucible_device::require_convolutions() {
   std::string note;
   const crucible_nvidia::Cudnn* const cudnn = crucible_nvidia::find_cudnn(facts, note);
-  if (cudnn == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of convolutions: " + note);
+  if (cudnn == nullptr)
+    throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of convolutions: " + note);
   return convolutions_.require("; convolutions are generated and slower",
                                [&] { return std::make_unique<crucible_nvidia::Convolutions>(*this, *cudnn); });
 }
@@ -198,8 +209,10 @@ crucible_nvidia::Convolutions& crucible_device::require_convolutions() {
 crucible_nvidia::Attentions& crucible_device::require_attentions() {
   std::string note;
   const crucible_nvidia::Cudnn* const cudnn = crucible_nvidia::find_cudnn(facts, note);
-  if (cudnn == nullptr) throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of attentions: " + note);
-  return attentions_.require("; attentions are generated and slower", [&] { return std::make_unique<crucible_nvidia::Attentions>(*this, *cudnn); });
+  if (cudnn == nullptr)
+    throw crucible::sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "there is no library of attentions: " + note);
+  return attentions_.require("; attentions are generated and slower",
+                             [&] { return std::make_unique<crucible_nvidia::Attentions>(*this, *cudnn); });
 }
 
 void crucible_device::report_memory(crucible_kv_sink sink, void* user) const {

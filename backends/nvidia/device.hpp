@@ -1,4 +1,5 @@
-// The devices that the driver shows, and one that is open. One object per open(); buffers, modules and plans point to it.
+// The devices that the driver shows, and one that is open. One object per open(); buffers, modules and plans point to
+// it.
 #pragma once
 
 #include <atomic>
@@ -42,8 +43,8 @@ struct crucible_device : crucible::sdk::GraphDevice<crucible_nvidia::GraphApi> {
   std::unique_ptr<crucible_nvidia::Allocator> allocator;
   std::atomic<bool> refuses_cubins = false;  // found out once: every later program is PTX
 
-  /// Products by cuBLASLt, started at the first call; the context must be current. Threads: any. Errors: UNSUPPORTED with the reason
-  /// when there is no library for this device.
+  /// Products by cuBLASLt, started at the first call; the context must be current. Threads: any. Errors: UNSUPPORTED
+  /// with the reason when there is no library for this device.
   crucible_nvidia::Products& require_products();
   /// The same for convolutions and attentions by cuDNN.
   crucible_nvidia::Convolutions& require_convolutions();

@@ -58,14 +58,17 @@ std::vector<DeviceFacts> list_devices(const Cuda& cuda) {
   int count = 0;
   check(cuda, cuda.cuDeviceGetCount(&count), "cuDeviceGetCount");
   if (count == 0) {
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                       "the NVIDIA driver (" + cuda.file + ") shows no device: there is none, or CUDA_VISIBLE_DEVICES hides it");
+    throw sdk::Failure(
+        CRUCIBLE_E_UNAVAILABLE,
+        "the NVIDIA driver (" + cuda.file + ") shows no device: there is none, or CUDA_VISIBLE_DEVICES hides it");
   }
   std::vector<DeviceFacts> all;
   for (int i = 0; i < count; ++i) all.push_back(facts_of(cuda, i));
   return all;
 }
 
-DeviceFacts find_device(const Cuda& cuda, crucible_str device_id) { return sdk::find_device(list_devices(cuda), device_id); }
+DeviceFacts find_device(const Cuda& cuda, crucible_str device_id) {
+  return sdk::find_device(list_devices(cuda), device_id);
+}
 
 }  // namespace crucible_nvidia

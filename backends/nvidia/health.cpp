@@ -20,8 +20,11 @@ nvmlDevice_t find(const Nvml& nvml, const DeviceFacts& facts, bool& lost) {
     lost |= code == NVML_ERROR_GPU_IS_LOST;
     return code == NVML_SUCCESS;
   };
-  if (nvml.nvmlDeviceGetHandleByUUID != nullptr && found(nvml.nvmlDeviceGetHandleByUUID(facts.uuid.c_str(), &device))) return device;
-  if (nvml.nvmlDeviceGetHandleByPciBusId_v2 != nullptr && found(nvml.nvmlDeviceGetHandleByPciBusId_v2(facts.pci.c_str(), &device))) return device;
+  if (nvml.nvmlDeviceGetHandleByUUID != nullptr && found(nvml.nvmlDeviceGetHandleByUUID(facts.uuid.c_str(), &device)))
+    return device;
+  if (nvml.nvmlDeviceGetHandleByPciBusId_v2 != nullptr &&
+      found(nvml.nvmlDeviceGetHandleByPciBusId_v2(facts.pci.c_str(), &device)))
+    return device;
   if (lost) return nullptr;
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "NVML does not know " + facts.id + " (" + facts.uuid + ", " + facts.pci +
                                                  "): compare its release with the driver's");
@@ -57,9 +60,11 @@ Opinion opinion_on(const NvmlSample& sample) {
   if (sample.needs_reset) return {CRUCIBLE_STATE_DEGRADED, "the driver wants the device to be reset"};
   if (const auto errors = report.number_of("ecc_errors"); errors != 0)
     return {CRUCIBLE_STATE_DEGRADED, std::to_string(errors) + " uncorrected errors of the memory"};
-  if (report.number_of("repair_failed") != 0) return {CRUCIBLE_STATE_DEGRADED, "a row of the memory could not be replaced"};
+  if (report.number_of("repair_failed") != 0)
+    return {CRUCIBLE_STATE_DEGRADED, "a row of the memory could not be replaced"};
   if (report.number_of("device_errors") != 0) return {CRUCIBLE_STATE_DEGRADED, report.text_of("driver_events")};
-  if (const std::string slow = report.text_of("throttle_reason"); !slow.empty()) return {CRUCIBLE_STATE_DEGRADED, "clocks are slow: " + slow};
+  if (const std::string slow = report.text_of("throttle_reason"); !slow.empty())
+    return {CRUCIBLE_STATE_DEGRADED, "clocks are slow: " + slow};
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Where device memory comes from, through the loader: large buffers side by side in one range, small ones from a pool, what is kept and
-// what is given back; the same on devices that lack the one or the other.
+// Where device memory comes from, through the loader: large buffers side by side in one range, small ones from a pool,
+// what is kept and what is given back; the same on devices that lack the one or the other.
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -19,18 +19,22 @@ std::map<std::string, std::uint64_t> stats_of(const std::shared_ptr<Device>& dev
   std::map<std::string, std::uint64_t> told;
   const auto sink = [](void* user, const crucible_kv* items, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i)
-      (*static_cast<std::map<std::string, std::uint64_t>*>(user))[std::string(items[i].key.data, items[i].key.size)] = items[i].u;
+      (*static_cast<std::map<std::string, std::uint64_t>*>(user))[std::string(items[i].key.data, items[i].key.size)] =
+          items[i].u;
   };
   EXPECT_TRUE(to_result(device->backend().tables().memory.stats(device->handle(), sink, &told), "memory.stats"));
   return told;
 }
 
-Result<Buffer> have(const std::shared_ptr<Device>& device, std::uint64_t bytes) { return Buffer::allocate(device, bytes, 64); }
+Result<Buffer> have(const std::shared_ptr<Device>& device, std::uint64_t bytes) {
+  return Buffer::allocate(device, bytes, 64);
+}
 
 class NvidiaMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(CRUCIBLE_TEST_CUDA)) GTEST_SKIP() << "no emulated driver was built (crucible_emulated_cuda)";
+    if (!std::filesystem::exists(CRUCIBLE_TEST_CUDA))
+      GTEST_SKIP() << "no emulated driver was built (crucible_emulated_cuda)";
   }
   /// `body` in a process of its own, under these settings of the emulator; it returns "" or what is wrong.
   static void run(const std::map<std::string, std::string>& settings, const Options& options,
@@ -119,8 +123,9 @@ TEST_F(NvidiaMemory, TooLittleIsToldWithWhatIsFreeAndWhatWasGivenBack) {
     { const Buffer kept = take(have(device, 10 * kMib)); }
     const auto refused = have(device, 50 * kMib);
     if (refused) return std::string("50 of 44 MiB were given out");
-    EXPECT_THAT(refused.error().message, HasSubstr("cannot have 52428800 bytes on nvidia:0, after 10485760 bytes that were kept had been given "
-                                                   "back: 46137344 of 67108864 are free, and this plugin has 20971520"));
+    EXPECT_THAT(refused.error().message,
+                HasSubstr("cannot have 52428800 bytes on nvidia:0, after 10485760 bytes that were kept had been given "
+                          "back: 46137344 of 67108864 are free, and this plugin has 20971520"));
     return have(device, 40 * kMib) ? std::string() : std::string("40 MiB that are free are refused");
   });
 }
@@ -144,12 +149,14 @@ TEST_F(NvidiaMemory, DevicesThatLackOneOrBothAreServedByTheOther) {
         Buffer buffer = take(have(device, size));
         EXPECT_TRUE(buffer.fill(0, size, 7));
       }
-      return stats_of(device)["mapped_bytes"] == (source.starts_with("virtual") ? 6 * kMib : 0) ? std::string() : std::string("mapped");
+      return stats_of(device)["mapped_bytes"] == (source.starts_with("virtual") ? 6 * kMib : 0) ? std::string()
+                                                                                                : std::string("mapped");
     };
   };
   run({{"CRUCIBLE_EMU_WITHOUT", "virtual"}}, {}, works("pools; nvidia:0 has no virtual memory management"));
   run({{"CRUCIBLE_EMU_WITHOUT", "pools"}}, {}, works("virtual and plain (nvidia:0 has no memory pools)"));
-  run({{"CRUCIBLE_EMU_WITHOUT", "virtual,pools"}}, {}, works("plain (nvidia:0 has no memory pools); nvidia:0 has no virtual memory management"));
+  run({{"CRUCIBLE_EMU_WITHOUT", "virtual,pools"}}, {},
+      works("plain (nvidia:0 has no memory pools); nvidia:0 has no virtual memory management"));
   run({}, {{"memory", "plain"}}, works("plain"));
   run({}, {{"memory", "virtual"}}, works("virtual and pools"));
 }
@@ -157,8 +164,9 @@ TEST_F(NvidiaMemory, DevicesThatLackOneOrBothAreServedByTheOther) {
 TEST_F(NvidiaMemory, VirtualMemoryThatIsDemandedAndAbsentIsRefused) {
   run({{"CRUCIBLE_EMU_WITHOUT", "virtual"}}, {{"memory", "virtual"}}, [](const auto& opened) {
     if (opened) return std::string("it was opened");
-    EXPECT_THAT(opened.error().message, HasSubstr("the option memory demands virtual memory, and nvidia:0 has no virtual memory management: "
-                                                  "set it to auto or plain"));
+    EXPECT_THAT(opened.error().message,
+                HasSubstr("the option memory demands virtual memory, and nvidia:0 has no virtual memory management: "
+                          "set it to auto or plain"));
     return std::string();
   });
 }

@@ -1,5 +1,5 @@
-// NVIDIA's devices as NVML tells of them: the emulated one under rules, one that lacks functions, none at all. Each case is a process of its own, because
-// an emulator reads its rules once.
+// NVIDIA's devices as NVML tells of them: the emulated one under rules, one that lacks functions, none at all. Each
+// case is a process of its own, because an emulator reads its rules once.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -17,12 +17,14 @@ const std::filesystem::path kDriver = CRUCIBLE_TEST_CUDA;
 class NvidiaHealth : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kDriver.parent_path() / "libnvidia-ml.so.1")) GTEST_SKIP() << "no emulated NVML was built (crucible_emulated_nvml)";
+    if (!std::filesystem::exists(kDriver.parent_path() / "libnvidia-ml.so.1"))
+      GTEST_SKIP() << "no emulated NVML was built (crucible_emulated_nvml)";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
   static ToldHealth ask(const char* rules, const std::string& nvml = kDriver.parent_path() / "libnvidia-ml.so.1") {
     setenv("CRUCIBLE_EMU_FAULTS", rules, 1);
-    return told_health(*take(Backend::load(take(find_backend("nvidia")), {{"library", kDriver}, {"nvml", nvml}})), "nvidia:0");
+    return told_health(*take(Backend::load(take(find_backend("nvidia")), {{"library", kDriver}, {"nvml", nvml}})),
+                       "nvidia:0");
   }
 };
 
@@ -82,8 +84,11 @@ TEST_F(NvidiaHealth, XidErrorsAreBlamedAndRemembered) {
     EXPECT_EQ(told.numbers.at("device_errors"), 1u) << "a number that is not known is the device's";
     EXPECT_EQ(told.texts.at("driver_events"), "Xid 12345");
   });
-  EXPECT_TOLD("xid:number=63@query", { EXPECT_EQ(told.numbers.at("device_errors"), 0u) << "and a driver without end of events keeps nobody"; });
-  EXPECT_TOLD("missing@query(nvmlDeviceRegisterEvents)", { EXPECT_EQ(told.absent.at("device_errors"), "the driver tells no events of this device"); });
+  EXPECT_TOLD("xid:number=63@query", {
+    EXPECT_EQ(told.numbers.at("device_errors"), 0u) << "and a driver without end of events keeps nobody";
+  });
+  EXPECT_TOLD("missing@query(nvmlDeviceRegisterEvents)",
+              { EXPECT_EQ(told.absent.at("device_errors"), "the driver tells no events of this device"); });
 }
 
 TEST_F(NvidiaHealth, ADeviceWithoutRowRemappingRetiresPages) {
@@ -95,13 +100,17 @@ TEST_F(NvidiaHealth, ADeviceWithoutRowRemappingRetiresPages) {
 }
 
 TEST_F(NvidiaHealth, WhatIsRefusedIsAbsentAndTheRestIsTold) {
-  EXPECT_TOLD("deny@query(nvmlDeviceGetComputeRunningProcesses_v3); missing@query(nvmlDeviceGetUtilizationRates); fail@query(nvmlDeviceGetPowerUsage)", {
-    EXPECT_THAT(told.absent.at("processes"), HasSubstr("nvmlDeviceGetComputeRunningProcesses_v3 is not permitted: ask as root"));
-    EXPECT_EQ(told.absent.at("utilization_percent"), "the device does not tell it");
-    EXPECT_EQ(told.absent.at("power_milliwatt"), "nvmlDeviceGetPowerUsage: NVML error 999");
-    EXPECT_EQ(told.absent.size(), 3u);
-    EXPECT_EQ(told.state, CRUCIBLE_STATE_OK);
-  });
+  EXPECT_TOLD(
+      "deny@query(nvmlDeviceGetComputeRunningProcesses_v3); missing@query(nvmlDeviceGetUtilizationRates); "
+      "fail@query(nvmlDeviceGetPowerUsage)",
+      {
+        EXPECT_THAT(told.absent.at("processes"),
+                    HasSubstr("nvmlDeviceGetComputeRunningProcesses_v3 is not permitted: ask as root"));
+        EXPECT_EQ(told.absent.at("utilization_percent"), "the device does not tell it");
+        EXPECT_EQ(told.absent.at("power_milliwatt"), "nvmlDeviceGetPowerUsage: NVML error 999");
+        EXPECT_EQ(told.absent.size(), 3u);
+        EXPECT_EQ(told.state, CRUCIBLE_STATE_OK);
+      });
 }
 
 TEST_F(NvidiaHealth, ALibraryThatLacksFunctionsTellsWhatItHas) {
@@ -110,7 +119,8 @@ TEST_F(NvidiaHealth, ALibraryThatLacksFunctionsTellsWhatItHas) {
         const ToldHealth told = ask("", kDriver.parent_path() / "old/libnvidia-ml.so");
         EXPECT_EQ(told.numbers.at("temperature_celsius"), 61u);
         EXPECT_EQ(told.numbers.at("retired_pages"), 0u);
-        EXPECT_THAT(told.absent.at("energy_microjoule"), HasSubstr("has no nvmlDeviceGetTotalEnergyConsumption: another release of the driver has it"));
+        EXPECT_THAT(told.absent.at("energy_microjoule"),
+                    HasSubstr("has no nvmlDeviceGetTotalEnergyConsumption: another release of the driver has it"));
         EXPECT_THAT(told.absent.at("device_errors"), HasSubstr("has no event sets"));
         EXPECT_THAT(told.absent.at("repair_pending"), HasSubstr("has no nvmlDeviceGetRetiredPagesPendingStatus"));
         EXPECT_EQ(told.state, CRUCIBLE_STATE_OK);

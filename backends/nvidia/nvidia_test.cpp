@@ -1,5 +1,6 @@
-// The plugin through the loader: the cases that all such plugins have (plugins/sdk/testing), and NVIDIA's own. The driver is that of
-// CRUCIBLE_CUDA_LIBRARY, else the emulated one of this build, else the machine's; NVRTC that of CRUCIBLE_NVRTC, else torch's.
+// The plugin through the loader: the cases that all such plugins have (plugins/sdk/testing), and NVIDIA's own. The
+// driver is that of CRUCIBLE_CUDA_LIBRARY, else the emulated one of this build, else the machine's; NVRTC that of
+// CRUCIBLE_NVRTC, else torch's.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -121,7 +122,8 @@ TEST_F(NvidiaDevice, NvmlsNumbersAreTold) {
   plugin.options["library"] = CRUCIBLE_TEST_CUDA;
   plugin.options["nvml"] = library;
   auto told = health_of(take(try_open(plugin)));
-  for (const char* key : {"temperature_celsius", "power_milliwatt", "clock_hz", "memory_used_bytes"}) EXPECT_NE(told[key], "") << key;
+  for (const char* key : {"temperature_celsius", "power_milliwatt", "clock_hz", "memory_used_bytes"})
+    EXPECT_NE(told[key], "") << key;
   EXPECT_EQ(told["reason"], "nothing to complain of");
 }
 
@@ -151,7 +153,8 @@ void expect_told(const char* rules, const std::vector<std::string>& parts) {
 class NvidiaFaults : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(CRUCIBLE_TEST_CUDA)) GTEST_SKIP() << "no emulated driver was built (crucible_emulated_cuda)";
+    if (!std::filesystem::exists(CRUCIBLE_TEST_CUDA))
+      GTEST_SKIP() << "no emulated driver was built (crucible_emulated_cuda)";
   }
 };
 
@@ -159,7 +162,8 @@ TEST_F(NvidiaFaults, NothingIsToldWithoutAny) { expect_told("slow:1ms@copy#1", {
 
 TEST_F(NvidiaFaults, ADriverThatDoesNotStart) {
   expect_told("fail@init", {"does not start: CUDA_ERROR_NO_DEVICE (100)", "CUDA_VISIBLE_DEVICES hides all"});
-  expect_told("fail:code=CUDA_ERROR_SYSTEM_DRIVER_MISMATCH@init", {"restart the machine after an update of the driver"});
+  expect_told("fail:code=CUDA_ERROR_SYSTEM_DRIVER_MISMATCH@init",
+              {"restart the machine after an update of the driver"});
 }
 
 TEST_F(NvidiaFaults, MemoryThatIsRefusedIsToldAndTheDeviceGoesOn) {
@@ -172,10 +176,11 @@ TEST_F(NvidiaFaults, AProgramThatTheDriverRefuses) {
 }
 
 TEST_F(NvidiaFaults, ALostDeviceStaysLost) {
-  expect_told("lost@launch(sums)#1",
-              {"nvidia:0 was lost (plan.replay", "CUDA_ERROR_DEVICE_UNAVAILABLE", "; then ", "close it and open it again"});
+  expect_told("lost@launch(sums)#1", {"nvidia:0 was lost (queue.submit", "CUDA_ERROR_DEVICE_UNAVAILABLE", "; then ",
+                                      "close it and open it again"});
   expect_told("trap@launch(sums)#1", {"CUDA_ERROR_LAUNCH_FAILED", "; then ", "nvidia:0 was lost ("});
-  expect_told("lost:code=CUDA_ERROR_ECC_UNCORRECTABLE@launch", {"CUDA_ERROR_ECC_UNCORRECTABLE", "; then ", "nvidia:0 was lost ("});
+  expect_told("lost:code=CUDA_ERROR_ECC_UNCORRECTABLE@launch",
+              {"CUDA_ERROR_ECC_UNCORRECTABLE", "; then ", "nvidia:0 was lost ("});
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ Entry load(const std::string& name) {
   Entry entry;
   try {
     const std::string names[] = {name};
-    const auto library = sdk::VendorLibrary::open("health is not measured: NVML", names,
-                                                  "it comes with the driver (Debian: libnvidia-ml1), or name it with the option nvml");
+    const auto library =
+        sdk::VendorLibrary::open("health is not measured: NVML", names,
+                                 "it comes with the driver (Debian: libnvidia-ml1), or name it with the option nvml");
     auto functions = std::make_unique<Nvml>();
 #define CRUCIBLE_NVML_FIND(function, parameters) \
   functions->function = reinterpret_cast<decltype(functions->function)>(library.find(#function));
@@ -38,8 +39,8 @@ Entry load(const std::string& name) {
     if (code == NVML_SUCCESS) {
       entry.functions = std::move(functions);
     } else {
-      entry.refusal = "health is not measured: NVML (" + library.file() + ") does not start, error " + std::to_string(code) +
-                      ": compare its release with the driver's";
+      entry.refusal = "health is not measured: NVML (" + library.file() + ") does not start, error " +
+                      std::to_string(code) + ": compare its release with the driver's";
     }
   } catch (const sdk::Failure& failure) {
     entry.refusal = failure.what();

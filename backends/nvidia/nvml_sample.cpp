@@ -11,7 +11,8 @@ namespace {
 
 using namespace crucible;
 
-// Why clocks are not at their highest. What somebody should look at is a throttle reason; the others are how a device works.
+// Why clocks are not at their highest. What somebody should look at is a throttle reason; the others are how a device
+// works.
 struct Reason {
   unsigned long long bit;
   bool is_throttle;
@@ -33,7 +34,8 @@ class Reader {
 
   /// True when the function is there and succeeds; else `key` is an absent value.
   template <class... Parameters, class... Arguments>
-  bool ask(const char* key, const char* name, nvmlReturn_t (*function)(nvmlDevice_t, Parameters...), Arguments... arguments) {
+  bool ask(const char* key, const char* name, nvmlReturn_t (*function)(nvmlDevice_t, Parameters...),
+           Arguments... arguments) {
     const nvmlReturn_t code = function == nullptr ? NVML_SUCCESS : function(device_, arguments...);
     if (function != nullptr && code == NVML_SUCCESS) return true;
     tell_absent(key, name, function != nullptr, code);
@@ -46,20 +48,22 @@ class Reader {
     std::string reason = std::string(name) + ": NVML error " + std::to_string(code);
     if (!is_there) reason = "NVML (" + nvml_.file + ") has no " + name + ": another release of the driver has it";
     if (code == NVML_ERROR_NOT_SUPPORTED) reason = "the device does not tell it";
-    if (code == NVML_ERROR_NO_PERMISSION) reason = std::string(name) + " is not permitted: ask as root, or have the administrator allow it";
+    if (code == NVML_ERROR_NO_PERMISSION)
+      reason = std::string(name) + " is not permitted: ask as root, or have the administrator allow it";
     if (code == NVML_ERROR_GPU_IS_LOST) reason = "the device is lost";
     sample.report.absent(key, reason);
   }
 
   void temperature() {
     unsigned celsius = 0;
-    if (ask("temperature_celsius", "nvmlDeviceGetTemperature", nvml_.nvmlDeviceGetTemperature, NVML_TEMPERATURE_GPU, &celsius))
+    if (ask("temperature_celsius", "nvmlDeviceGetTemperature", nvml_.nvmlDeviceGetTemperature, NVML_TEMPERATURE_GPU,
+            &celsius))
       sample.report.number("temperature_celsius", celsius);
-    if (ask("temperature_slowdown_celsius", "nvmlDeviceGetTemperatureThreshold", nvml_.nvmlDeviceGetTemperatureThreshold,
-            NVML_TEMPERATURE_THRESHOLD_SLOWDOWN, &celsius))
+    if (ask("temperature_slowdown_celsius", "nvmlDeviceGetTemperatureThreshold",
+            nvml_.nvmlDeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN, &celsius))
       sample.report.number("temperature_slowdown_celsius", celsius);
-    if (ask("temperature_shutdown_celsius", "nvmlDeviceGetTemperatureThreshold", nvml_.nvmlDeviceGetTemperatureThreshold,
-            NVML_TEMPERATURE_THRESHOLD_SHUTDOWN, &celsius))
+    if (ask("temperature_shutdown_celsius", "nvmlDeviceGetTemperatureThreshold",
+            nvml_.nvmlDeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SHUTDOWN, &celsius))
       sample.report.number("temperature_shutdown_celsius", celsius);
   }
 
@@ -68,9 +72,11 @@ class Reader {
     unsigned long long millijoule = 0;
     if (ask("power_milliwatt", "nvmlDeviceGetPowerUsage", nvml_.nvmlDeviceGetPowerUsage, &milliwatt))
       sample.report.number("power_milliwatt", milliwatt);
-    if (ask("power_limit_milliwatt", "nvmlDeviceGetEnforcedPowerLimit", nvml_.nvmlDeviceGetEnforcedPowerLimit, &milliwatt))
+    if (ask("power_limit_milliwatt", "nvmlDeviceGetEnforcedPowerLimit", nvml_.nvmlDeviceGetEnforcedPowerLimit,
+            &milliwatt))
       sample.report.number("power_limit_milliwatt", milliwatt);
-    if (ask("energy_microjoule", "nvmlDeviceGetTotalEnergyConsumption", nvml_.nvmlDeviceGetTotalEnergyConsumption, &millijoule))
+    if (ask("energy_microjoule", "nvmlDeviceGetTotalEnergyConsumption", nvml_.nvmlDeviceGetTotalEnergyConsumption,
+            &millijoule))
       sample.report.number("energy_microjoule", millijoule * 1000);
   }
 
@@ -81,8 +87,10 @@ class Reader {
     // The newer name, of drivers from release 535 on, means the same.
     const bool is_new = nvml_.nvmlDeviceGetCurrentClocksEventReasons != nullptr;
     unsigned long long bits = 0;
-    if (!ask("throttle_reason", is_new ? "nvmlDeviceGetCurrentClocksEventReasons" : "nvmlDeviceGetCurrentClocksThrottleReasons",
-             is_new ? nvml_.nvmlDeviceGetCurrentClocksEventReasons : nvml_.nvmlDeviceGetCurrentClocksThrottleReasons, &bits))
+    if (!ask("throttle_reason",
+             is_new ? "nvmlDeviceGetCurrentClocksEventReasons" : "nvmlDeviceGetCurrentClocksThrottleReasons",
+             is_new ? nvml_.nvmlDeviceGetCurrentClocksEventReasons : nvml_.nvmlDeviceGetCurrentClocksThrottleReasons,
+             &bits))
       return;
     std::string throttle, limit;
     for (const Reason& reason : kReasons) {
@@ -116,12 +124,14 @@ class Reader {
     sample.is_lost |= events.is_lost();
   }
 
-  /// Devices from Ampere on remap rows, older ones retire pages: the other answers that it is not supported, which is not told.
+  /// Devices from Ampere on remap rows, older ones retire pages: the other answers that it is not supported, which is
+  /// not told.
   void repairs() {
     unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
-    const nvmlReturn_t rows = nvml_.nvmlDeviceGetRemappedRows == nullptr
-                                  ? NVML_ERROR_NOT_SUPPORTED
-                                  : nvml_.nvmlDeviceGetRemappedRows(device_, &corrected, &uncorrected, &pending, &failed);
+    const nvmlReturn_t rows =
+        nvml_.nvmlDeviceGetRemappedRows == nullptr
+            ? NVML_ERROR_NOT_SUPPORTED
+            : nvml_.nvmlDeviceGetRemappedRows(device_, &corrected, &uncorrected, &pending, &failed);
     if (rows == NVML_SUCCESS) {
       sample.report.number("remapped_rows", std::uint64_t{corrected} + uncorrected);
       sample.report.number("repair_pending", pending != 0 ? 1 : 0);
@@ -130,7 +140,8 @@ class Reader {
     }
     if (rows != NVML_ERROR_NOT_SUPPORTED) return tell_absent("remapped_rows", "nvmlDeviceGetRemappedRows", true, rows);
     std::uint64_t pages = 0;
-    for (const int cause : {NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS, NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR}) {
+    for (const int cause :
+         {NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS, NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR}) {
       unsigned count = 0;
       const auto function = nvml_.nvmlDeviceGetRetiredPages;
       const nvmlReturn_t code = function == nullptr ? NVML_SUCCESS : function(device_, cause, &count, nullptr);
@@ -140,14 +151,17 @@ class Reader {
     }
     sample.report.number("retired_pages", pages);
     int is_pending = 0;
-    if (ask("repair_pending", "nvmlDeviceGetRetiredPagesPendingStatus", nvml_.nvmlDeviceGetRetiredPagesPendingStatus, &is_pending))
+    if (ask("repair_pending", "nvmlDeviceGetRetiredPagesPendingStatus", nvml_.nvmlDeviceGetRetiredPagesPendingStatus,
+            &is_pending))
       sample.report.number("repair_pending", is_pending != 0 ? 1 : 0);
   }
 
   void processes() {
     const bool is_new = nvml_.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr;
-    const auto function = is_new ? nvml_.nvmlDeviceGetComputeRunningProcesses_v3 : nvml_.nvmlDeviceGetComputeRunningProcesses_v2;
-    const char* const name = is_new ? "nvmlDeviceGetComputeRunningProcesses_v3" : "nvmlDeviceGetComputeRunningProcesses_v2";
+    const auto function =
+        is_new ? nvml_.nvmlDeviceGetComputeRunningProcesses_v3 : nvml_.nvmlDeviceGetComputeRunningProcesses_v2;
+    const char* const name =
+        is_new ? "nvmlDeviceGetComputeRunningProcesses_v3" : "nvmlDeviceGetComputeRunningProcesses_v2";
     std::vector<nvmlProcessInfo_t> all(256);
     auto count = static_cast<unsigned>(all.size());
     nvmlReturn_t code = function == nullptr ? NVML_SUCCESS : function(device_, &count, all.data());
@@ -172,7 +186,8 @@ class Reader {
   }
   void ecc(const char* key, int type, int counter) {
     unsigned long long errors = 0;
-    if (ask(key, "nvmlDeviceGetTotalEccErrors", nvml_.nvmlDeviceGetTotalEccErrors, type, counter, &errors)) sample.report.number(key, errors);
+    if (ask(key, "nvmlDeviceGetTotalEccErrors", nvml_.nvmlDeviceGetTotalEccErrors, type, counter, &errors))
+      sample.report.number(key, errors);
   }
   const Nvml& nvml_;
   nvmlDevice_t device_;

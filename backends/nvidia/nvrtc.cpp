@@ -25,7 +25,8 @@ struct Release {
 constexpr Release kReleases[] = {{13, "libnvrtc.so.13"}, {12, "libnvrtc.so.12"}, {11, "libnvrtc.so.11.2"}};
 constexpr std::size_t kLongestLog = 4000;  // of an error's text
 constexpr const char* kAdvice =
-    "install NVIDIA's toolkit, or PyPI's package nvidia-cuda-nvrtc (of the driver's major version) and name its folder, "
+    "install NVIDIA's toolkit, or PyPI's package nvidia-cuda-nvrtc (of the driver's major version) and name its "
+    "folder, "
     "site-packages/nvidia/.../lib, with the option nvrtc";
 
 /// What to try, in this order: for a folder, the libraries that it has.
@@ -42,8 +43,8 @@ std::vector<std::string> names_to_try(const std::string& option, int driver_majo
     if (std::filesystem::exists(file, error)) names.push_back(file.string());
   }
   if (names.empty() && !option.empty()) {
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "the folder " + option + " of the option nvrtc has no libnvrtc.so.13, .12 or .11.2: " +
-                                                   kAdvice,
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                       "the folder " + option + " of the option nvrtc has no libnvrtc.so.13, .12 or .11.2: " + kAdvice,
                        {{"where", option}});
   }
   return names;
@@ -69,15 +70,18 @@ std::unique_ptr<Nvrtc> load(const std::string& option, const Cuda& driver) {
   int count = 0;
   if (compiler->nvrtcVersion(&compiler->major, &compiler->minor) != NVRTC_SUCCESS ||
       compiler->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count <= 0) {
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the library " + compiler->file + " does not say what it compiles for: " + kAdvice,
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                       "the library " + compiler->file + " does not say what it compiles for: " + kAdvice,
                        {{"where", compiler->file}});
   }
   compiler->architectures.resize(static_cast<std::size_t>(count));
-  if (compiler->nvrtcGetSupportedArchs(compiler->architectures.data()) != NVRTC_SUCCESS) compiler->architectures.clear();
+  if (compiler->nvrtcGetSupportedArchs(compiler->architectures.data()) != NVRTC_SUCCESS)
+    compiler->architectures.clear();
   std::ranges::sort(compiler->architectures);
   if (compiler->major > driver_major) {
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                       compiler->describe() + " (" + compiler->file + ") makes code that the driver does not take: it speaks CUDA " +
+                       compiler->describe() + " (" + compiler->file +
+                           ") makes code that the driver does not take: it speaks CUDA " +
                            version_text(driver.version) + "; update the driver, or name an NVRTC " +
                            std::to_string(driver_major) + " with the option nvrtc",
                        {{"have", version_text(driver.version)}, {"need", std::to_string(compiler->major) + ".0"}});
@@ -108,7 +112,8 @@ std::string log_of(const Nvrtc& compiler, nvrtcProgram program) {
 class Program {
  public:
   Program(const Nvrtc& compiler, const std::string& text) : compiler_(compiler) {
-    check(compiler.nvrtcCreateProgram(&program_, text.c_str(), "crucible.cu", 0, nullptr, nullptr), "nvrtcCreateProgram");
+    check(compiler.nvrtcCreateProgram(&program_, text.c_str(), "crucible.cu", 0, nullptr, nullptr),
+          "nvrtcCreateProgram");
   }
   ~Program() { (void)compiler_.nvrtcDestroyProgram(&program_); }
   Program(const Program&) = delete;
@@ -135,8 +140,9 @@ std::string Nvrtc::architecture_flag(int capability, Code code) const {
   if (above == architectures.begin()) {
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
                        describe() + " (" + file + ") compiles for nothing older than sm_" +
-                           (architectures.empty() ? "?" : std::to_string(architectures.front())) + ", the device is sm_" +
-                           std::to_string(capability) + ": name an older NVRTC with the option nvrtc",
+                           (architectures.empty() ? "?" : std::to_string(architectures.front())) +
+                           ", the device is sm_" + std::to_string(capability) +
+                           ": name an older NVRTC with the option nvrtc",
                        {{"have", "sm_" + std::to_string(capability)}});
   }
   return "--gpu-architecture=compute_" + std::to_string(*std::prev(above));
@@ -155,11 +161,13 @@ Nvrtc::Compiled Nvrtc::compile(const std::string& text, const std::vector<std::s
   Compiled compiled;
   compiled.log = log_of(*this, program.get());
   if (result == NVRTC_ERROR_COMPILATION) {
-    throw sdk::Failure(CRUCIBLE_E_INTERNAL,
-                       describe() + " (" + file + ") refuses the kernels " + who + ": " + compiled.log.substr(0, kLongestLog),
-                       {{"where", "nvrtcCompileProgram" + all}, {"kernel", who}, {"vendor.code", std::to_string(result)}});
+    throw sdk::Failure(
+        CRUCIBLE_E_INTERNAL,
+        describe() + " (" + file + ") refuses the kernels " + who + ": " + compiled.log.substr(0, kLongestLog),
+        {{"where", "nvrtcCompileProgram" + all}, {"kernel", who}, {"vendor.code", std::to_string(result)}});
   }
-  program.check(result, "nvrtcCompileProgram of " + who + " with" + all + (compiled.log.empty() ? "" : " (" + compiled.log + ")"));
+  program.check(result, "nvrtcCompileProgram of " + who + " with" + all +
+                            (compiled.log.empty() ? "" : " (" + compiled.log + ")"));
   std::size_t size = 0;
   if (code == Code::kCubin) {
     program.check(nvrtcGetCUBINSize(program.get(), &size), "nvrtcGetCUBINSize");

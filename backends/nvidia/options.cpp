@@ -17,7 +17,8 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .from_folder = sdk::FromFolder::kNeedsTrust},
     {.name = "nvrtc",
      .type = sdk::OptionType::kPath,
-     .help = "the run-time compiler: libnvrtc.so.N or the folder that it is in; default: by name, the newest that the driver takes",
+     .help = "the run-time compiler: libnvrtc.so.N or the folder that it is in; default: by name, the newest that the "
+             "driver takes",
      .env = "CRUCIBLE_NVRTC",
      .from_folder = sdk::FromFolder::kNeedsTrust},
     {.name = "nvml",
@@ -29,7 +30,8 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .type = sdk::OptionType::kChoice,
      .default_value = "auto",
      .choices = "auto cublaslt none",
-     .help = "the library of matrix products in fast mode; auto: cuBLASLt where it is found, else products are generated",
+     .help =
+         "the library of matrix products in fast mode; auto: cuBLASLt where it is found, else products are generated",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "cublaslt",
      .type = sdk::OptionType::kPath,
@@ -39,13 +41,15 @@ constexpr sdk::OptionSpec kSpecs[] = {
     {.name = "matrix_units",
      .type = sdk::OptionType::kBool,
      .default_value = "true",
-     .help = "in fast mode, products of f16 and bf16 that no library takes are kernels for the tensor cores (of sm_80 and later)",
+     .help = "in fast mode, products of f16 and bf16 that no library takes are kernels for the tensor cores (of sm_80 "
+             "and later)",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "dnn",
      .type = sdk::OptionType::kChoice,
      .default_value = "auto",
      .choices = "auto cudnn none",
-     .help = "the library of convolutions and attentions in fast mode; auto: cuDNN where it is found, else they are generated",
+     .help = "the library of convolutions and attentions in fast mode; auto: cuDNN where it is found, else they are "
+             "generated",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "cudnn",
      .type = sdk::OptionType::kPath,
@@ -56,7 +60,8 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .type = sdk::OptionType::kChoice,
      .default_value = "auto",
      .choices = "auto cupti none",
-     .help = "who times the launches of a plan and counts; auto: CUPTI where it is found, else events time and nothing is counted",
+     .help = "who times the launches of a plan and counts; auto: CUPTI where it is found, else events time and nothing "
+             "is counted",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "cupti",
      .type = sdk::OptionType::kPath,
@@ -66,20 +71,24 @@ constexpr sdk::OptionSpec kSpecs[] = {
     {.name = "tf32",
      .type = sdk::OptionType::kBool,
      .default_value = "false",
-     .help = "allow cuBLASLt and cuDNN to round the operands of f32 products and convolutions to TF32, as torch.backends' allow_tf32 do",
+     .help = "allow cuBLASLt and cuDNN to round the operands of f32 products and convolutions to TF32, as "
+             "torch.backends' allow_tf32 do",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "blas_workspace_mib",
      .type = sdk::OptionType::kU64,
      .default_value = "32",
      .max = 4096,
-     .help = "the most scratch memory that one product of cuBLASLt, one convolution or attention of cuDNN may ask for, in MiB",
+     .help = "the most scratch memory that one product of cuBLASLt, one convolution or attention of cuDNN may ask for, "
+             "in MiB",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "memory",
      .type = sdk::OptionType::kChoice,
      .default_value = "auto",
      .choices = "auto plain virtual",
-     .help = "where device memory comes from; auto: large buffers in one range of addresses, the others from a pool, as far as the "
-             "device has both; plain: cuMemAlloc; virtual: auto, and refused where there is no virtual memory management",
+     .help =
+         "where device memory comes from; auto: large buffers in one range of addresses, the others from a pool, as "
+         "far as the "
+         "device has both; plain: cuMemAlloc; virtual: auto, and refused where there is no virtual memory management",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "memory_keep_mib",
      .type = sdk::OptionType::kU64,
@@ -96,7 +105,8 @@ constexpr sdk::OptionSpec kSpecs[] = {
     {.name = "teams",
      .type = sdk::OptionType::kBool,
      .default_value = "true",
-     .help = "the threads of a warp do a kernel's work item together where its loops allow; false: each thread does its own",
+     .help = "the threads of a warp do a kernel's work item together where its loops allow; false: each thread does "
+             "its own",
      .from_folder = sdk::FromFolder::kHarmless},
     sdk::kTimeoutOption,
     {.name = "cache_dir",

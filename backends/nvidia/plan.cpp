@@ -116,8 +116,8 @@ void GraphApi::run_plan(crucible_plan& plan, CUstream stream) {
   crucible_device& device = *plan.device;
   const Current current(device);
   if (plan.node_count == 0) return;
-  device.call({"plan.replay: "}, kGraphLaunch, plan.executable.get(), stream);
-  device.synchronize(stream, "plan.replay");
+  device.call({"queue.submit: "}, kGraphLaunch, plan.executable.get(), stream);
+  device.synchronize(stream, "queue.submit");
 }
 
 }  // namespace crucible_nvidia

@@ -1,5 +1,5 @@
-// The plugin's one exported symbol and its tables by number. The driver is loaded when a device is first asked for, so that a machine without one
-// has a plugin that says what is missing.
+// The plugin's one exported symbol and its tables by number. The driver is loaded when a device is first asked for, so
+// that a machine without one has a plugin that says what is missing.
 #include "backends/nvidia/options.hpp"
 #include "backends/nvidia/tables.hpp"
 #include "plugins/sdk/plugin_table.hpp"

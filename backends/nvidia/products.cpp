@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt: see cublas.hpp. Every descriptor and the algorithm belong to a shape, an alignment and a limit of scratch,
-// and are made once for each.
+// Matrix products by cuBLASLt: see cublas.hpp. Every descriptor and the algorithm belong to a shape, an alignment and a
+// limit of scratch, and are made once for each.
 #include <array>
 
 #include "backends/nvidia/cublas.hpp"
@@ -85,8 +85,9 @@ Products::Products(crucible_device& device, const CublasLt& cublas) : device_(de
   allows_tf32_ = options().get_bool("tf32");
   const cublasStatus_t status = cublas.cublasLtCreate(&handle_);
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, cublas.describe() + " (" + cublas.file + ") does not start on " + device.facts.id +
-                                                 ": cublasLtCreate: " + cublas.cublasLtGetStatusName(status),
+  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                     cublas.describe() + " (" + cublas.file + ") does not start on " + device.facts.id +
+                         ": cublasLtCreate: " + cublas.cublasLtGetStatusName(status),
                      {{"vendor.code", std::to_string(status)}, {"where", cublas.file}});
 }
 
@@ -95,35 +96,41 @@ Products::~Products() {
   if (handle_ != nullptr) (void)cublas_.cublasLtDestroy(handle_);
 }
 
-std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch) const {
+std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std::uint64_t* alignments,
+                                               std::uint64_t most_scratch) const {
   const CublasLt& lt = cublas_;
   const Types types = types_of(gemm.dtype, allows_tf32_);
   auto call = std::make_unique<Call>(lt);
-  lt.check(lt.cublasLtMatmulDescCreate(&call->operation.handle, types.compute, types.scale), "cublasLtMatmulDescCreate");
+  lt.check(lt.cublasLtMatmulDescCreate(&call->operation.handle, types.compute, types.scale),
+           "cublasLtMatmulDescCreate");
   const auto transpose = [&](int attribute, bool transposed) {
     const std::int32_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    lt.check(lt.cublasLtMatmulDescSetAttribute(call->operation.handle, attribute, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+    lt.check(lt.cublasLtMatmulDescSetAttribute(call->operation.handle, attribute, &value, sizeof(value)),
+             "cublasLtMatmulDescSetAttribute");
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, gemm.x.transposed);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, gemm.y.transposed);
   if (gemm.has_epilogue()) {
     const std::uint32_t epilogue = epilogue_of(gemm.epilogue);
-    lt.check(lt.cublasLtMatmulDescSetAttribute(call->operation.handle, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)),
+    lt.check(lt.cublasLtMatmulDescSetAttribute(call->operation.handle, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                               sizeof(epilogue)),
              "cublasLtMatmulDescSetAttribute of the epilogue");
     set_bias(*call, alignments[3]);  // any place that lies as well: heuristics look at the address alone
   }
   /// Rows and columns are those that the operand has before it is transposed.
-  const auto lay_out = [&](Layout& layout, const sdk::GemmOperand& operand, int type, std::int64_t rows, std::int64_t columns) {
+  const auto lay_out = [&](Layout& layout, const sdk::GemmOperand& operand, int type, std::int64_t rows,
+                           std::int64_t columns) {
     if (operand.transposed) std::swap(rows, columns);
     lt.check(lt.cublasLtMatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(rows),
                                            static_cast<std::uint64_t>(columns), operand.pitch),
              "cublasLtMatrixLayoutCreate");
     if (gemm.batch == 1) return;
     const auto count = static_cast<std::int32_t>(gemm.batch);
-    lt.check(lt.cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
-             "cublasLtMatrixLayoutSetAttribute");
-    lt.check(lt.cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &operand.batch_stride,
-                                                 sizeof(operand.batch_stride)),
+    lt.check(
+        lt.cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+        "cublasLtMatrixLayoutSetAttribute");
+    lt.check(lt.cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                 &operand.batch_stride, sizeof(operand.batch_stride)),
              "cublasLtMatrixLayoutSetAttribute");
   };
   lay_out(call->x, gemm.x, types.data, gemm.m, gemm.k);
@@ -137,7 +144,8 @@ std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std:
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_scratch);
   // Partial sums of f16 and bf16 are never added up in the result's own type.
-  if (gemm.element_bytes() == 2) prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  if (gemm.element_bytes() == 2)
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
   const auto align = [&](int attribute, int view) { prefer(attribute, static_cast<std::uint32_t>(alignments[view])); };
   align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, gemm.x_view());
   align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, gemm.y_view());
@@ -146,12 +154,13 @@ std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std:
   cublasLtMatmulHeuristicResult_t result = {};
   int count = 0;
   const cublasStatus_t status =
-      lt.cublasLtMatmulAlgoGetHeuristic(handle_, call->operation.handle, call->x.handle, call->y.handle, call->d.handle, call->d.handle,
-                                        preference.handle, 1, &result, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH || (status == CUBLAS_STATUS_SUCCESS && count == 0) ||
+      lt.cublasLtMatmulAlgoGetHeuristic(handle_, call->operation.handle, call->x.handle, call->y.handle, call->d.handle,
+                                        call->d.handle, preference.handle, 1, &result, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH ||
+      (status == CUBLAS_STATUS_SUCCESS && count == 0) ||
       (status == CUBLAS_STATUS_SUCCESS && result.state != CUBLAS_STATUS_SUCCESS)) {
-    call->refusal = "matmul: " + lt.describe() + " has no algorithm for " + gemm.shape() + " with " + std::to_string(most_scratch) +
-                    " bytes of workspace";
+    call->refusal = "matmul: " + lt.describe() + " has no algorithm for " + gemm.shape() + " with " +
+                    std::to_string(most_scratch) + " bytes of workspace";
     return call;
   }
   lt.check(status, "cublasLtMatmulAlgoGetHeuristic of " + gemm.shape());
@@ -160,7 +169,8 @@ std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std:
   return call;
 }
 
-const Products::Call& Products::find(const sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch) {
+const Products::Call& Products::find(const sdk::Gemm& gemm, const std::uint64_t* alignments,
+                                     std::uint64_t most_scratch) {
   std::string key = gemm.shape() + " swapped " + (gemm.is_swapped ? "1" : "0");
   for (std::uint32_t view = 0; view < gemm.buffers(); ++view) key += " " + std::to_string(alignments[view]);
   key += " scratch " + std::to_string(most_scratch);
@@ -171,7 +181,8 @@ const Products::Call& Products::find(const sdk::Gemm& gemm, const std::uint64_t*
 }
 
 void Products::set_bias(const Call& call, std::uint64_t address) const {
-  cublas_.check(cublas_.cublasLtMatmulDescSetAttribute(call.operation.handle, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof(address)),
+  cublas_.check(cublas_.cublasLtMatmulDescSetAttribute(call.operation.handle, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                       &address, sizeof(address)),
                 "cublasLtMatmulDescSetAttribute of the bias");
 }
 
@@ -181,7 +192,8 @@ std::uint64_t Products::scratch_bytes(const sdk::Gemm& gemm) {
   return find(gemm, alignments.data(), most_scratch_).scratch_bytes;
 }
 
-void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream) {
+void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes,
+                       CUstream stream) {
   const Alignments alignments = alignments_of(gemm, addresses);
   const std::uint64_t* const scratch_address = addresses + gemm.buffers();
   const std::lock_guard lock(mutex_);
@@ -202,9 +214,10 @@ void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, st
   if (gemm.has_epilogue()) set_bias(*call, addresses[3] + static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes());
   for (const sdk::Gemm::Place& place : gemm.places) {
     void* const d = at(2, place.d);
-    cublas_.check(cublas_.cublasLtMatmul(handle_, call->operation.handle, alpha.place(), at(gemm.x_view(), place.x), call->x.handle,
-                                         at(gemm.y_view(), place.y), call->y.handle, beta.place(), d, call->d.handle, d, call->d.handle,
-                                         &call->algorithm, scratch, call->scratch_bytes, stream),
+    cublas_.check(cublas_.cublasLtMatmul(handle_, call->operation.handle, alpha.place(), at(gemm.x_view(), place.x),
+                                         call->x.handle, at(gemm.y_view(), place.y), call->y.handle, beta.place(), d,
+                                         call->d.handle, d, call->d.handle, &call->algorithm, scratch,
+                                         call->scratch_bytes, stream),
                   "cublasLtMatmul of " + gemm.shape());
   }
 }

@@ -1,5 +1,6 @@
-// Products by cuBLASLt through the loader: the cases that all such plugins have (plugins/sdk/testing), and NVIDIA's own. Driver and
-// library are those of CRUCIBLE_CUDA_LIBRARY and CRUCIBLE_CUBLASLT, else the emulated ones of this build.
+// Products by cuBLASLt through the loader: the cases that all such plugins have (plugins/sdk/testing), and NVIDIA's
+// own. Driver and library are those of CRUCIBLE_CUDA_LIBRARY and CRUCIBLE_CUBLASLT, else the emulated ones of this
+// build.
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,9 +18,12 @@ namespace {
 using ::testing::HasSubstr;
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicePlugin);  // those are nvidia_test's
-INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceProducts, ::testing::Values(nvidia_under_test()), ::testing::PrintToStringParamName());
-INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceEpilogues, ::testing::Values(nvidia_under_test()), ::testing::PrintToStringParamName());
-INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceMatrixProducts, ::testing::Values(without_library(nvidia_under_test())), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceProducts, ::testing::Values(nvidia_under_test()),
+                         ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceEpilogues, ::testing::Values(nvidia_under_test()),
+                         ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nvidia, DeviceMatrixProducts, ::testing::Values(without_library(nvidia_under_test())),
+                         ::testing::PrintToStringParamName());
 
 std::string library_of(const Options& options) {
   const auto device = try_open(emulated_nvidia(options));
@@ -29,7 +33,8 @@ std::string library_of(const Options& options) {
 class NvidiaProducts : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(emulated_cublas())) GTEST_SKIP() << "no emulated cuBLASLt was built (crucible_emulated_cublaslt)";
+    if (!std::filesystem::exists(emulated_cublas()))
+      GTEST_SKIP() << "no emulated cuBLASLt was built (crucible_emulated_cublaslt)";
   }
   /// In a process of its own: what is told under these rules. "" in `part` is nothing at all.
   static void expect_told(const char* rules, const std::string& part, const Options& more = {}, std::int64_t k = 64) {
@@ -52,8 +57,12 @@ TEST_F(NvidiaProducts, TheLibraryIsNamedAndAnAbsentOneIsSaid) {
   EXPECT_THAT(absent, HasSubstr("none (cuBLASLt /nowhere/libcublasLt.so.13 cannot be loaded"));
   EXPECT_THAT(absent, HasSubstr("nvidia-cublas"));
   EXPECT_THAT(library_of({{"cublaslt", "libz.so.1"}}), HasSubstr("lacks cublasLtGetVersion"));
-  EXPECT_THAT(library_of({{"cublaslt", "/"}}), HasSubstr("the folder / of the option cublaslt has none of libcublasLt.so.13, libcublasLt.so.12, libcublasLt.so.11: "));
-  EXPECT_THAT(library_of({{"blas", "cublaslt"}, {"cublaslt", "/nowhere/libcublasLt.so.13"}}), HasSubstr("the option blas demands cuBLASLt: "));
+  EXPECT_THAT(
+      library_of({{"cublaslt", "/"}}),
+      HasSubstr(
+          "the folder / of the option cublaslt has none of libcublasLt.so.13, libcublasLt.so.12, libcublasLt.so.11: "));
+  EXPECT_THAT(library_of({{"blas", "cublaslt"}, {"cublaslt", "/nowhere/libcublasLt.so.13"}}),
+              HasSubstr("the option blas demands cuBLASLt: "));
   EXPECT_THAT(library_of({{"blas", "cublas"}}), HasSubstr("cublas"));
 }
 
@@ -70,13 +79,17 @@ TEST_F(NvidiaProducts, ALibraryThatDoesNotStartDeclines) {
 TEST_F(NvidiaProducts, AShapeWithoutAnAlgorithmDeclines) {
   expect_told("fail@query(gemm_f32_64x64x64)", "has no algorithm for f32 n n 64x64x64");
   expect_told("fail@query(gemm_f32_64x64x65)", "");
-  expect_told("oom@query(gemm*)", "cublasLtMatmulAlgoGetHeuristic of f32 n n 64x64x64 pitches 64 64 64 batch 1: CUBLAS_STATUS_ALLOC_FAILED");
+  expect_told(
+      "oom@query(gemm*)",
+      "cublasLtMatmulAlgoGetHeuristic of f32 n n 64x64x64 pitches 64 64 64 batch 1: CUBLAS_STATUS_ALLOC_FAILED");
 }
 
 TEST_F(NvidiaProducts, ACallThatFailsEndsTheCaptureAndIsTold) {
-  expect_told("fail@launch(gemm*)", "cublasLtMatmul of f32 n n 64x64x64 pitches 64 64 64 batch 1: CUBLAS_STATUS_EXECUTION_FAILED (13)");
+  expect_told("fail@launch(gemm*)",
+              "cublasLtMatmul of f32 n n 64x64x64 pitches 64 64 64 batch 1: CUBLAS_STATUS_EXECUTION_FAILED (13)");
   expect_told("fail@record(cuStreamBeginCapture)", "plan.build: op 0: cuStreamBeginCapture");
-  expect_told("fail@record(cuStreamEndCapture)", "(option blas=none does without): CUDA_ERROR_STREAM_CAPTURE_INVALIDATED");
+  expect_told("fail@record(cuStreamEndCapture)",
+              "(option blas=none does without): CUDA_ERROR_STREAM_CAPTURE_INVALIDATED");
 }
 
 TEST_F(NvidiaProducts, AWrongBitOfTheLibraryShows) { expect_told("flip:byte=3,bit=5@launch(gemm*)", "wrong result"); }

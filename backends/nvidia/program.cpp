@@ -17,8 +17,8 @@ Code choose_code(const crucible_device& device, const Nvrtc& compiler) {
   const bool knows = compiler.knows(device.facts.capability);
   if (option == "cubin" && !knows) {
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                       compiler.describe() + " (" + compiler.file + ") makes no machine code for " + device.facts.architecture() +
-                           ": set the option code to auto, or name a newer NVRTC",
+                       compiler.describe() + " (" + compiler.file + ") makes no machine code for " +
+                           device.facts.architecture() + ": set the option code to auto, or name a newer NVRTC",
                        {{"have", compiler.describe()}, {"need", device.facts.architecture()}});
   }
   if (option == "cubin") return Code::kCubin;
@@ -51,12 +51,14 @@ Loaded try_load(crucible_device& device, const std::string& bytes, bool is_caref
     advice = ": " + compiler.describe() + " is newer than the driver (CUDA " + version_text(device.driver->version) +
              "); update the driver, or name an older NVRTC with the option nvrtc";
   if (loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU) advice = ": set the option code to auto or ptx";
-  const bool is_incompatible = loaded.code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU ||
-                               loaded.code == CUDA_ERROR_INVALID_IMAGE || loaded.code == CUDA_ERROR_INVALID_PTX;
+  const bool is_incompatible = loaded.code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ||
+                               loaded.code == CUDA_ERROR_NO_BINARY_FOR_GPU || loaded.code == CUDA_ERROR_INVALID_IMAGE ||
+                               loaded.code == CUDA_ERROR_INVALID_PTX;
   const std::string what = "cuModuleLoadDataEx of the kernels " + who + " on " + device.facts.id;
   if (!is_incompatible) device.check(loaded.code, what);
   throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                     what + ": " + error_text(*device.driver, loaded.code) + advice + (loaded.log.empty() ? "" : " (" + loaded.log + ")"),
+                     what + ": " + error_text(*device.driver, loaded.code) + advice +
+                         (loaded.log.empty() ? "" : " (" + loaded.log + ")"),
                      {{"vendor.code", std::to_string(loaded.code)}, {"kernel", who}});
 }
 
@@ -74,7 +76,8 @@ class Builder {
     for (const std::string& flag : flags) key += flag + " ";
     key += "\n" + batch.text;
     built.code = code == Code::kCubin ? "cubin" : "ptx";
-    return sdk::compile_or_find(cache_, key, built, [&] { return compiler_.compile(batch.text, flags, code, sdk::names_of(batch)); });
+    return sdk::compile_or_find(cache_, key, built,
+                                [&] { return compiler_.compile(batch.text, flags, code, sdk::names_of(batch)); });
   }
 
  private:

@@ -1,5 +1,6 @@
-// The plugin that NVIDIA's tests open: driver, compiler and cuBLASLt by the variables of their options, else the emulated ones of this
-// build and torch's NVRTC. Emulated libraries read their settings once, so each test with settings of its own runs in its own process.
+// The plugin that NVIDIA's tests open: driver, compiler and cuBLASLt by the variables of their options, else the
+// emulated ones of this build and torch's NVRTC. Emulated libraries read their settings once, so each test with
+// settings of its own runs in its own process.
 #pragma once
 
 #include <cstdlib>
@@ -12,13 +13,16 @@
 
 namespace crucible::backend {
 
-inline std::filesystem::path emulated_cublas() { return std::filesystem::path(CRUCIBLE_TEST_CUDA).parent_path() / "libcublasLt.so.13"; }
+inline std::filesystem::path emulated_cublas() {
+  return std::filesystem::path(CRUCIBLE_TEST_CUDA).parent_path() / "libcublasLt.so.13";
+}
 
 inline PluginUnderTest nvidia_under_test() {
   PluginUnderTest plugin = {"nvidia", "cuda", {}};
-  const std::tuple<const char*, const char*, std::string> libraries[] = {{"library", "CRUCIBLE_CUDA_LIBRARY", CRUCIBLE_TEST_CUDA},
-                                                                         {"cublaslt", "CRUCIBLE_CUBLASLT", emulated_cublas().string()},
-                                                                         {"nvrtc", "CRUCIBLE_NVRTC", CRUCIBLE_TEST_NVRTC}};
+  const std::tuple<const char*, const char*, std::string> libraries[] = {
+      {"library", "CRUCIBLE_CUDA_LIBRARY", CRUCIBLE_TEST_CUDA},
+      {"cublaslt", "CRUCIBLE_CUBLASLT", emulated_cublas().string()},
+      {"nvrtc", "CRUCIBLE_NVRTC", CRUCIBLE_TEST_NVRTC}};
   for (const auto& [option, variable, file] : libraries) {
     const char* const named = std::getenv(variable);
     if (named != nullptr && *named != '\0') {
@@ -39,7 +43,9 @@ inline PluginUnderTest emulated_nvidia(const Options& more = {}) {
   return plugin;
 }
 
-inline std::filesystem::path emulated_cudnn() { return std::filesystem::path(CRUCIBLE_TEST_CUDA).parent_path() / "libcudnn.so.9"; }
+inline std::filesystem::path emulated_cudnn() {
+  return std::filesystem::path(CRUCIBLE_TEST_CUDA).parent_path() / "libcudnn.so.9";
+}
 
 inline PluginUnderTest with_cudnn(const Options& more = {}) {
   Options options = {{"cudnn", emulated_cudnn().string()}, {"dnn", "cudnn"}};

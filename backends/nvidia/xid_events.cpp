@@ -1,4 +1,5 @@
-// Listening for Xid errors: see xid_events.hpp. Numbers and their meaning are of NVIDIA's "XID Errors" (docs.nvidia.com/deploy/xid-errors).
+// Listening for Xid errors: see xid_events.hpp. Numbers and their meaning are of NVIDIA's "XID Errors"
+// (docs.nvidia.com/deploy/xid-errors).
 #include "backends/nvidia/xid_events.hpp"
 
 #include <algorithm>
@@ -43,22 +44,25 @@ struct Listeners {
 };
 
 void begin(const Nvml& nvml, nvmlDevice_t device, Listener& listener) {
-  if (nvml.nvmlEventSetCreate == nullptr || nvml.nvmlDeviceRegisterEvents == nullptr || nvml.nvmlEventSetWait_v2 == nullptr) {
+  if (nvml.nvmlEventSetCreate == nullptr || nvml.nvmlDeviceRegisterEvents == nullptr ||
+      nvml.nvmlEventSetWait_v2 == nullptr) {
     listener.events.refusal = "NVML (" + nvml.file + ") has no event sets: a newer driver has them";
     return;
   }
   nvmlReturn_t code = nvml.nvmlEventSetCreate(&listener.set);
   if (code == NVML_SUCCESS) code = nvml.nvmlDeviceRegisterEvents(device, nvmlEventTypeXidCriticalError, listener.set);
   if (code == NVML_SUCCESS) return;
-  listener.events.refusal = code == NVML_ERROR_NOT_SUPPORTED   ? "the driver tells no events of this device"
-                            : code == NVML_ERROR_NO_PERMISSION ? "not permitted: ask as root"
-                                                               : "nvmlDeviceRegisterEvents: error " + std::to_string(code);
+  listener.events.refusal = code == NVML_ERROR_NOT_SUPPORTED ? "the driver tells no events of this device"
+                            : code == NVML_ERROR_NO_PERMISSION
+                                ? "not permitted: ask as root"
+                                : "nvmlDeviceRegisterEvents: error " + std::to_string(code);
 }
 
 }  // namespace
 
 XidMeaning xid_meaning(std::uint64_t number) {
-  const auto found = std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& known) { return known.number == number; });
+  const auto found =
+      std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& known) { return known.number == number; });
   return found == std::end(kKnown) ? XidMeaning() : found->meaning;
 }
 

@@ -27,7 +27,8 @@ struct XidEvents {
   std::string words() const;
 };
 
-/// Begins to listen at the first call for a device, in this process; each call takes what came since. Does not wait. Threads: any.
+/// Begins to listen at the first call for a device, in this process; each call takes what came since. Does not wait.
+/// Threads: any.
 XidEvents xid_events(const Nvml& nvml, nvmlDevice_t device);
 
 }  // namespace crucible_nvidia

@@ -14,7 +14,8 @@ using namespace crucible;
 namespace {
 
 constexpr const char *kExtension = "cl_khr_command_buffer", *kMutable = "cl_khr_command_buffer_mutable_dispatch";
-constexpr cl_version kWithPointers = CL_MAKE_VERSION(0, 9, 4), kWithProperties = CL_MAKE_VERSION(0, 9, 5), kWithArrays = CL_MAKE_VERSION(0, 9, 2);
+constexpr cl_version kWithPointers = CL_MAKE_VERSION(0, 9, 4), kWithProperties = CL_MAKE_VERSION(0, 9, 5),
+                     kWithArrays = CL_MAKE_VERSION(0, 9, 2);
 constexpr cl_device_info kRequiredQueue = 0x12AA, kSupportedQueue = 0x129A, kMutableCapabilities = 0x12B0;
 constexpr cl_ulong kFlags = 0x1293, kMutableFlag = 2;             // of a command buffer
 constexpr cl_ulong kUpdatableFields = 0x12B1, kArguments = 8;     // of a launch
@@ -55,7 +56,8 @@ std::string queue_refusal(const Functions& cl, const DeviceFacts& facts) {
   cl_command_queue_properties required = 0, supported = CL_QUEUE_PROFILING_ENABLE;
   cl.clGetDeviceInfo(facts.device, kRequiredQueue, sizeof(required), &required, nullptr);
   cl.clGetDeviceInfo(facts.device, kSupportedQueue, sizeof(supported), &supported, nullptr);  // since 0.9.6
-  if ((required & ~cl_command_queue_properties{CL_QUEUE_PROFILING_ENABLE}) != 0) return "the driver's command buffers need a queue without order";
+  if ((required & ~cl_command_queue_properties{CL_QUEUE_PROFILING_ENABLE}) != 0)
+    return "the driver's command buffers need a queue without order";
   if ((supported & CL_QUEUE_PROFILING_ENABLE) == 0) return "the driver's command buffers take no queue with profiling";
   return "";
 }
@@ -74,22 +76,28 @@ std::string find_changes(const Functions& cl, const DeviceFacts& facts, CommandB
 /// The parameter list of a recording function: with the version's list of properties behind the queue, or without.
 template <class... Arguments>
 cl_int record(void* function, bool has_properties, CommandBufferHandle handle, Arguments... arguments) {
-  using Old = cl_int (*)(CommandBufferHandle, cl_command_queue, Arguments..., cl_uint, const cl_uint*, cl_uint*, MutableCommand*);
-  using New = cl_int (*)(CommandBufferHandle, cl_command_queue, const cl_ulong*, Arguments..., cl_uint, const cl_uint*, cl_uint*, MutableCommand*);
-  if (has_properties) return reinterpret_cast<New>(function)(handle, nullptr, nullptr, arguments..., 0, nullptr, nullptr, nullptr);
+  using Old = cl_int (*)(CommandBufferHandle, cl_command_queue, Arguments..., cl_uint, const cl_uint*, cl_uint*,
+                         MutableCommand*);
+  using New = cl_int (*)(CommandBufferHandle, cl_command_queue, const cl_ulong*, Arguments..., cl_uint, const cl_uint*,
+                         cl_uint*, MutableCommand*);
+  if (has_properties)
+    return reinterpret_cast<New>(function)(handle, nullptr, nullptr, arguments..., 0, nullptr, nullptr, nullptr);
   return reinterpret_cast<Old>(function)(handle, nullptr, arguments..., 0, nullptr, nullptr, nullptr);
 }
 
 void need_pointers(const CommandBufferFunctions& functions, const void* function, const char* what) {
   if (function != nullptr) return;
-  throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, std::string("the driver's command buffers (") + kExtension + " " + version_text(functions.version) + ") do not " + what +
-                                                 " memory that is a pointer, which came with 0.9.4: set memory to buffers, or plans to auto or queue");
+  throw sdk::Failure(
+      CRUCIBLE_E_UNSUPPORTED,
+      std::string("the driver's command buffers (") + kExtension + " " + version_text(functions.version) + ") do not " +
+          what + " memory that is a pointer, which came with 0.9.4: set memory to buffers, or plans to auto or queue");
 }
 
 }  // namespace
 
 std::string version_text(cl_version version) {
-  return std::to_string(CL_VERSION_MAJOR(version)) + "." + std::to_string(CL_VERSION_MINOR(version)) + "." + std::to_string(CL_VERSION_PATCH(version));
+  return std::to_string(CL_VERSION_MAJOR(version)) + "." + std::to_string(CL_VERSION_MINOR(version)) + "." +
+         std::to_string(CL_VERSION_PATCH(version));
 }
 
 CommandBufferFunctions find_command_buffers(const Functions& cl, const DeviceFacts& facts) {
@@ -100,7 +108,8 @@ CommandBufferFunctions find_command_buffers(const Functions& cl, const DeviceFac
   }
   functions.version = facts.version_of(cl, kExtension);
   if (functions.version == 0) {
-    functions.why_not = std::string("the driver does not say which version of ") + kExtension + " it has, on which its functions depend";
+    functions.why_not = std::string("the driver does not say which version of ") + kExtension +
+                        " it has, on which its functions depend";
     return functions;
   }
   std::string missing;
@@ -128,7 +137,8 @@ CommandBuffer::CommandBuffer(const CommandBufferFunctions& functions, cl_command
   check(code, "plan: clCreateCommandBufferKHR");
 }
 
-CommandBuffer::CommandBuffer(CommandBuffer&& other) noexcept : functions_(other.functions_), handle_(std::exchange(other.handle_, nullptr)) {}
+CommandBuffer::CommandBuffer(CommandBuffer&& other) noexcept
+    : functions_(other.functions_), handle_(std::exchange(other.handle_, nullptr)) {}
 
 CommandBuffer& CommandBuffer::operator=(CommandBuffer&& other) noexcept {
   std::swap(functions_, other.functions_);
@@ -142,10 +152,11 @@ CommandBuffer::~CommandBuffer() {
 
 bool CommandBuffer::has_properties() const { return functions_->version >= kWithProperties; }
 
-void CommandBuffer::launch(cl_kernel kernel, std::size_t global_size, std::size_t local_size, MutableCommand* out_changeable) {
+void CommandBuffer::launch(cl_kernel kernel, std::size_t global_size, std::size_t local_size,
+                           MutableCommand* out_changeable) {
   const cl_ulong properties[] = {kUpdatableFields, kArguments, 0};
-  check(functions_->launch(handle_, nullptr, out_changeable != nullptr ? properties : nullptr, kernel, 1, nullptr, &global_size, &local_size, 0, nullptr,
-                           nullptr, out_changeable),
+  check(functions_->launch(handle_, nullptr, out_changeable != nullptr ? properties : nullptr, kernel, 1, nullptr,
+                           &global_size, &local_size, 0, nullptr, nullptr, out_changeable),
         "plan: clCommandNDRangeKernelKHR");
 }
 
@@ -156,10 +167,12 @@ void CommandBuffer::copy(cl_mem to, std::size_t to_offset, cl_mem from, std::siz
 
 void CommandBuffer::copy(void* to, const void* from, std::size_t size) {
   need_pointers(*functions_, functions_->copy_pointer, "copy");
-  check(record(functions_->copy_pointer, has_properties(), handle_, to, from, size), "plan: clCommandSVMMemcpyKHR of " + std::to_string(size) + " bytes");
+  check(record(functions_->copy_pointer, has_properties(), handle_, to, from, size),
+        "plan: clCommandSVMMemcpyKHR of " + std::to_string(size) + " bytes");
 }
 
-void CommandBuffer::fill(cl_mem memory, const void* pattern, std::size_t pattern_size, std::size_t offset, std::size_t size) {
+void CommandBuffer::fill(cl_mem memory, const void* pattern, std::size_t pattern_size, std::size_t offset,
+                         std::size_t size) {
   check(record(functions_->fill_buffer, has_properties(), handle_, memory, pattern, pattern_size, offset, size),
         "plan: clCommandFillBufferKHR of " + std::to_string(size) + " bytes");
 }
@@ -173,7 +186,7 @@ void CommandBuffer::fill(void* to, const void* pattern, std::size_t pattern_size
 void CommandBuffer::finalize() { check(functions_->finalize(handle_), "plan: clFinalizeCommandBufferKHR"); }
 
 void CommandBuffer::enqueue() {
-  check(functions_->enqueue(0, nullptr, handle_, 0, nullptr, nullptr), "plan.replay: clEnqueueCommandBufferKHR");
+  check(functions_->enqueue(0, nullptr, handle_, 0, nullptr, nullptr), "queue.submit: clEnqueueCommandBufferKHR");
 }
 
 void CommandBuffer::change(std::span<const CommandChange> changes) {

@@ -1,6 +1,8 @@
-// cl_khr_command_buffer and cl_khr_command_buffer_mutable_dispatch as drivers have had them: the extensions' functions changed their parameters
-// between provisional versions, so the declarations are our own and the driver's version chooses among them.
-//   cl_khr_command_buffer            0.9.4 added copies and fills of pointers; 0.9.5 gave every recorded command a list of properties
+// cl_khr_command_buffer and cl_khr_command_buffer_mutable_dispatch as drivers have had them: the extensions' functions
+// changed their parameters between provisional versions, so the declarations are our own and the driver's version
+// chooses among them.
+//   cl_khr_command_buffer            0.9.4 added copies and fills of pointers; 0.9.5 gave every recorded command a list
+//   of properties
 //   ..._mutable_dispatch             0.9.2 made the changes an array, where they were a chain of structs
 #pragma once
 
@@ -31,10 +33,12 @@ struct CommandBufferFunctions {
   cl_int (*finalize)(CommandBufferHandle) = nullptr;
   CommandBufferHandle (*create)(cl_uint, const cl_command_queue*, const cl_ulong*, cl_int*) = nullptr;
   cl_int (*enqueue)(cl_uint, cl_command_queue*, CommandBufferHandle, cl_uint, const cl_event*, cl_event*) = nullptr;
-  cl_int (*launch)(CommandBufferHandle, cl_command_queue, const cl_ulong*, cl_kernel, cl_uint, const std::size_t*, const std::size_t*,
-                   const std::size_t*, cl_uint, const cl_uint*, cl_uint*, MutableCommand*) = nullptr;
+  cl_int (*launch)(CommandBufferHandle, cl_command_queue, const cl_ulong*, cl_kernel, cl_uint, const std::size_t*,
+                   const std::size_t*, const std::size_t*, cl_uint, const cl_uint*, cl_uint*,
+                   MutableCommand*) = nullptr;
   // Their parameters depend on the version.
-  void *copy_buffer = nullptr, *fill_buffer = nullptr, *copy_pointer = nullptr, *fill_pointer = nullptr, *update = nullptr;
+  void *copy_buffer = nullptr, *fill_buffer = nullptr, *copy_pointer = nullptr, *fill_pointer = nullptr,
+       *update = nullptr;
   cl_version version = 0, mutable_version = 0;
   std::string why_not;         // command buffers are not used; "": they are
   std::string why_not_change;  // a recorded launch cannot be changed; "": it can

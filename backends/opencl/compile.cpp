@@ -75,7 +75,8 @@ void write_spirv(crucible_module& module, const std::string& prelude, const Sour
   for (const auto& [name, source] : sources) {
     crucible_kernel& kernel = module.kernels.at(name);
     kernel.scalars = written.add(source.kernel, name, {.buffers = in_spirv(source.buffers), .by_chunks = by_chunks});
-    std::erase_if(kernel.scalars, [](const spirv::Parameter& parameter) { return parameter.kind != spirv::ParameterKind::kScalar; });
+    std::erase_if(kernel.scalars,
+                  [](const spirv::Parameter& parameter) { return parameter.kind != spirv::ParameterKind::kScalar; });
     kernel.takes_chunk = by_chunks;
   }
   // Intel's compiler for processors makes vectors of sums, in another order, although nothing allows it to.
@@ -102,10 +103,12 @@ void write(crucible_module& module, const std::string& prelude, const Sources& s
 struct Modules {
   static std::string_view dialect(const crucible_device& device) { return dialect_name(device.language); }
 
-  static void build(crucible_module& module, crucible_str prelude, const crucible_kernel_source* kernels, std::uint32_t count) {
+  static void build(crucible_module& module, crucible_str prelude, const crucible_kernel_source* kernels,
+                    std::uint32_t count) {
     crucible_device& device = *module.device;
     Sources sources;
-    for (auto& [name, kernel] : sdk::read_kernels(kernels, count)) sources.emplace(name, plan_arguments(device, name, std::move(kernel)));
+    for (auto& [name, kernel] : sdk::read_kernels(kernels, count))
+      sources.emplace(name, plan_arguments(device, name, std::move(kernel)));
     device.watchdog.require_alive();
     Built built;
     try {
@@ -128,7 +131,8 @@ struct Modules {
                 {sdk::text_item("name", kernel.name), sdk::number_item("buffers", kernel.buffer_count),
                  sdk::number_item("code_bytes", kernel.module->code.size()),
                  sdk::number_item("program_bytes", kernel.module->binary_bytes),
-                 sdk::number_item("from_cache", kernel.module->from_cache ? 1 : 0), sdk::text_item("binary", kernel.module->binary)});
+                 sdk::number_item("from_cache", kernel.module->from_cache ? 1 : 0),
+                 sdk::text_item("binary", kernel.module->binary)});
   }
 
   static void log(const crucible_module& module, crucible_kv_sink sink, void* user) {
@@ -139,6 +143,7 @@ struct Modules {
 
 }  // namespace
 
-const crucible_if_compile kCompileTable = sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
+const crucible_if_compile kCompileTable =
+    sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
 
 }  // namespace crucible_opencl

@@ -33,9 +33,11 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
 void require_usable(const DeviceFacts& facts) {
   const std::string who = facts.id + " (" + facts.name + ", " + facts.platform_name + ")";
   // "OpenCL 1.1 words of the vendor".
-  const std::string version = facts.version.starts_with("OpenCL ") ? facts.version.substr(7, facts.version.find(' ', 7) - 7) : "";
+  const std::string version =
+      facts.version.starts_with("OpenCL ") ? facts.version.substr(7, facts.version.find(' ', 7) - 7) : "";
   if (version == "1.0" || version == "1.1") {
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, who + " speaks OpenCL " + version + ", and 1.2 or newer is needed: update its driver",
+    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
+                       who + " speaks OpenCL " + version + ", and 1.2 or newer is needed: update its driver",
                        {{"have", version}, {"need", "1.2"}});
   }
   if (!facts.has_compiler) {
@@ -47,23 +49,28 @@ void require_usable(const DeviceFacts& facts) {
   }
 }
 
-/// As the option `language` says: OpenCL C, which every driver takes, unless it asks for SPIR-V. Errors: UNAVAILABLE when the driver takes none.
+/// As the option `language` says: OpenCL C, which every driver takes, unless it asks for SPIR-V. Errors: UNAVAILABLE
+/// when the driver takes none.
 void choose_language(crucible_device& device) {
   if (options().get_text("language") != "spirv") return;
   const DeviceFacts& facts = device.facts;
   std::string why_not;
-  if (!facts.has_spirv()) why_not = facts.intermediate.empty() ? "its driver takes no intermediate language" : "its driver takes only " + facts.intermediate;
+  if (!facts.has_spirv())
+    why_not = facts.intermediate.empty() ? "its driver takes no intermediate language"
+                                         : "its driver takes only " + facts.intermediate;
   if (why_not.empty()) {
     device.create_spirv = device.cl->clCreateProgramWithIL;
     if (facts.has("cl_khr_il_program")) {  // drivers before OpenCL 2.1, behind whose loader the other one fails
-      void* const found = device.cl->clGetExtensionFunctionAddressForPlatform(facts.platform, "clCreateProgramWithILKHR");
+      void* const found =
+          device.cl->clGetExtensionFunctionAddressForPlatform(facts.platform, "clCreateProgramWithILKHR");
       if (found != nullptr) device.create_spirv = reinterpret_cast<decltype(device.create_spirv)>(found);
     }
     if (device.create_spirv == nullptr) why_not = "the library lacks clCreateProgramWithIL";
   }
   if (!why_not.empty()) {
     throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                       "language = spirv cannot be had on " + facts.id + " (" + facts.name + ", " + facts.platform_name + "): " + why_not + "; set language to c",
+                       "language = spirv cannot be had on " + facts.id + " (" + facts.name + ", " +
+                           facts.platform_name + "): " + why_not + "; set language to c",
                        {{"where", "language"}});
   }
   device.language = Language::kSpirv;
@@ -81,13 +88,14 @@ void choose_plans(crucible_device& device) {
   CommandBufferFunctions& found = device.command_buffers;
   if (!device.only_command_buffers && found.usable()) {
     // Measured (README): for a command buffer both drivers for processors take up to twice as long as for its commands.
-    if (device.facts.is_processor()) found.why_not = "by the option auto a processor's driver gets the commands one by one, which takes it less time";
+    if (device.facts.is_processor())
+      found.why_not = "by the option auto a processor's driver gets the commands one by one, which takes it less time";
     if (!found.can_change() && found.usable()) found.why_not = found.why_not_change;
   }
   if (device.command_buffers.usable() || !device.only_command_buffers) return;
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                     "plans = command_buffer cannot be had on " + device.facts.id + " (" + device.facts.name + ", " + device.facts.platform_name + "): " +
-                         device.command_buffers.why_not + "; set plans to auto",
+                     "plans = command_buffer cannot be had on " + device.facts.id + " (" + device.facts.name + ", " +
+                         device.facts.platform_name + "): " + device.command_buffers.why_not + "; set plans to auto",
                      {{"where", "plans"}});
 }
 
@@ -95,8 +103,11 @@ void choose_plans(crucible_device& device) {
 std::string plans_text(const crucible_device& device) {
   const CommandBufferFunctions& buffers = device.command_buffers;
   if (!buffers.usable()) return "queue (" + buffers.why_not + ")";
-  if (buffers.can_change()) return "command_buffer " + version_text(buffers.version) + ", slots patched (mutable dispatch " + version_text(buffers.mutable_version) + ")";
-  return "command_buffer " + version_text(buffers.version) + ", a changed slot records it again (" + buffers.why_not_change + ")";
+  if (buffers.can_change())
+    return "command_buffer " + version_text(buffers.version) + ", slots patched (mutable dispatch " +
+           version_text(buffers.mutable_version) + ")";
+  return "command_buffer " + version_text(buffers.version) + ", a changed slot records it again (" +
+         buffers.why_not_change + ")";
 }
 
 crucible_status open(crucible_str device_id, crucible_device** out) {
@@ -122,12 +133,14 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     cl_int code = CL_SUCCESS;
     device->context = Context(cl, cl.clCreateContext(properties, 1, &facts.device, nullptr, nullptr, &code));
     if (code == CL_DEVICE_NOT_AVAILABLE) {  // before it is open it is no loss
-      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "device.open: clCreateContext for " + facts.id + ": " + error_name(code) +
-                                                     ": another process has it for itself, or its driver does not answer",
+      throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                         "device.open: clCreateContext for " + facts.id + ": " + error_name(code) +
+                             ": another process has it for itself, or its driver does not answer",
                          {{"vendor.code", std::to_string(code)}});
     }
     check(code, "device.open: clCreateContext for " + facts.id);
-    device->queue = Queue(cl, cl.clCreateCommandQueue(device->context.get(), facts.device, CL_QUEUE_PROFILING_ENABLE, &code));
+    device->queue =
+        Queue(cl, cl.clCreateCommandQueue(device->context.get(), facts.device, CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "device.open: clCreateCommandQueue for " + facts.id);
     *out = device.release();
   });
@@ -141,7 +154,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor),
                  sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
                  sdk::text_item("driver", facts.driver), sdk::text_item("dialect", dialect_name(device->language)),
-                 sdk::number_item("threads", facts.threads()), sdk::number_item("lanes", facts.lanes()), sdk::number_item("register_bytes", facts.register_bytes),
+                 sdk::number_item("threads", facts.threads()), sdk::number_item("lanes", facts.lanes()),
+                 sdk::number_item("register_bytes", facts.register_bytes),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
                  sdk::text_item("mapping", device->mapping == Mapping::kChunks ? "chunks" : "items"),
                  sdk::text_item("memory", name(device->memory.kind)), sdk::text_item("plans", plans_text(*device)),
@@ -158,19 +172,19 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
     const DeviceFacts facts = find_device(opencl(), device_id);
     using sdk::Answer;
-    sdk::report(sink, user,
-                {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
-                 sdk::answer_item("compile.ir", Answer::kYes, facts.has_spirv() ? "printed as OpenCL C, or written as SPIR-V" : "printed as OpenCL C"),
-                 sdk::answer_item("f64", facts.has_f64() ? Answer::kYes : Answer::kNo, "cl_khr_fp64"),
-                 sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
-                 sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-                 sdk::answer_item("queue", Answer::kYes, "one thread per queue; plans of one device take turns"),
-                 sdk::answer_item("async", Answer::kYes, "submit returns at once"),
-                 sdk::answer_item("library.matmul", Answer::kNo, "OpenCL has no library"),
-                 sdk::answer_item("library.conv2d", Answer::kNo, "OpenCL has no library"),
-                 sdk::answer_item("binary", Answer::kNo, "programs are kept in the plugin's own cache"),
-                 sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
-                 sdk::answer_item("health", Answer::kNo, "OpenCL does not tell")});
+    sdk::report(
+        sink, user,
+        {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
+         sdk::answer_item("compile.ir", Answer::kYes,
+                          facts.has_spirv() ? "printed as OpenCL C, or written as SPIR-V" : "printed as OpenCL C"),
+         sdk::answer_item("f64", facts.has_f64() ? Answer::kYes : Answer::kNo, "cl_khr_fp64"),
+         sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
+         sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+         sdk::answer_item("async", Answer::kYes, "submit returns at once"),
+         sdk::answer_item("library.matmul", Answer::kNo, "OpenCL has no library"),
+         sdk::answer_item("library.conv2d", Answer::kNo, "OpenCL has no library"),
+         sdk::answer_item("profile", Answer::kNo, "time per op by plan.profile; no counters"),
+         sdk::answer_item("health", Answer::kNo, "OpenCL does not tell")});
   });
 }
 
@@ -182,23 +196,27 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
     const DeviceFacts facts = find_device(opencl(), device_id);
     if (!facts.has_compiler) return sdk::Score{0, "the device has no compiler"};
     if (!facts.has_f64()) return sdk::Score{0, "the device has no float64"};
-    if (peak_bytes > facts.largest_buffer_bytes) return sdk::score_of_too_little(peak_bytes, facts.largest_buffer_bytes);
+    if (peak_bytes > facts.largest_buffer_bytes)
+      return sdk::score_of_too_little(peak_bytes, facts.largest_buffer_bytes);
     return sdk::score_of_cycles(facts.units, "units", facts.megahertz, facts.is_processor() ? 8 : 64);
   });
 }
 
 }  // namespace
 
-std::string_view dialect_name(Language language) { return language == Language::kSpirv ? "spirv" : sdk::dialect_opencl().name; }
+std::string_view dialect_name(Language language) {
+  return language == Language::kSpirv ? "spirv" : sdk::dialect_opencl().name;
+}
 
-void finish(crucible_device& device, std::string_view what) {
+void finish(crucible_device& device, const Queue& queue, std::string_view what) {
   const Functions& cl = *device.cl;
   const std::string where = std::string(what) + ": clFinish";
-  if (!device.watchdog.is_on()) return check(cl.clFinish(device.queue.get()), where);
+  if (!device.watchdog.is_on()) return check(cl.clFinish(queue.get()), where);
   cl_event made = nullptr;
-  check(cl.clEnqueueMarkerWithWaitList(device.queue.get(), 0, nullptr, &made), std::string(what) + ": clEnqueueMarkerWithWaitList");
+  check(cl.clEnqueueMarkerWithWaitList(queue.get(), 0, nullptr, &made),
+        std::string(what) + ": clEnqueueMarkerWithWaitList");
   const Event marker(cl, made);
-  check(cl.clFlush(device.queue.get()), std::string(what) + ": clFlush");
+  check(cl.clFlush(queue.get()), std::string(what) + ": clFlush");
   cl_int status = CL_QUEUED;  // negative: the error that it ended with
   device.watchdog.wait(what, [&] {
     const cl_int code = cl.clGetEventInfo(made, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);

@@ -41,7 +41,8 @@ struct DeviceFacts {
   cl_device_svm_capabilities shared_memory = 0;  // shared virtual memory; 0: none
 
   bool is_processor() const { return (type & CL_DEVICE_TYPE_CPU) != 0; }
-  /// Lanes that a launch is shared among, and those of them that go in step: OpenCL does not say how wide a unit is, so what is usual.
+  /// Lanes that a launch is shared among, and those of them that go in step: OpenCL does not say how wide a unit is, so
+  /// what is usual.
   std::uint64_t threads() const { return is_processor() ? units : units * 64; }
   std::uint64_t lanes() const { return is_processor() ? 1 : 32; }
   bool has(std::string_view extension) const;
@@ -66,7 +67,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   decltype(&::clCreateProgramWithIL) create_spirv = nullptr;  // with Language::kSpirv
   std::string cache_dir;
   crucible_opencl::Context context;
-  crucible_opencl::Queue queue;  // in order, with profiling
+  crucible_opencl::Queue queue;  // in order, with profiling: plans, and what the host writes and reads
   crucible_opencl::DeviceMemory memory;
   crucible_opencl::CommandBufferFunctions command_buffers;
   bool only_command_buffers = false;  // the option `plans` asks for them: a plan that cannot be one is an error
@@ -81,8 +82,8 @@ namespace crucible_opencl {
 /// "opencl" or "spirv", for ever.
 std::string_view dialect_name(Language language);
 
-/// Waits until everything that was enqueued is done; with the option timeout_s no longer than that. Errors: `what` with the driver's code;
-/// DEVICE_LOST when the time is over: the device is suspect from then on.
-void finish(crucible_device& device, std::string_view what);
+/// Waits until everything on a queue is done; with the option timeout_s no longer than that. Errors: `what` with
+/// the driver's code; DEVICE_LOST when the time is over: the device is suspect from then on.
+void finish(crucible_device& device, const Queue& queue, std::string_view what);
 
 }  // namespace crucible_opencl

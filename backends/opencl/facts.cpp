@@ -81,7 +81,8 @@ DeviceFacts facts_of(const Functions& cl, cl_platform_id platform, cl_device_id 
   facts.type = device_number<cl_device_type>(cl, device, CL_DEVICE_TYPE);
   facts.units = std::max<cl_uint>(1, device_number<cl_uint>(cl, device, CL_DEVICE_MAX_COMPUTE_UNITS));
   if (facts.is_processor()) {  // x86: registers of 64 bytes are 32, shorter ones 16
-    const std::uint64_t vector_bytes = 4 * std::uint64_t{device_number<cl_uint>(cl, device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)};
+    const std::uint64_t vector_bytes =
+        4 * std::uint64_t{device_number<cl_uint>(cl, device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)};
     facts.register_bytes = vector_bytes * (vector_bytes >= 64 ? 32 : 16);
   }
   facts.megahertz = device_number<cl_uint>(cl, device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
@@ -105,8 +106,12 @@ cl_version DeviceFacts::version_of(const Functions& cl, std::string_view extensi
   std::size_t size = 0;
   if (cl.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION, 0, nullptr, &size) != CL_SUCCESS) return 0;
   std::vector<cl_name_version> all(size / sizeof(cl_name_version));
-  if (all.empty() || cl.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION, size, all.data(), nullptr) != CL_SUCCESS) return 0;
-  const auto is_it = [&](const cl_name_version& one) { return extension == std::string_view(one.name, strnlen(one.name, sizeof one.name)); };
+  if (all.empty() ||
+      cl.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION, size, all.data(), nullptr) != CL_SUCCESS)
+    return 0;
+  const auto is_it = [&](const cl_name_version& one) {
+    return extension == std::string_view(one.name, strnlen(one.name, sizeof one.name));
+  };
   const auto found = std::ranges::find_if(all, is_it);
   return found == all.end() ? 0 : found->version;
 }
@@ -140,6 +145,8 @@ std::vector<DeviceFacts> list_devices(const Functions& cl) {
   return all;
 }
 
-DeviceFacts find_device(const Functions& cl, crucible_str device_id) { return sdk::find_device(list_devices(cl), device_id); }
+DeviceFacts find_device(const Functions& cl, crucible_str device_id) {
+  return sdk::find_device(list_devices(cl), device_id);
+}
 
 }  // namespace crucible_opencl

@@ -14,7 +14,8 @@ struct crucible_kernel {
   std::string name;
   std::uint32_t buffer_count = 0, scalar_count = 0;
   crucible_opencl::Buffers buffers = crucible_opencl::Buffers::kArguments;
-  std::vector<crucible::spirv::Parameter> scalars;  // the arguments behind the buffers; C takes each scalar once, as f64
+  std::vector<crucible::spirv::Parameter>
+      scalars;  // the arguments behind the buffers; C takes each scalar once, as f64
   bool takes_chunk = true;                          // behind begin and end
 };
 

@@ -1,6 +1,6 @@
-// Memory table: memory of the device's kind (memory_kind.hpp). Buffers of OpenCL have no addresses that may be added to on every
-// device, so theirs are numbers of our own: each gets a range that none has had before, and a plan finds buffer and offset
-// again. Elsewhere addresses are pointers.
+// Memory table: memory of the device's kind (memory_kind.hpp). Buffers of OpenCL have no addresses that may be added to
+// on every device, so theirs are numbers of our own: each gets a range that none has had before, and a plan finds
+// buffer and offset again. Elsewhere addresses are pointers.
 #include "backends/opencl/memory.hpp"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 std::uint64_t round_up(std::uint64_t number, std::uint64_t to) { return (number + to - 1) / to * to; }
 
 bool is_out_of_memory(cl_int code) {
-  return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY || code == CL_INVALID_BUFFER_SIZE;
+  return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY ||
+         code == CL_INVALID_BUFFER_SIZE;
 }
 
 /// A pointer of unified or shared memory with the alignment, or a buffer. Null and a code when the driver gives none.
@@ -32,17 +33,20 @@ std::shared_ptr<Allocation> ask(crucible_device& device, std::uint64_t bytes, cl
     return code == CL_SUCCESS ? std::make_shared<Allocation>(cl, std::move(memory)) : nullptr;
   }
   constexpr cl_uint kDriversAlignment = 64;
-  void* const pointer = kind.kind == MemoryKind::kUsm ? kind.alloc(context, device.facts.device, nullptr, bytes, kDriversAlignment, &code)
-                                                      : cl.clSVMAlloc(context, CL_MEM_READ_WRITE, bytes, kDriversAlignment);
+  void* const pointer = kind.kind == MemoryKind::kUsm
+                            ? kind.alloc(context, device.facts.device, nullptr, bytes, kDriversAlignment, &code)
+                            : cl.clSVMAlloc(context, CL_MEM_READ_WRITE, bytes, kDriversAlignment);
   if (pointer == nullptr && code == CL_SUCCESS) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
   return pointer != nullptr ? std::make_shared<Allocation>(cl, kind, context, pointer) : nullptr;
 }
 
 std::uint64_t address_of(const Allocation& allocation) { return reinterpret_cast<std::uint64_t>(allocation.pointer()); }
 
-cl_int copy_pointers(const crucible_device& device, cl_bool waits, void* to, const void* from, std::uint64_t size, cl_event* event) {
-  if (device.memory.kind == MemoryKind::kUsm) return device.memory.copy(device.queue.get(), waits, to, from, size, 0, nullptr, event);
-  return device.cl->clEnqueueSVMMemcpy(device.queue.get(), waits, to, from, size, 0, nullptr, event);
+cl_int copy_pointers(const crucible_device& device, const Queue& queue, cl_bool waits, void* to, const void* from,
+                     std::uint64_t size, cl_event* event) {
+  if (device.memory.kind == MemoryKind::kUsm)
+    return device.memory.copy(queue.get(), waits, to, from, size, 0, nullptr, event);
+  return device.cl->clEnqueueSVMMemcpy(queue.get(), waits, to, from, size, 0, nullptr, event);
 }
 
 struct Memories {
@@ -54,7 +58,7 @@ struct Memories {
     cl_int code = CL_SUCCESS;
     std::shared_ptr<Allocation> allocation = sdk::ask_twice(
         device.facts.id, size, [&] { return ask(device, size, code); },
-        [&](const auto&) { return is_out_of_memory(code); }, [&] { finish(device, "memory.alloc"); });
+        [&](const auto&) { return is_out_of_memory(code); }, [&] { finish(device, device.queue, "memory.alloc"); });
     if (is_out_of_memory(code)) return nullptr;
     check(code, "memory.alloc of " + std::to_string(size) + " bytes");
     return allocation;
@@ -64,7 +68,7 @@ struct Memories {
 
   /// Some drivers give memory when it is first touched.
   static bool clear(crucible_device& device, const sdk::Place& place, std::uint64_t size) {
-    enqueue_fill(device, place, size, 0);
+    enqueue_fill(device, device.queue, place, size, 0);
     const cl_int code = device.cl->clFinish(device.queue.get());
     if (is_out_of_memory(code)) return false;
     check(code, "memory.alloc of " + std::to_string(size) + " bytes: clFinish");
@@ -73,21 +77,25 @@ struct Memories {
 
   static void write(const crucible_device& device, const sdk::Place& to, const void* data, std::uint64_t size) {
     if (device.memory.kind != MemoryKind::kBuffers)
-      return check(copy_pointers(device, CL_TRUE, pointer_of(to), data, size, nullptr), "memory.write of " + std::to_string(size) + " bytes");
-    check(device.cl->clEnqueueWriteBuffer(device.queue.get(), memory_of(to), CL_TRUE, to.offset, size, data, 0, nullptr, nullptr),
+      return check(copy_pointers(device, device.queue, CL_TRUE, pointer_of(to), data, size, nullptr),
+                   "memory.write of " + std::to_string(size) + " bytes");
+    check(device.cl->clEnqueueWriteBuffer(device.queue.get(), memory_of(to), CL_TRUE, to.offset, size, data, 0,
+                                          nullptr, nullptr),
           "memory.write: clEnqueueWriteBuffer");
   }
 
   static void read(const crucible_device& device, const sdk::Place& from, void* data, std::uint64_t size) {
     if (device.memory.kind != MemoryKind::kBuffers)
-      return check(copy_pointers(device, CL_TRUE, data, pointer_of(from), size, nullptr), "memory.read of " + std::to_string(size) + " bytes");
-    check(device.cl->clEnqueueReadBuffer(device.queue.get(), memory_of(from), CL_TRUE, from.offset, size, data, 0, nullptr, nullptr),
+      return check(copy_pointers(device, device.queue, CL_TRUE, data, pointer_of(from), size, nullptr),
+                   "memory.read of " + std::to_string(size) + " bytes");
+    check(device.cl->clEnqueueReadBuffer(device.queue.get(), memory_of(from), CL_TRUE, from.offset, size, data, 0,
+                                         nullptr, nullptr),
           "memory.read: clEnqueueReadBuffer");
   }
 
   static void fill(crucible_device& device, const sdk::Place& place, std::uint64_t size, std::uint8_t byte) {
-    enqueue_fill(device, place, size, byte);
-    finish(device, "memory.fill");
+    enqueue_fill(device, device.queue, place, size, byte);
+    finish(device, device.queue, "memory.fill");
   }
 };
 
@@ -99,8 +107,9 @@ std::shared_ptr<Allocation> make_table(crucible_device& device, const std::vecto
   const std::shared_ptr<Allocation> table = ask(device, bytes, code);
   check(code, "plan.build: memory for a table of buffers");
   code = device.memory.kind == MemoryKind::kBuffers
-             ? device.cl->clEnqueueWriteBuffer(device.queue.get(), table->memory(), CL_TRUE, 0, bytes, numbers.data(), 0, nullptr, nullptr)
-             : copy_pointers(device, CL_TRUE, table->pointer(), numbers.data(), bytes, nullptr);
+             ? device.cl->clEnqueueWriteBuffer(device.queue.get(), table->memory(), CL_TRUE, 0, bytes, numbers.data(),
+                                               0, nullptr, nullptr)
+             : copy_pointers(device, device.queue, CL_TRUE, table->pointer(), numbers.data(), bytes, nullptr);
   check(code, "plan.build: writing a table of buffers");
   return table;
 }
@@ -116,13 +125,15 @@ std::array<FillPiece, 3> fill_pieces(const sdk::Place& place, std::uint64_t size
   const std::uint64_t start = address_of(place.in<Allocation>()) + place.offset, end = start + size;
   const std::uint64_t first = std::min(round_up(start, kWidth), end);
   const std::uint64_t behind = std::max(first, end / kWidth * kWidth);
-  return {FillPiece{0, first - start, 1}, FillPiece{first - start, behind - start, kWidth}, FillPiece{behind - start, size, 1}};
+  return {FillPiece{0, first - start, 1}, FillPiece{first - start, behind - start, kWidth},
+          FillPiece{behind - start, size, 1}};
 }
 
-void enqueue_fill(crucible_device& device, const sdk::Place& place, std::uint64_t size, std::uint8_t byte, std::vector<Event>* events) {
+void enqueue_fill(crucible_device& device, const Queue& on, const sdk::Place& place, std::uint64_t size,
+                  std::uint8_t byte, std::vector<Event>* events) {
   const Functions& cl = *device.cl;
   const auto pattern = fill_pattern(byte);
-  cl_command_queue const queue = device.queue.get();
+  cl_command_queue const queue = on.get();
   for (const auto& [from, to, width] : fill_pieces(place, size)) {
     if (from == to) continue;
     cl_event event = nullptr;
@@ -130,13 +141,15 @@ void enqueue_fill(crucible_device& device, const sdk::Place& place, std::uint64_
     cl_int code = CL_SUCCESS;
     switch (device.memory.kind) {
       case MemoryKind::kBuffers:
-        code = cl.clEnqueueFillBuffer(queue, memory_of(place), pattern.data(), width, place.offset + from, to - from, 0, nullptr, out);
+        code = cl.clEnqueueFillBuffer(queue, memory_of(place), pattern.data(), width, place.offset + from, to - from, 0,
+                                      nullptr, out);
         break;
       case MemoryKind::kUsm:
         code = device.memory.fill(queue, pointer_of(place) + from, pattern.data(), width, to - from, 0, nullptr, out);
         break;
       case MemoryKind::kSvm:
-        code = cl.clEnqueueSVMMemFill(queue, pointer_of(place) + from, pattern.data(), width, to - from, 0, nullptr, out);
+        code =
+            cl.clEnqueueSVMMemFill(queue, pointer_of(place) + from, pattern.data(), width, to - from, 0, nullptr, out);
         break;
     }
     check(code, "filling " + std::to_string(to - from) + " bytes of " + std::string(name(device.memory.kind)));
@@ -144,13 +157,15 @@ void enqueue_fill(crucible_device& device, const sdk::Place& place, std::uint64_
   }
 }
 
-void enqueue_copy(crucible_device& device, const sdk::Place& to, const sdk::Place& from, std::uint64_t size, std::vector<Event>* events) {
+void enqueue_copy(crucible_device& device, const sdk::Place& to, const sdk::Place& from, std::uint64_t size,
+                  std::vector<Event>* events) {
   const Functions& cl = *device.cl;
   cl_event event = nullptr;
   cl_event* const out = events != nullptr ? &event : nullptr;
   const cl_int code = device.memory.kind == MemoryKind::kBuffers
-                          ? cl.clEnqueueCopyBuffer(device.queue.get(), memory_of(from), memory_of(to), from.offset, to.offset, size, 0, nullptr, out)
-                          : copy_pointers(device, CL_FALSE, pointer_of(to), pointer_of(from), size, out);
+                          ? cl.clEnqueueCopyBuffer(device.queue.get(), memory_of(from), memory_of(to), from.offset,
+                                                   to.offset, size, 0, nullptr, out)
+                          : copy_pointers(device, device.queue, CL_FALSE, pointer_of(to), pointer_of(from), size, out);
   check(code, "copying " + std::to_string(size) + " bytes of " + std::string(name(device.memory.kind)));
   if (events != nullptr) events->emplace_back(cl, event);
 }

@@ -25,7 +25,8 @@ std::string find_usm(const Functions& cl, const DeviceFacts& facts, DeviceMemory
   if (!facts.has(kUnifiedMemory)) return std::string("the driver has no ") + kUnifiedMemory;
   cl_bitfield can = 0;
   cl.clGetDeviceInfo(facts.device, CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL, sizeof(can), &can, nullptr);
-  if ((can & CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL) == 0 || cl.clSetKernelExecInfo == nullptr) return "the device has no unified memory of its own";
+  if ((can & CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL) == 0 || cl.clSetKernelExecInfo == nullptr)
+    return "the device has no unified memory of its own";
   std::string missing;
   find(cl, facts, "clDeviceMemAllocINTEL", memory.alloc, missing);
   find(cl, facts, "clMemFreeINTEL", memory.free, missing);
@@ -69,8 +70,9 @@ DeviceMemory choose_memory(const Functions& cl, const DeviceFacts& facts, std::s
     return memory;
   }
   if (option == "auto") return {};
-  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "memory = " + std::string(option) + " cannot be had on " + facts.id + " (" + facts.name + ", " + facts.platform_name +
-                                                 "): " + why_not + "; set memory to auto",
+  throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                     "memory = " + std::string(option) + " cannot be had on " + facts.id + " (" + facts.name + ", " +
+                         facts.platform_name + "): " + why_not + "; set memory to auto",
                      {{"where", "memory"}});
 }
 

@@ -1,6 +1,6 @@
 // The three kinds of memory that OpenCL has, behind one set of commands: buffers (all versions), unified shared memory
-// (cl_intel_unified_shared_memory) and shared virtual memory (2.0). Of the last two, addresses are pointers that kernels take as they are;
-// the host never follows one, so coarse-grained shared memory will do and nothing is mapped.
+// (cl_intel_unified_shared_memory) and shared virtual memory (2.0). Of the last two, addresses are pointers that
+// kernels take as they are; the host never follows one, so coarse-grained shared memory will do and nothing is mapped.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,16 @@ struct DeviceMemory {
   clEnqueueMemcpyINTEL_fn copy = nullptr;
 };
 
-/// As the option says: auto, buffers, usm or svm. Threads: any. Errors: UNAVAILABLE when the device has not what was asked for.
+/// As the option says: auto, buffers, usm or svm. Threads: any. Errors: UNAVAILABLE when the device has not what was
+/// asked for.
 DeviceMemory choose_memory(const Functions& cl, const DeviceFacts& facts, std::string_view option);
 
 /// Memory on a device, given back at the end.
 class Allocation {
  public:
   Allocation(const Functions& cl, Memory memory) : cl_(cl), memory_(std::move(memory)) {}
-  Allocation(const Functions& cl, const DeviceMemory& of, cl_context context, void* pointer) : cl_(cl), of_(of), context_(context), pointer_(pointer) {}
+  Allocation(const Functions& cl, const DeviceMemory& of, cl_context context, void* pointer)
+      : cl_(cl), of_(of), context_(context), pointer_(pointer) {}
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
   ~Allocation();

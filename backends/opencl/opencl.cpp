@@ -41,7 +41,8 @@ std::unique_ptr<Functions> load(const std::string& library) {
   if (functions->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
   CRUCIBLE_OPENCL_FUNCTIONS(CRUCIBLE_OPENCL_FIND)
 #undef CRUCIBLE_OPENCL_FIND
-#define CRUCIBLE_OPENCL_FIND_OPTIONAL(name) functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
+#define CRUCIBLE_OPENCL_FIND_OPTIONAL(name) \
+  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
   CRUCIBLE_OPENCL_OPTIONAL_FUNCTIONS(CRUCIBLE_OPENCL_FIND_OPTIONAL)
   CRUCIBLE_OPENCL_SPIRV_FUNCTIONS(CRUCIBLE_OPENCL_FIND_OPTIONAL)
 #undef CRUCIBLE_OPENCL_FIND_OPTIONAL

@@ -1,5 +1,5 @@
-// The plugin through the loader, by its one exported symbol. What needs a device is skipped where there is none: install
-// ocl-icd-libopencl1 and pocl-opencl-icd to have one.
+// The plugin through the loader, by its one exported symbol. What needs a device is skipped where there is none:
+// install ocl-icd-libopencl1 and pocl-opencl-icd to have one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

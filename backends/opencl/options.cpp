@@ -31,13 +31,15 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .type = sdk::OptionType::kChoice,
      .default_value = "auto",
      .choices = "auto queue command_buffer",
-     .help = "a replay enqueues each op, or one command buffer; auto: a command buffer where the driver can patch its slots and is not a processor's",
+     .help = "a replay enqueues each op, or one command buffer; auto: a command buffer where the driver can patch its "
+             "slots and is not a processor's",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "memory",
      .type = sdk::OptionType::kChoice,
      .default_value = "auto",
      .choices = "auto buffers usm svm",
-     .help = "buffers, unified shared memory or shared virtual memory; auto: unified where the driver has it and is not a processor's",
+     .help = "buffers, unified shared memory or shared virtual memory; auto: unified where the driver has it and is "
+             "not a processor's",
      .from_folder = sdk::FromFolder::kHarmless},
     sdk::kTimeoutOption,
     {.name = "cache_dir",

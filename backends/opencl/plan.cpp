@@ -27,7 +27,8 @@ void set_argument(const crucible_device& device, cl_kernel kernel, std::uint32_t
 }
 
 void set_scalar(const crucible_device& device, cl_kernel kernel, std::uint32_t index, const ScalarArgument& argument) {
-  check(device.cl->clSetKernelArg(kernel, index, argument.parameter.size(), &argument.bits), "clSetKernelArg " + std::to_string(index));
+  check(device.cl->clSetKernelArg(kernel, index, argument.parameter.size(), &argument.bits),
+        "clSetKernelArg " + std::to_string(index));
 }
 
 /// How many work-items in all and together, and how many items of the grid each does (chunks only).
@@ -50,9 +51,11 @@ std::int64_t choose_sizes(const crucible_device& device, const sdk::ListedOp& op
 }
 
 void set_pointer(const crucible_device& device, cl_kernel kernel, std::uint32_t index, const void* pointer) {
-  const cl_int code = device.memory.kind == MemoryKind::kUsm ? device.memory.set_pointer(kernel, index, pointer)
-                                                              : device.cl->clSetKernelArgSVMPointer(kernel, index, pointer);
-  check(code, "setting argument " + std::to_string(index) + " to a pointer of " + std::string(name(device.memory.kind)));
+  const cl_int code = device.memory.kind == MemoryKind::kUsm
+                          ? device.memory.set_pointer(kernel, index, pointer)
+                          : device.cl->clSetKernelArgSVMPointer(kernel, index, pointer);
+  check(code,
+        "setting argument " + std::to_string(index) + " to a pointer of " + std::string(name(device.memory.kind)));
 }
 
 /// The number of the first argument behind the buffers.
@@ -108,8 +111,10 @@ std::uint32_t set_pointer_table(crucible_device& device, const sdk::ListedOp& op
   const cl_bool yes = CL_TRUE;
   const cl_int code =
       device.memory.kind == MemoryKind::kUsm
-          ? device.cl->clSetKernelExecInfo(launch.kernel.get(), CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL, sizeof(yes), &yes)
-          : device.cl->clSetKernelExecInfo(launch.kernel.get(), CL_KERNEL_EXEC_INFO_SVM_PTRS, allocations.size() * sizeof(void*), allocations.data());
+          ? device.cl->clSetKernelExecInfo(launch.kernel.get(), CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL,
+                                           sizeof(yes), &yes)
+          : device.cl->clSetKernelExecInfo(launch.kernel.get(), CL_KERNEL_EXEC_INFO_SVM_PTRS,
+                                           allocations.size() * sizeof(void*), allocations.data());
   check(code, "plan.build: clSetKernelExecInfo for a table of addresses");
   return 1;
 }
@@ -154,13 +159,13 @@ void enqueue(crucible_plan& plan, std::size_t index, std::vector<Event>* events)
   crucible_device& device = *plan.device;
   const sdk::ListedOp& op = plan.list.ops[index];
   if (!op.does_something()) return;
-  if (op.kind == CRUCIBLE_OP_FILL) return enqueue_fill(device, op.places[0], op.size, op.pattern, events);
+  if (op.kind == CRUCIBLE_OP_FILL) return enqueue_fill(device, device.queue, op.places[0], op.size, op.pattern, events);
   if (op.kind == CRUCIBLE_OP_COPY) return enqueue_copy(device, op.places[0], op.places[1], op.size, events);
   Launch& launch = plan.launches[index];
   refresh(device, launch);
   cl_event event = nullptr;
-  check(device.cl->clEnqueueNDRangeKernel(device.queue.get(), launch.kernel.get(), 1, nullptr, &launch.global_size, &launch.local_size, 0,
-                                          nullptr, events != nullptr ? &event : nullptr),
+  check(device.cl->clEnqueueNDRangeKernel(device.queue.get(), launch.kernel.get(), 1, nullptr, &launch.global_size,
+                                          &launch.local_size, 0, nullptr, events != nullptr ? &event : nullptr),
         "clEnqueueNDRangeKernel");
   if (events != nullptr) events->emplace_back(*device.cl, event);
 }
@@ -170,7 +175,8 @@ void record_op(const crucible_device& device, CommandBuffer& buffer, const sdk::
   if (op.kind == CRUCIBLE_OP_LAUNCH) {
     refresh(device, launch);
     const bool is_changed = launch.has_slots && device.command_buffers.can_change();
-    return buffer.launch(launch.kernel.get(), launch.global_size, launch.local_size, is_changed ? &launch.command : nullptr);
+    return buffer.launch(launch.kernel.get(), launch.global_size, launch.local_size,
+                         is_changed ? &launch.command : nullptr);
   }
   const Place& to = op.places[0];
   if (op.kind == CRUCIBLE_OP_COPY) {
@@ -202,8 +208,8 @@ void record(crucible_plan& plan) {
   ++plan.recorded;
 }
 
-/// A command buffer where the device takes them; else the queue, and why. By the option auto a driver that refuses to record what it should
-/// is one without. Errors: those of recording where the option asks for it.
+/// A command buffer where the device takes them; else the queue, and why. By the option auto a driver that refuses to
+/// record what it should is one without. Errors: those of recording where the option asks for it.
 void choose_way(crucible_plan& plan) {
   const crucible_device& device = *plan.device;
   const CommandBufferFunctions& buffers = device.command_buffers;
@@ -221,7 +227,8 @@ void choose_way(crucible_plan& plan) {
   }
 }
 
-/// A command buffer that cannot be changed is dropped: the next replay records it with the new scalars. The caller holds the run mutex.
+/// A command buffer that cannot be changed is dropped: the next replay records it with the new scalars. The caller
+/// holds the run mutex.
 void change(crucible_plan& plan, std::span<const CommandChange> changes) {
   CommandBuffer buffer = std::move(plan.buffer);
   if (!plan.device->command_buffers.can_change()) return;
@@ -281,7 +288,7 @@ struct Plans {
     const std::lock_guard lock(device.run_mutex);
     std::vector<std::vector<Event>> events(count);
     for (std::size_t i = 0; i < count; ++i) enqueue(plan, i, &events[i]);
-    finish(device, "plan.profile");
+    finish(device, device.queue, "plan.profile");
     std::vector<std::uint64_t> times(count, 0);
     for (std::size_t i = 0; i < count; ++i) {
       if (events[i].empty()) continue;
@@ -301,13 +308,15 @@ struct Plans {
     std::string way = "queue (" + plan.why_queue + ")", slots = "a changed slot is set on its kernel object";
     if (plan.is_recorded) {
       way = "command_buffer (cl_khr_command_buffer " + version_text(buffers.version) + ")";
-      slots = buffers.can_change() ? "a changed slot is patched in the command buffer (mutable dispatch " + version_text(buffers.mutable_version) + ")"
+      slots = buffers.can_change() ? "a changed slot is patched in the command buffer (mutable dispatch " +
+                                         version_text(buffers.mutable_version) + ")"
                                    : "a changed slot records the command buffer again: " + buffers.why_not_change;
     }
     sdk::report(sink, user,
-                {sdk::text_item("form", plan.is_recorded ? "native" : "list"), sdk::number_item("ops", plan.list.ops.size()),
-                 sdk::text_item("plans", way), sdk::text_item("memory", name(plan.device->memory.kind)),
-                 sdk::number_item("recorded", plan.recorded), sdk::number_item("patched", plan.patched), sdk::text_item("slots", slots),
+                {sdk::text_item("form", plan.is_recorded ? "native" : "list"),
+                 sdk::number_item("ops", plan.list.ops.size()), sdk::text_item("plans", way),
+                 sdk::text_item("memory", name(plan.device->memory.kind)), sdk::number_item("recorded", plan.recorded),
+                 sdk::number_item("patched", plan.patched), sdk::text_item("slots", slots),
                  sdk::text_item("times", "the profiling event of each op, by itself on the queue")});
   }
 };
@@ -325,7 +334,7 @@ void run_plan(crucible_plan& plan) {
   } else {
     for (std::size_t i = 0; i < plan.list.ops.size(); ++i) enqueue(plan, i, nullptr);
   }
-  finish(device, "plan.replay");
+  finish(device, device.queue, "queue.submit");
 }
 
 const crucible_if_plan kPlanTable = sdk::make_plan_table<crucible_device, crucible_plan, Plans>();

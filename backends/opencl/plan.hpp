@@ -1,5 +1,5 @@
-// A plan: the host's list of ops, each with a kernel object of its own whose arguments are set, enqueued one by one or recorded
-// in a command buffer.
+// A plan: the host's list of ops, each with a kernel object of its own whose arguments are set, enqueued one by one or
+// recorded in a command buffer.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The ways of a plan and the kinds of memory, each on each driver that is here: the loader's first device (PoCL in ci/test), and Intel's driver for
-// processors where CRUCIBLE_INTEL_OPENCL names it.
+// The ways of a plan and the kinds of memory, each on each driver that is here: the loader's first device (PoCL in
+// ci/test), and Intel's driver for processors where CRUCIBLE_INTEL_OPENCL names it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 #include "core/kernel/schedule.hpp"
 #include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/run_plan.hpp"
 
 namespace crucible::backend {
 namespace {
@@ -50,8 +51,10 @@ KernelText scaled(const std::string& name, std::uint32_t buffers) {
 /// A plan by the plugin's table, which tells more than Plan does.
 class RawPlan {
  public:
-  RawPlan(std::shared_ptr<Device> device, const std::vector<crucible_op>& ops, std::uint32_t slots) : device_(std::move(device)), count_(ops.size()) {
-    built_ = to_result(table().build(device_->handle(), ops.data(), static_cast<std::uint32_t>(ops.size()), slots, &plan_), "build");
+  RawPlan(std::shared_ptr<Device> device, const std::vector<crucible_op>& ops, std::uint32_t slots)
+      : device_(std::move(device)), count_(ops.size()) {
+    built_ = to_result(
+        table().build(device_->handle(), ops.data(), static_cast<std::uint32_t>(ops.size()), slots, &plan_), "build");
   }
   ~RawPlan() {
     if (plan_ == nullptr) return;
@@ -63,11 +66,12 @@ class RawPlan {
   void set(const std::vector<double>& values) {
     std::vector<std::uint64_t> words;
     for (const double value : values) words.push_back(std::bit_cast<std::uint64_t>(value));
-    const auto done = to_result(table().set_slots(plan_, words.data(), static_cast<std::uint32_t>(words.size())), "set_slots");
+    const auto done =
+        to_result(table().set_slots(plan_, words.data(), static_cast<std::uint32_t>(words.size())), "set_slots");
     EXPECT_TRUE(done) << done.error().message;
   }
   void replay() {
-    const auto done = to_result(table().replay(plan_), "replay");
+    const auto done = run_plan(*device_, plan_);
     EXPECT_TRUE(done) << done.error().message;
   }
   std::vector<std::uint64_t> profile() {
@@ -82,7 +86,8 @@ class RawPlan {
       auto& all = *static_cast<std::map<std::string, std::string>*>(user);
       for (std::uint32_t i = 0; i < count; ++i) {
         const crucible_kv& item = items[i];
-        all[std::string(item.key.data, item.key.size)] = item.type == CRUCIBLE_V_STR ? std::string(item.s.data, item.s.size) : std::to_string(item.u);
+        all[std::string(item.key.data, item.key.size)] =
+            item.type == CRUCIBLE_V_STR ? std::string(item.s.data, item.s.size) : std::to_string(item.u);
       }
     };
     EXPECT_TRUE(to_result(table().describe(plan_, sink, &told), "describe"));
@@ -104,10 +109,15 @@ std::string library_of(const std::string& driver) {
 }
 
 /// `language`: c, spirv, or "spirv_items": with the mapping of other devices than processors.
-Result<std::shared_ptr<Device>> try_open(const std::string& driver, const std::string& plans, const std::string& memory, const std::string& language = "auto") {
+Result<std::shared_ptr<Device>> try_open(const std::string& driver, const std::string& plans, const std::string& memory,
+                                         const std::string& language = "auto") {
   const bool by_items = language == "spirv_items";
-  const Options options = {{"library", library_of(driver)}, {"plans", plans}, {"memory", memory}, {"language", by_items ? "spirv" : language},
-                           {"mapping", by_items ? "items" : "auto"}, {"cache_dir", "/dev/null"}};
+  const Options options = {{"library", library_of(driver)},
+                           {"plans", plans},
+                           {"memory", memory},
+                           {"language", by_items ? "spirv" : language},
+                           {"mapping", by_items ? "items" : "auto"},
+                           {"cache_dir", "/dev/null"}};
   Result<std::shared_ptr<Backend>> backend = Backend::load(take(find_backend("opencl")), options);
   if (!backend) return backend.error();
   return (*backend)->open("");
@@ -127,7 +137,8 @@ class OpenClPlan : public ::testing::TestWithParam<std::tuple<std::string, std::
 
   void SetUp() override {
     const auto& [driver, plans, memory, language] = GetParam();
-    if (library_of(driver).empty()) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
+    if (library_of(driver).empty())
+      GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
     auto opened = try_open(driver, plans, memory, language);
     if (!opened) GTEST_SKIP() << opened.error().message;
     device_ = *opened;
@@ -158,7 +169,8 @@ class OpenClPlan : public ::testing::TestWithParam<std::tuple<std::string, std::
     made.grain = 1;
     return made;
   }
-  crucible_op launch(const std::string& kernel, const std::vector<std::uint64_t>& places, const crucible_scalar* scalars) const {
+  crucible_op launch(const std::string& kernel, const std::vector<std::uint64_t>& places,
+                     const crucible_scalar* scalars) const {
     crucible_op made = op(CRUCIBLE_OP_LAUNCH, places);
     made.kernel = take(module_->kernel(kernel));
     made.grid = kCount;
@@ -171,8 +183,8 @@ class OpenClPlan : public ::testing::TestWithParam<std::tuple<std::string, std::
   std::unique_ptr<Buffer> arena_;
 };
 
-/// Row 1 = row 0 * slot 0 + 0.5; row 2 = a copy of row 1; row 3 = row 2 many times, once row 0 and once another buffer, times slot 1, plus 0.5; row 4 =
-/// a byte.
+/// Row 1 = row 0 * slot 0 + 0.5; row 2 = a copy of row 1; row 3 = row 2 many times, once row 0 and once another buffer,
+/// times slot 1, plus 0.5; row 4 = a byte.
 TEST_P(OpenClPlan, OpsAreDoneInTheirOrderWithThePresentSlots) {
   const auto& [driver, plans, memory, language] = GetParam();
   EXPECT_EQ(told_by(*device_)["dialect"], language == "auto" ? "opencl" : "spirv");
@@ -186,12 +198,16 @@ TEST_P(OpenClPlan, OpsAreDoneInTheirOrderWithThePresentSlots) {
   places[0] = place(3);
   places[1] = place(0);
   places[5] = other.address();
-  const crucible_scalar half = {.bits = std::bit_cast<std::uint64_t>(0.5), .slot = CRUCIBLE_SLOT_NONE, .type = CRUCIBLE_SCALAR_F64};
-  const crucible_scalar slots[][2] = {{{.bits = 0, .slot = 0, .type = CRUCIBLE_SCALAR_F64}, half}, {{.bits = 0, .slot = 1, .type = CRUCIBLE_SCALAR_F64}, half}};
+  const crucible_scalar half = {
+      .bits = std::bit_cast<std::uint64_t>(0.5), .slot = CRUCIBLE_SLOT_NONE, .type = CRUCIBLE_SCALAR_F64};
+  const crucible_scalar slots[][2] = {{{.bits = 0, .slot = 0, .type = CRUCIBLE_SCALAR_F64}, half},
+                                      {{.bits = 0, .slot = 1, .type = CRUCIBLE_SCALAR_F64}, half}};
   crucible_op fill = op(CRUCIBLE_OP_FILL, filled);
   fill.pattern = 0x3f;
   fill.size = kBytes - 3;  // no multiple of a wide pattern
-  RawPlan plan(device_, {launch("one", first, slots[0]), op(CRUCIBLE_OP_COPY, copied), launch("many", places, slots[1]), fill}, 2);
+  RawPlan plan(device_,
+               {launch("one", first, slots[0]), op(CRUCIBLE_OP_COPY, copied), launch("many", places, slots[1]), fill},
+               2);
   if (!plan.built()) {  // the one thing that a driver with command buffers may not have
     EXPECT_EQ(plans, "command_buffer");
     EXPECT_THAT(plan.built().error().message, HasSubstr("memory that is a pointer, which came with 0.9.4"));
@@ -244,7 +260,8 @@ TEST_P(OpenClPlan, APlanOfNothingAndAnEmptyLaunchAreDone) {
   nothing.replay();
   compile({scaled("one", 2)});
   const std::vector<std::uint64_t> places = {arena_->address() + at(1), arena_->address() + at(0)};
-  const crucible_scalar slots[] = {{.bits = 0, .slot = 0, .type = CRUCIBLE_SCALAR_F64}, {.bits = 0, .slot = CRUCIBLE_SLOT_NONE, .type = CRUCIBLE_SCALAR_F64}};
+  const crucible_scalar slots[] = {{.bits = 0, .slot = 0, .type = CRUCIBLE_SCALAR_F64},
+                                   {.bits = 0, .slot = CRUCIBLE_SLOT_NONE, .type = CRUCIBLE_SCALAR_F64}};
   crucible_op empty = launch("one", places, slots);
   empty.grid = 0;
   RawPlan plan(device_, {empty}, 1);
@@ -264,19 +281,28 @@ TEST_P(OpenClPlan, AddressesMayBeAnywhereInABuffer) {
   EXPECT_THAT(plan.built().error().message, HasSubstr("9 bytes, where buffer 0 has 8 left"));
 }
 
-INSTANTIATE_TEST_SUITE_P(, OpenClPlan,
-                         ::testing::Combine(::testing::Values("loader", "intel"), ::testing::Values("auto", "queue", "command_buffer"),
-                                            ::testing::Values("auto", "buffers", "usm", "svm"), ::testing::Values("auto")),
-                         [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_" + std::get<2>(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    , OpenClPlan,
+    ::testing::Combine(::testing::Values("loader", "intel"), ::testing::Values("auto", "queue", "command_buffer"),
+                       ::testing::Values("auto", "buffers", "usm", "svm"), ::testing::Values("auto")),
+    [](const auto& info) {
+      return std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_" + std::get<2>(info.param);
+    });
 INSTANTIATE_TEST_SUITE_P(Spirv, OpenClPlan,
-                         ::testing::Combine(::testing::Values("intel"), ::testing::Values("queue", "command_buffer"), ::testing::Values("buffers", "usm", "svm"),
+                         ::testing::Combine(::testing::Values("intel"), ::testing::Values("queue", "command_buffer"),
+                                            ::testing::Values("buffers", "usm", "svm"),
                                             ::testing::Values("spirv", "spirv_items")),
-                         [](const auto& info) { return std::get<1>(info.param) + "_" + std::get<2>(info.param) + "_" + std::get<3>(info.param); });
+                         [](const auto& info) {
+                           return std::get<1>(info.param) + "_" + std::get<2>(info.param) + "_" +
+                                  std::get<3>(info.param);
+                         });
 
 TEST(OpenClWays, IntelsDriverHasThemAllAndPatchesSlots) {
-  if (library_of("intel").empty()) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
+  if (library_of("intel").empty())
+    GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
   for (const char* plans : {"queue", "command_buffer"}) {
-    for (const char* memory : {"buffers", "usm", "svm"}) EXPECT_TRUE(try_open("intel", plans, memory)) << plans << " " << memory;
+    for (const char* memory : {"buffers", "usm", "svm"})
+      EXPECT_TRUE(try_open("intel", plans, memory)) << plans << " " << memory;
   }
   {
     const auto device = take(try_open("intel", "command_buffer", "usm"));
@@ -285,7 +311,8 @@ TEST(OpenClWays, IntelsDriverHasThemAllAndPatchesSlots) {
   }
   const auto device = take(try_open("intel", "auto", "auto"));
   EXPECT_EQ(told_by(*device)["memory"], "buffers");  // it is a processor
-  EXPECT_THAT(told_by(*device)["plans"], HasSubstr("queue (by the option auto a processor's driver gets the commands one by one"));
+  EXPECT_THAT(told_by(*device)["plans"],
+              HasSubstr("queue (by the option auto a processor's driver gets the commands one by one"));
 }
 
 TEST(OpenClWays, WhatADriverHasNotIsRefusedWithTheReason) {
@@ -295,7 +322,8 @@ TEST(OpenClWays, WhatADriverHasNotIsRefusedWithTheReason) {
   const auto opened = try_open("loader", "auto", "usm");
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("memory = usm cannot be had on opencl:0"));
-  EXPECT_THAT(opened.error().message, HasSubstr("the driver has no cl_intel_unified_shared_memory; set memory to auto"));
+  EXPECT_THAT(opened.error().message,
+              HasSubstr("the driver has no cl_intel_unified_shared_memory; set memory to auto"));
   const auto spirv = try_open("loader", "auto", "auto", "spirv");
   ASSERT_FALSE(spirv);
   EXPECT_THAT(spirv.error().message, HasSubstr("language = spirv cannot be had on opencl:0"));

@@ -1,5 +1,5 @@
-// The plugin's one exported symbol and its tables by number. OpenCL itself is loaded when a device is first asked for, so that
-// a machine without it has a plugin that says what is missing.
+// The plugin's one exported symbol and its tables by number. OpenCL itself is loaded when a device is first asked for,
+// so that a machine without it has a plugin that says what is missing.
 #include "backends/opencl/options.hpp"
 #include "backends/opencl/tables.hpp"
 #include "plugins/sdk/plugin_table.hpp"

@@ -72,7 +72,8 @@ Program compile(const crucible_device& device, const std::string& given, const s
   Program program = create(device, given);
   cl_int code = cl.clBuildProgram(program.get(), 1, &device.facts.device, flags.c_str(), nullptr, nullptr);
   if (code != CL_SUCCESS && !device.facts.rounds_division)  // perhaps it does not take what it does not promise
-    code = cl.clBuildProgram(program.get(), 1, &device.facts.device, device.language == Language::kC ? kLanguage : "", nullptr, nullptr);
+    code = cl.clBuildProgram(program.get(), 1, &device.facts.device, device.language == Language::kC ? kLanguage : "",
+                             nullptr, nullptr);
   log = build_log(device, program.get());
   if (code == CL_SUCCESS) return program;
   if (code != CL_BUILD_PROGRAM_FAILURE) check(code, "compile: clBuildProgram with " + flags);
@@ -106,7 +107,8 @@ Built build_program(const crucible_device& device, const std::string& code, bool
     built.binary = sdk::binary_id(bytes);
     built.from_cache = built.program.get() != nullptr;
     if (built.from_cache) return built;
-    sdk::log(sdk::LogLevel::kWarning, "compile", "the driver of " + facts.id + " does not take a program that it compiled before; it is compiled again");
+    sdk::log(sdk::LogLevel::kWarning, "compile",
+             "the driver of " + facts.id + " does not take a program that it compiled before; it is compiled again");
   }
   built.program = compile(device, code, flags, built.log);
   built.binary = "of " + sdk::binary_id(key);

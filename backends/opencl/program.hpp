@@ -16,8 +16,8 @@ struct Built {
   bool from_cache = false;
 };
 
-/// Compiles `code`, a text or the bytes of a module in the device's language; `is_careful`: without optimisation. Threads: any. Errors:
-/// INTERNAL with the compiler's own words.
+/// Compiles `code`, a text or the bytes of a module in the device's language; `is_careful`: without optimisation.
+/// Threads: any. Errors: INTERNAL with the compiler's own words.
 Built build_program(const crucible_device& device, const std::string& code, bool is_careful = false);
 
 /// The flags that it is compiled with; where a device promises no correctly rounded division and its compiler refuses

@@ -1,5 +1,5 @@
-// Queue table: a thread of the host per queue, which replays plans in the order of their submission. OpenCL's own queues
-// cannot wait for a number that the host signals later, and events of theirs are used up once.
+// Queue table: a thread of the host per queue, which replays plans in the order of their submission. OpenCL's own
+// queues cannot wait for a number that the host signals later, and events of theirs are used up once.
 #include "plugins/sdk/queue_table.hpp"
 
 #include "backends/opencl/plan.hpp"

@@ -1,9 +1,9 @@
 // A kernel's function as the SDK prints it, and around it the kernel that OpenCL starts: see text.hpp.
 //
-// OpenCL 1.2 hands buffers over, not addresses, and sub-buffers only at the device's own alignment, while a plan's buffers
-// lie anywhere in one arena. So a kernel gets the arena and an offset for each of its buffers, and adds them itself; where
-// addresses are pointers, it gets those. Fused optimizers have more buffers than some devices take arguments: there offsets
-// or addresses are in a table.
+// OpenCL 1.2 hands buffers over, not addresses, and sub-buffers only at the device's own alignment, while a plan's
+// buffers lie anywhere in one arena. So a kernel gets the arena and an offset for each of its buffers, and adds them
+// itself; where addresses are pointers, it gets those. Fused optimizers have more buffers than some devices take
+// arguments: there offsets or addresses are in a table.
 #include "backends/opencl/text.hpp"
 
 #include "plugins/sdk/c_dialect.hpp"
@@ -28,8 +28,8 @@ sdk::Dialect dialect_for(Mapping mapping) {
 }
 
 std::string pointee(const sdk::IrBuffer& buffer) {
-  static constexpr std::string_view kNames[] = {"uint8_t",       "uint8_t",       "int8_t", "int16_t", "int32_t", "int64_t",
-                                                "crucible_f16", "crucible_bf16", "float",  "double"};
+  static constexpr std::string_view kNames[] = {"uint8_t", "uint8_t",      "int8_t",        "int16_t", "int32_t",
+                                                "int64_t", "crucible_f16", "crucible_bf16", "float",   "double"};
   return std::string(buffer.written ? "" : "const ") + std::string(kNames[static_cast<std::size_t>(buffer.type)]);
 }
 

@@ -66,19 +66,43 @@ double real_of(const Json& arg) {
   return static_cast<double>(arg.get<std::int64_t>());
 }
 
-/// Libtorch's own namespaces whose ops reach beyond their operands: processes, networks, devices, files, other programs.
-constexpr std::string_view kReachBeyond[] = {"aoti", "c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "cuda", "_dtensor", "dist", "inductor", "mkl",
-                                             "mkldnn_prepacked", "mobile", "prepacked", "prim", "profiler", "rpc", "static_runtime", "streams", "symm_mem", "triton", "xnnpack"};
+/// Libtorch's own namespaces whose ops reach beyond their operands: processes, networks, devices, files, other
+/// programs.
+constexpr std::string_view kReachBeyond[] = {"aoti",
+                                             "c10d",
+                                             "_c10d_functional",
+                                             "_c10d_functional_autograd",
+                                             "c10d_functional",
+                                             "cuda",
+                                             "_dtensor",
+                                             "dist",
+                                             "inductor",
+                                             "mkl",
+                                             "mkldnn_prepacked",
+                                             "mobile",
+                                             "prepacked",
+                                             "prim",
+                                             "profiler",
+                                             "rpc",
+                                             "static_runtime",
+                                             "streams",
+                                             "symm_mem",
+                                             "triton",
+                                             "xnnpack"};
 
-/// "" or why the op is never run: a recording may come from anywhere, and only what it reads and writes among its operands is its business.
+/// "" or why the op is never run: a recording may come from anywhere, and only what it reads and writes among its
+/// operands is its business.
 std::string never_run(const c10::FunctionSchema& schema) {
   const std::string& name = schema.name();
   const std::string_view space = std::string_view(name).substr(0, name.find("::"));
-  if (std::ranges::find(kReachBeyond, space) != std::end(kReachBeyond)) return "ops of " + std::string(space) + " reach beyond their operands";
+  if (std::ranges::find(kReachBeyond, space) != std::end(kReachBeyond))
+    return "ops of " + std::string(space) + " reach beyond their operands";
   for (const c10::Argument& argument : schema.arguments()) {
     const std::string& word = argument.name();
-    const bool names_a_place = word.contains("file") || word.contains("path") || word.contains("librar") || word.contains("url");
-    if (names_a_place && argument.type()->annotation_str().contains("str")) return "its argument " + word + " names a file";
+    const bool names_a_place =
+        word.contains("file") || word.contains("path") || word.contains("librar") || word.contains("url");
+    if (names_a_place && argument.type()->annotation_str().contains("str"))
+      return "its argument " + word + " names a file";
   }
   return "";
 }
@@ -99,11 +123,13 @@ bool fits(const Json& arg, const c10::TypePtr& type) {
       return arg.is_number_integer() || arg.is_boolean() || is_key(arg, "real") || is_key(arg, "number");
     case Kind::IntType:
     case Kind::SymIntType:
-      return arg.is_number_integer() || arg.is_boolean() || is_key(arg, "number") || is_key(arg, "dtype") || is_key(arg, "layout") || is_key(arg, "memory_format");
+      return arg.is_number_integer() || arg.is_boolean() || is_key(arg, "number") || is_key(arg, "dtype") ||
+             is_key(arg, "layout") || is_key(arg, "memory_format");
     case Kind::BoolType:
       return arg.is_boolean() || arg.is_number_integer() || is_key(arg, "number");
     case Kind::NumberType:
-      return arg.is_number_integer() || arg.is_boolean() || is_key(arg, "real") || is_key(arg, "complex") || is_key(arg, "number");
+      return arg.is_number_integer() || arg.is_boolean() || is_key(arg, "real") || is_key(arg, "complex") ||
+             is_key(arg, "number");
     case Kind::StringType:
       return is_key(arg, "text");
     default:
@@ -123,22 +149,26 @@ Call Call::read(std::string_view kernel, std::string_view text) {
   const auto dot = full.find('.', full.find("::") == std::string::npos ? 0 : full.find("::"));
   const std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
   const auto handle = c10::Dispatcher::singleton().findSchema({full.substr(0, dot), overload});
-  if (!handle) unsupported(kernel, "libtorch has no op " + full + ": it belongs to another version or to a library of its own");
+  if (!handle)
+    unsupported(kernel, "libtorch has no op " + full + ": it belongs to another version or to a library of its own");
   Call call(*handle);
   call.name_ = full;
   call.args_ = json.at("args").get<std::vector<Json>>();
-  if (const std::string why = never_run(handle->schema()); !why.empty()) unsupported(kernel, full + " is not run for a recording: " + why);
+  if (const std::string why = never_run(handle->schema()); !why.empty())
+    unsupported(kernel, full + " is not run for a recording: " + why);
   const auto& arguments = call.op_.schema().arguments();
   if (call.args_.size() > arguments.size()) {
-    unsupported(kernel, full + " was recorded with " + std::to_string(call.args_.size()) + " arguments, this libtorch's has " +
-                            std::to_string(arguments.size()));
+    unsupported(kernel, full + " was recorded with " + std::to_string(call.args_.size()) +
+                            " arguments, this libtorch's has " + std::to_string(arguments.size()));
   }
   for (std::size_t i = call.args_.size(); i < arguments.size(); ++i) {
-    if (!arguments[i].default_value()) unsupported(kernel, full + ": argument " + arguments[i].name() + " was not recorded");
+    if (!arguments[i].default_value())
+      unsupported(kernel, full + ": argument " + arguments[i].name() + " was not recorded");
   }
   for (std::size_t i = 0; i < call.args_.size(); ++i) {
     if (fits(call.args_[i], arguments[i].type())) continue;
-    unsupported(kernel, full + ": argument " + arguments[i].name() + " is recorded as " + call.args_[i].dump() + ", which is no " + arguments[i].type()->annotation_str());
+    unsupported(kernel, full + ": argument " + arguments[i].name() + " is recorded as " + call.args_[i].dump() +
+                            ", which is no " + arguments[i].type()->annotation_str());
   }
   for (const Json& operand : json.at("operands")) {
     Operand& read = call.operands_.emplace_back();

@@ -43,8 +43,8 @@ class Call {
   std::uint32_t buffers() const { return buffers_; }
   std::uint32_t scalars() const { return scalars_; }
 
-  /// Calls the op. Shapes: buffers() addresses and scalars() numbers, of host memory. Errors: INTERNAL with libtorch's words,
-  /// and when a result is of other sizes than it was recorded with.
+  /// Calls the op. Shapes: buffers() addresses and scalars() numbers, of host memory. Errors: INTERNAL with libtorch's
+  /// words, and when a result is of other sizes than it was recorded with.
   void run(void* const* buffers, const std::uint64_t* scalars) const;
 
  private:

@@ -19,7 +19,8 @@ using namespace crucible;
 struct Modules {
   static std::string_view dialect(const crucible_device&) { return kDialect; }
 
-  static void build_texts(crucible_module& module, crucible_str, const crucible_str* names, const crucible_str* texts, std::uint32_t count) {
+  static void build_texts(crucible_module& module, crucible_str, const crucible_str* names, const crucible_str* texts,
+                          std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) add(module, sdk::to_string(names[i]), sdk::view(texts[i]));
   }
 
@@ -44,6 +45,7 @@ struct Modules {
 
 }  // namespace
 
-const crucible_if_compile kCompileTable = sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
+const crucible_if_compile kCompileTable =
+    sdk::make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
 
 }  // namespace crucible_torch

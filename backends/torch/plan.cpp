@@ -1,4 +1,4 @@
-// Plan table: ops in order, each opaque op as one call of the dispatcher.
+// Plan and queue tables: ops in order, each opaque op as one call of the dispatcher.
 #include "plugins/sdk/plan_table.hpp"
 
 #include <cstring>
@@ -7,6 +7,8 @@
 #include "backends/torch/tables.hpp"
 
 struct crucible_plan : crucible::sdk::ListedPlan<crucible_device> {};
+struct crucible_timeline : crucible::sdk::QueueTimeline {};
+struct crucible_queue : crucible::sdk::DeviceQueue<crucible_device> {};
 
 namespace crucible_torch {
 namespace {
@@ -43,5 +45,7 @@ struct Plans : sdk::ListPlans<crucible_device, crucible_plan, run_op> {
 }  // namespace
 
 const crucible_if_plan kPlanTable = sdk::make_plan_table<crucible_device, crucible_plan, Plans>();
+const crucible_if_queue kQueueTable = sdk::make_queue_table<
+    sdk::HostQueues<crucible_device, crucible_queue, crucible_timeline, crucible_plan, Plans::run>>();
 
 }  // namespace crucible_torch

@@ -15,8 +15,11 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .from_folder = sdk::FromFolder::kHarmless},
 };
 
-constexpr sdk::PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable}, {CRUCIBLE_IF_MEMORY, &kMemoryTable},
-                                        {CRUCIBLE_IF_COMPILE, &kCompileTable}, {CRUCIBLE_IF_PLAN, &kPlanTable}};
+constexpr sdk::PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable},
+                                        {CRUCIBLE_IF_MEMORY, &kMemoryTable},
+                                        {CRUCIBLE_IF_COMPILE, &kCompileTable},
+                                        {CRUCIBLE_IF_PLAN, &kPlanTable},
+                                        {CRUCIBLE_IF_QUEUE, &kQueueTable}};
 constexpr crucible_plugin_api kApi = sdk::make_plugin_table<kTables, kOptions>();
 
 }  // namespace

@@ -24,8 +24,10 @@ bool is_private_group(gid_t id) {
   passwd* user = nullptr;
   group group_entry;
   group* found = nullptr;
-  if (getpwuid_r(geteuid(), &user_entry, user_space.data(), user_space.size(), &user) != 0 || user == nullptr) return false;
-  if (getgrgid_r(id, &group_entry, group_space.data(), group_space.size(), &found) != 0 || found == nullptr) return false;
+  if (getpwuid_r(geteuid(), &user_entry, user_space.data(), user_space.size(), &user) != 0 || user == nullptr)
+    return false;
+  if (getgrgid_r(id, &group_entry, group_space.data(), group_space.size(), &found) != 0 || found == nullptr)
+    return false;
   if (user->pw_gid != id || std::strcmp(user->pw_name, found->gr_name) != 0) return false;
   for (char** member = found->gr_mem; *member != nullptr; ++member) {
     if (std::strcmp(*member, user->pw_name) != 0) return false;
@@ -37,8 +39,8 @@ void add_once(std::string doubt, std::vector<std::string>& doubts) {
   if (std::ranges::find(doubts, doubt) == doubts.end()) doubts.push_back(std::move(doubt));
 }
 
-/// One walk from the root: each part is looked at before it is gone through, so that a link counts with the folder that it
-/// lies in, and not only with what it leads to.
+/// One walk from the root: each part is looked at before it is gone through, so that a link counts with the folder that
+/// it lies in, and not only with what it leads to.
 class Walk {
  public:
   Walk(const std::string& name, std::vector<std::string>& doubts) : name_(name), doubts_(doubts) {}
@@ -53,7 +55,8 @@ class Walk {
         at_ = at_.parent_path();
         continue;
       }
-      const bool is_own_folder = std::ranges::all_of(rest_, [](const std::string& next) { return next.empty() || next == "."; });
+      const bool is_own_folder =
+          std::ranges::all_of(rest_, [](const std::string& next) { return next.empty() || next == "."; });
       look_at_folder(is_own_folder);
       if (!step(part, is_own_folder)) return;
     }
@@ -70,7 +73,8 @@ class Walk {
   void look_at_folder(bool is_own_folder) {
     struct stat status = {};
     const std::string what = fmt::format("its folder {}", at_.string());
-    if (lstat(at_.c_str(), &status) != 0) return add_once(fmt::format("{} cannot be looked at: {}", what, std::strerror(errno)), doubts_);
+    if (lstat(at_.c_str(), &status) != 0)
+      return add_once(fmt::format("{} cannot be looked at: {}", what, std::strerror(errno)), doubts_);
     add_doubts(status, !is_own_folder, what, doubts_);
   }
 
@@ -88,7 +92,9 @@ class Walk {
       return true;
     }
     if (status.st_uid != 0 && status.st_uid != geteuid()) {
-      add_once(fmt::format("the link {} belongs to user {}, not to root or to user {}", next.string(), status.st_uid, geteuid()), doubts_);
+      add_once(fmt::format("the link {} belongs to user {}, not to root or to user {}", next.string(), status.st_uid,
+                           geteuid()),
+               doubts_);
     }
     std::error_code error;
     const std::filesystem::path target = std::filesystem::read_symlink(next, error);
@@ -109,7 +115,8 @@ class Walk {
 
 }  // namespace
 
-void add_doubts(const struct stat& status, bool sticky_is_enough, const std::string& what, std::vector<std::string>& doubts) {
+void add_doubts(const struct stat& status, bool sticky_is_enough, const std::string& what,
+                std::vector<std::string>& doubts) {
   if (status.st_uid != 0 && status.st_uid != geteuid()) {
     add_once(fmt::format("{} belongs to user {}, not to root or to user {}", what, status.st_uid, geteuid()), doubts);
   }

@@ -33,7 +33,9 @@ class FileOwners : public ::testing::Test {
     std::filesystem::remove_all(folder_, ignored);
   }
   static void mode(const std::filesystem::path& path, mode_t bits) { ASSERT_EQ(chmod(path.c_str(), bits), 0); }
-  std::vector<std::string> doubts(const std::string& name = "a/b/file") { return doubts_about(folder_ / name, "the file"); }
+  std::vector<std::string> doubts(const std::string& name = "a/b/file") {
+    return doubts_about(folder_ / name, "the file");
+  }
 
   std::filesystem::path folder_;
 };
@@ -93,7 +95,8 @@ TEST_F(FileOwners, OwnersAndGroups) {
   ASSERT_EQ(chown((folder_ / "a").c_str(), 0, 0), 0);
   std::filesystem::create_symlink("a/b/file", folder_ / "theirs");
   ASSERT_EQ(lchown((folder_ / "theirs").c_str(), 12345, 12345), 0);
-  EXPECT_THAT(doubts("theirs"), Contains(HasSubstr("the link " + (folder_ / "theirs").string() + " belongs to user 12345")));
+  EXPECT_THAT(doubts("theirs"),
+              Contains(HasSubstr("the link " + (folder_ / "theirs").string() + " belongs to user 12345")));
 }
 
 }  // namespace

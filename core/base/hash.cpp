@@ -23,7 +23,9 @@ ContentHash sha256(std::span<const std::byte> data) {
   return hash;
 }
 
-Sha256::Sha256() : state_(EVP_MD_CTX_new()) { EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_), EVP_sha256(), nullptr); }
+Sha256::Sha256() : state_(EVP_MD_CTX_new()) {
+  EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_), EVP_sha256(), nullptr);
+}
 
 Sha256::~Sha256() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(state_)); }
 

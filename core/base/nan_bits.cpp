@@ -79,7 +79,8 @@ bool canonicalize_nan(DType dtype, std::span<std::byte> elements) {
   return with_format(dtype, false, [&](const auto& format) { return format.canonicalize(elements); });
 }
 
-std::span<const std::byte> with_canonical_nan(DType dtype, std::span<const std::byte> elements, std::vector<std::byte>& storage) {
+std::span<const std::byte> with_canonical_nan(DType dtype, std::span<const std::byte> elements,
+                                              std::vector<std::byte>& storage) {
   if (!with_format(dtype, false, [&](const auto& format) { return format.is_changing(elements); })) return elements;
   storage.assign(elements.begin(), elements.end());
   canonicalize_nan(dtype, storage);

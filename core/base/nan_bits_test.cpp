@@ -55,12 +55,14 @@ TEST(NanBits, BordersOfTheWideOnes) {
 }
 
 TEST(NanBits, SameBits) {
-  const auto a = bytes_of<std::uint32_t>({0x3f800000, 0x7fc00000}), b = bytes_of<std::uint32_t>({0x3f800000, 0xffc12345});
+  const auto a = bytes_of<std::uint32_t>({0x3f800000, 0x7fc00000}),
+             b = bytes_of<std::uint32_t>({0x3f800000, 0xffc12345});
   EXPECT_TRUE(same_bits(DType::kF32, a, b));
   EXPECT_FALSE(same_bits(DType::kI32, a, b));
   EXPECT_FALSE(same_bits(DType::kF32, a, bytes_of<std::uint32_t>({0x3f800001, 0xffc12345})));
   EXPECT_FALSE(same_bits(DType::kF32, a, bytes_of<std::uint32_t>({0x3f800000, 0x7f800000}))) << "an infinity is no NaN";
-  EXPECT_FALSE(same_bits(DType::kF32, bytes_of<std::uint32_t>({0}), bytes_of<std::uint32_t>({0x80000000}))) << "a zero has its sign";
+  EXPECT_FALSE(same_bits(DType::kF32, bytes_of<std::uint32_t>({0}), bytes_of<std::uint32_t>({0x80000000})))
+      << "a zero has its sign";
   EXPECT_FALSE(same_bits(DType::kF32, a, std::span(b).first(4)));
   EXPECT_TRUE(same_bits(DType::kF32, {}, {}));
 }

@@ -20,7 +20,8 @@ Error cannot_write(const std::filesystem::path& path, std::string_view why) {
 std::string why(int reason) {
   if (reason == ELOOP || reason == EMLINK) return "it is a link: remove it, or name the file that it leads to";
   if (reason == ENOENT) return std::string(std::strerror(reason)) + "; create the folder first";
-  if (reason == ENOSPC || reason == EDQUOT) return std::string(std::strerror(reason)) + "; free some space or write to another disk";
+  if (reason == ENOSPC || reason == EDQUOT)
+    return std::string(std::strerror(reason)) + "; free some space or write to another disk";
   if (reason == EFBIG) return std::string(std::strerror(reason)) + "; raise the file size limit (ulimit -f)";
   return std::strerror(reason);
 }
@@ -28,7 +29,8 @@ std::string why(int reason) {
 /// Names that the system itself gives to what is open already.
 bool is_of_the_system(const std::filesystem::path& path) {
   const std::string text = path.lexically_normal().string();
-  return text == "/dev/stdout" || text == "/dev/stderr" || text.starts_with("/dev/fd/") || text.starts_with("/proc/self/fd/");
+  return text == "/dev/stdout" || text == "/dev/stderr" || text.starts_with("/dev/fd/") ||
+         text.starts_with("/proc/self/fd/");
 }
 
 int open_without_following(const std::filesystem::path& path, int flags, mode_t mode = 0666) {
@@ -70,7 +72,8 @@ Result<void> write_in_place(const std::filesystem::path& path, std::string_view 
 std::string_view fault_of_open_file(int descriptor) {
   struct stat status = {};
   if (fstat(descriptor, &status) != 0) return "it cannot be looked at";
-  if (S_ISREG(status.st_mode) && status.st_nlink > 1) return "the file has other names too (hard links): remove this one";
+  if (S_ISREG(status.st_mode) && status.st_nlink > 1)
+    return "the file has other names too (hard links): remove this one";
   return "";
 }
 

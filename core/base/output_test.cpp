@@ -32,7 +32,8 @@ class Output : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   std::size_t count() {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator()));
   }
   std::string refusal(const char* name) {
     const Result<void> written = write_output(folder_ / name, "ours");

@@ -12,7 +12,9 @@ constexpr std::uint64_t kEvery = 1024, kFew = 100;  // parts
 
 }  // namespace
 
-ListenToProgress::ListenToProgress(Listener listener) : listener_(std::move(listener)), before_(current) { current = &listener_; }
+ListenToProgress::ListenToProgress(Listener listener) : listener_(std::move(listener)), before_(current) {
+  current = &listener_;
+}
 ListenToProgress::~ListenToProgress() { current = before_; }
 
 void report_progress(std::string_view pass, std::uint64_t done, std::uint64_t all) {

@@ -1,5 +1,5 @@
-// What work on large programs says of itself while it goes on: the name of the pass, and how much of it is done. Whoever waits for it in
-// the same thread may listen; nobody has to, and then a report costs next to nothing.
+// What work on large programs says of itself while it goes on: the name of the pass, and how much of it is done.
+// Whoever waits for it in the same thread may listen; nobody has to, and then a report costs next to nothing.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace crucible {
 
-/// `done` of `all` parts; `all` is 0 where nobody knows how many there are, and the pass is "" when nothing goes on any more.
+/// `done` of `all` parts; `all` is 0 where nobody knows how many there are, and the pass is "" when nothing goes on any
+/// more.
 using Listener = std::function<void(std::string_view pass, std::uint64_t done, std::uint64_t all)>;
 
 /// Hears all reports of its thread while it lives; whoever listened before does so again afterwards.

@@ -12,7 +12,9 @@ namespace {
 TEST(ListenToProgress, HearsSomePartsUntilItEndsAndThenTheOneBeforeDoes) {
   std::vector<std::string> outer, inner;
   const auto into = [](std::vector<std::string>& heard) {
-    return [&heard](std::string_view pass, std::uint64_t done, std::uint64_t all) { heard.push_back(std::string(pass) + " " + std::to_string(done) + "/" + std::to_string(all)); };
+    return [&heard](std::string_view pass, std::uint64_t done, std::uint64_t all) {
+      heard.push_back(std::string(pass) + " " + std::to_string(done) + "/" + std::to_string(all));
+    };
   };
   report_progress("nobody listens", 0, 1);
   {

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::string_view kPlain = "\033[0m";
 
-std::string_view begin_of(Colour colour) { return colour == Colour::kGood ? "\033[32m" : colour == Colour::kBad ? "\033[31m" : ""; }
+std::string_view begin_of(Colour colour) {
+  return colour == Colour::kGood ? "\033[32m" : colour == Colour::kBad ? "\033[31m" : "";
+}
 
 void write_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return;
@@ -37,7 +39,8 @@ void print_text(std::string_view text, Colour colour) {
 void tell_text(std::string_view text) { write_error(without_commands(text)); }
 
 void tell_error(std::string_view reason, bool colour) {
-  write_error(fmt::format("{}crucible: error:{} {}\n", colour ? "\033[1;31m" : "", colour ? kPlain : "", without_commands(reason)));
+  write_error(fmt::format("{}crucible: error:{} {}\n", colour ? "\033[1;31m" : "", colour ? kPlain : "",
+                          without_commands(reason)));
 }
 
 void rewrite_line(std::string_view text) {

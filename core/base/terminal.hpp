@@ -1,5 +1,5 @@
-// The one way to a person's terminal. Whatever is written here may hold words of a file, a plugin or a driver: characters
-// that a terminal would obey are shown as \xHH, and colours are ours alone.
+// The one way to a person's terminal. Whatever is written here may hold words of a file, a plugin or a driver:
+// characters that a terminal would obey are shown as \xHH, and colours are ours alone.
 #pragma once
 
 #include <fmt/format.h>

@@ -6,7 +6,8 @@
 namespace crucible {
 namespace {
 
-constexpr std::string_view kHostile = "net\033]0;title\a\u009b2J\u202e", kShown = "net\\x1b]0;title\\x07\\xc2\\x9b2J\\xe2\\x80\\xae";
+constexpr std::string_view kHostile = "net\033]0;title\a\u009b2J\u202e",
+                           kShown = "net\\x1b]0;title\\x07\\xc2\\x9b2J\\xe2\\x80\\xae";
 
 TEST(Terminal, StandardOutputShowsCommands) {
   testing::internal::CaptureStdout();
@@ -23,7 +24,8 @@ TEST(Terminal, StandardErrorShowsCommands) {
   tell_error(kHostile, false);
   tell_error(kHostile, true);
   rewrite_line(kHostile);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), fmt::format("{0}\ncrucible: error: {0}\n\033[1;31mcrucible: error:\033[0m {0}\n\r\033[K{0}", kShown));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            fmt::format("{0}\ncrucible: error: {0}\n\033[1;31mcrucible: error:\033[0m {0}\n\r\033[K{0}", kShown));
 }
 
 }  // namespace

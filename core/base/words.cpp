@@ -9,10 +9,12 @@
 namespace crucible {
 namespace {
 
-unsigned byte_at(std::string_view text, std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; }
+unsigned byte_at(std::string_view text, std::size_t at) {
+  return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
+}
 
-/// How many bytes at `at` are a character that a terminal takes for a command: control characters of both ranges (the second
-/// one in UTF-8), ends of lines and paragraphs, and what turns the direction of writing.
+/// How many bytes at `at` are a character that a terminal takes for a command: control characters of both ranges (the
+/// second one in UTF-8), ends of lines and paragraphs, and what turns the direction of writing.
 std::size_t command_at(std::string_view text, std::size_t at) {
   const unsigned first = byte_at(text, at), second = byte_at(text, at + 1), third = byte_at(text, at + 2);
   if (first < 0x20 || first == 0x7f) return 1;
@@ -33,7 +35,11 @@ bool may_begin_a_command(char letter) {
 /// Of the UTF-8 sequence at `at`; 0 where there is none.
 std::size_t sequence_at(std::string_view text, std::size_t at) {
   const unsigned first = byte_at(text, at), second = byte_at(text, at + 1);
-  const std::size_t length = first < 0x80 ? 1 : first >= 0xc2 && first <= 0xdf ? 2 : (first & 0xf0) == 0xe0 ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+  const std::size_t length = first < 0x80                     ? 1
+                             : first >= 0xc2 && first <= 0xdf ? 2
+                             : (first & 0xf0) == 0xe0         ? 3
+                             : first >= 0xf0 && first <= 0xf4 ? 4
+                                                              : 0;
   if (length == 0 || at + length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte_at(text, at + i) & 0xc0) != 0x80) return 0;

@@ -28,8 +28,11 @@ struct Case {
 
 Case make_case(std::uint64_t seed, std::uint32_t stairs, const Costs& costs = {}) {
   Case result;
-  result.random = seed % 2 == 0 ? graph::random_program({.seed = seed, .ops = 20 + static_cast<std::uint32_t>(seed % 80), .generators = seed % 4 == 0})
-                                : runtime::deep_program(seed);
+  result.random =
+      seed % 2 == 0
+          ? graph::random_program(
+                {.seed = seed, .ops = 20 + static_cast<std::uint32_t>(seed % 80), .generators = seed % 4 == 0})
+          : runtime::deep_program(seed);
   Result<kernel::Schedule> made = kernel::schedule(result.random.program, {.claims = nullptr, .fuse = seed % 3 != 0});
   EXPECT_TRUE(made) << made.error().message;
   if (!made) return result;
@@ -50,14 +53,16 @@ Case make_case(std::uint64_t seed, std::uint32_t stairs, const Costs& costs = {}
 }
 
 /// Ends of states and outputs, whole buffers, are the same bits.
-void expect_equal_results(const Case& it, const std::vector<graph::Bytes>& before, const std::vector<graph::Bytes>& after) {
+void expect_equal_results(const Case& it, const std::vector<graph::Bytes>& before,
+                          const std::vector<graph::Bytes>& after) {
   const graph::Program &old = it.random.program, &now = it.rebuilt.program;
   ASSERT_EQ(old.states.size(), now.states.size());
   for (std::size_t i = 0; i < old.states.size(); ++i) {
     EXPECT_EQ(old.states[i].start, now.states[i].start);
     EXPECT_EQ(before[old.states[i].end], after[now.states[i].end]) << "state " << i;
   }
-  for (const graph::Output& output : old.outputs) EXPECT_EQ(before[output.operand.value], after[output.operand.value]) << output.name;
+  for (const graph::Output& output : old.outputs)
+    EXPECT_EQ(before[output.operand.value], after[output.operand.value]) << output.name;
 }
 
 /// Verifier, checkers, placement and measure agree on what was made of the program.
@@ -127,8 +132,10 @@ TEST(Recompute, RunsTheSameKernelsOnTheSameBits) {
   for (const Case& it : cases) {
     for (const bool in_place : {false, true}) {
       const kernel::RunOptions options{.in_place = in_place};
-      const auto before = kernel::run_on_host(it.random.program, it.schedule, *kernels, it.random.values, it.random.slots, options);
-      const auto after = kernel::run_on_host(it.rebuilt.program, it.rebuilt.schedule, *kernels, it.random.values, it.random.slots, options);
+      const auto before =
+          kernel::run_on_host(it.random.program, it.schedule, *kernels, it.random.values, it.random.slots, options);
+      const auto after = kernel::run_on_host(it.rebuilt.program, it.rebuilt.schedule, *kernels, it.random.values,
+                                             it.random.slots, options);
       ASSERT_TRUE(before && after);
       expect_equal_results(it, *before, *after);
     }
@@ -145,8 +152,10 @@ TEST(Recompute, HalvesWhatADeepNetworkNeeds) {
     }
     // Of n layers' activations about the square root of n must stay, and a few more are at work.
     const double layers = static_cast<double>(it.random.program.states.size());
-    EXPECT_LE(static_cast<double>(it.peak_after - carried), (2 * std::sqrt(layers) + 6 + layers / 3) * static_cast<double>(activation))
-        << "seed " << seed << ": " << layers << " layers of " << activation << " bytes, " << it.peak_before << " to " << it.peak_after;
+    EXPECT_LE(static_cast<double>(it.peak_after - carried),
+              (2 * std::sqrt(layers) + 6 + layers / 3) * static_cast<double>(activation))
+        << "seed " << seed << ": " << layers << " layers of " << activation << " bytes, " << it.peak_before << " to "
+        << it.peak_after;
   }
 }
 

@@ -79,7 +79,8 @@ bool Chains::add(TensorId tensor, std::uint32_t position, std::uint64_t small, C
     }
     if (operand.is_carried) {
       if (!is_overwritten(argument.tensor, position)) continue;
-      // The old content stays until it is read again, and the new one comes home at the end: for statistics, not for weights.
+      // The old content stays until it is read again, and the new one comes home at the end: for statistics, not for
+      // weights.
       if (operand.bytes > small) return false;
       chain.kept_longer += operand.bytes;
       continue;

@@ -1,5 +1,5 @@
-// What has to run again so that a tensor's content is there once more at some position: its producer, the producers of those
-// operands that are gone by then, and so on.
+// What has to run again so that a tensor's content is there once more at some position: its producer, the producers of
+// those operands that are gone by then, and so on.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,9 @@ class Chains {
  public:
   Chains(const Line& line, const Live& live);
 
-  /// The cheapest way that is seen: an operand that is gone is kept instead where it is small beside the tensor. Nothing
-  /// when something in the chain may not be repeated, or a state that it reads has been updated, or it gets too long.
+  /// The cheapest way that is seen: an operand that is gone is kept instead where it is small beside the tensor.
+  /// Nothing when something in the chain may not be repeated, or a state that it reads has been updated, or it gets too
+  /// long.
   std::optional<Chain> of(TensorId tensor, std::uint32_t position) const;
 
   /// A tensor of that content that is alive at the position, the operand itself first; kNone when there is none.
@@ -42,9 +43,9 @@ class Chains {
   std::vector<TensorId> end_of_;              // per tensor: of a state's start
 };
 
-/// Puts the loads and the repetitions of a chain in front of `position` and gives their results to all later readers of what
-/// they hold. The line must be the one that the chain was made for, and every load must have its tensor on the host; `chains`
-/// speaks of the line as it was afterwards too.
+/// Puts the loads and the repetitions of a chain in front of `position` and gives their results to all later readers of
+/// what they hold. The line must be the one that the chain was made for, and every load must have its tensor on the
+/// host; `chains` speaks of the line as it was afterwards too.
 void insert(Line& line, const Chains& chains, const Chain& chain, std::uint32_t position);
 
 }  // namespace crucible::budget

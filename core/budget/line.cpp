@@ -13,14 +13,16 @@ std::uint64_t rounded(std::uint64_t bytes, std::uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// Constants, and states whose end is theirs alone: what is an output too, or the end of another state, must be where it is.
+/// Constants, and states whose end is theirs alone: what is an output too, or the end of another state, must be where
+/// it is.
 void find_movable(const graph::Program& program, std::vector<Tensor>& tensors) {
   std::vector<std::uint32_t> uses(tensors.size(), 0);
   for (const graph::State& state : program.states) ++uses[state.end];
   for (const graph::Output& output : program.outputs) {
     if (!output.operand.is_scalar()) ++uses[output.operand.value];
   }
-  for (const graph::Constant& constant : program.constants) tensors[constant.value].may_leave = uses[constant.value] == 0;
+  for (const graph::Constant& constant : program.constants)
+    tensors[constant.value].may_leave = uses[constant.value] == 0;
   for (const graph::State& state : program.states) {
     tensors[state.start].may_leave = uses[state.end] == 1 && (state.end == state.start || uses[state.start] == 0);
   }
@@ -68,8 +70,8 @@ Node make_node(const graph::Program& program, const kernel::Step& step, const st
   return node;
 }
 
-/// Which end of a state can be written into its own buffer: all readers of the old content are done, or the writer is the
-/// last one and its kernel allows it.
+/// Which end of a state can be written into its own buffer: all readers of the old content are done, or the writer is
+/// the last one and its kernel allows it.
 bool goes_home(const Line& line, const Live& live, const std::vector<std::uint32_t>& last_read, TensorId end) {
   const TensorId start = line.tensors[end].home;
   if (last_read[start] == kNone || last_read[start] < live.first[end]) return true;
@@ -78,7 +80,8 @@ bool goes_home(const Line& line, const Live& live, const std::vector<std::uint32
 }
 
 /// Bytes that the node at `position` saves by writing results over operands that die there.
-std::uint64_t saved_in_place(const Line& line, const Live& live, std::uint32_t position, const std::vector<bool>& at_home) {
+std::uint64_t saved_in_place(const Line& line, const Live& live, std::uint32_t position,
+                             const std::vector<bool>& at_home) {
   const Node& node = line.nodes[line.order[position]];
   std::uint64_t saved = 0;
   std::vector<TensorId> taken;
@@ -86,7 +89,8 @@ std::uint64_t saved_in_place(const Line& line, const Live& live, std::uint32_t p
     const Tensor& operand = line.tensors[alias.operand];
     if (operand.is_carried || operand.is_kept || operand.producer == kNone) continue;  // the host's own content stays
     if (live.last[alias.operand] != position || at_home[alias.result] || at_home[alias.operand]) continue;
-    if (std::ranges::find(taken, alias.operand) != taken.end() || std::ranges::find(taken, alias.result) != taken.end()) continue;
+    if (std::ranges::find(taken, alias.operand) != taken.end() || std::ranges::find(taken, alias.result) != taken.end())
+      continue;
     taken.push_back(alias.operand);
     taken.push_back(alias.result);
     saved += line.tensors[alias.result].bytes;
@@ -186,7 +190,8 @@ Dependences dependences(const Line& line) {
     if (line.tensors[id].home != kNone) end_of[line.tensors[id].home] = id;
   }
   std::vector<std::uint32_t> position_of(line.nodes.size(), 0);
-  for (std::uint32_t position = 0; position < line.order.size(); ++position) position_of[line.order[position]] = position;
+  for (std::uint32_t position = 0; position < line.order.size(); ++position)
+    position_of[line.order[position]] = position;
   NodeId last_effect = kNone;
   for (const NodeId id : line.order) {
     for (const Argument& argument : line.nodes[id].arguments) {

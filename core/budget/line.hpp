@@ -1,6 +1,6 @@
-// A schedule as the search for memory sees it: nodes that read and write tensors, in an order that may change, and what is
-// alive at each position of that order. No addresses, no kernels: offsets are core/memory's business, and rebuild.hpp makes
-// a program and a schedule of it again.
+// A schedule as the search for memory sees it: nodes that read and write tensors, in an order that may change, and what
+// is alive at each position of that order. No addresses, no kernels: offsets are core/memory's business, and
+// rebuild.hpp makes a program and a schedule of it again.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct Alias {
   TensorId operand = kNone, result = kNone;
 };
 
-/// A step of the schedule, perhaps again; or a copy between the device and the host: from a tensor on the one to a tensor
-/// on the other, which are the two arguments.
+/// A step of the schedule, perhaps again; or a copy between the device and the host: from a tensor on the one to a
+/// tensor on the other, which are the two arguments.
 enum class NodeKind : std::uint8_t { kStep, kTransfer };
 
 struct Node {
@@ -85,8 +85,8 @@ struct Live {
   std::uint32_t peak_position = 0;              // the first one that reaches the peak
 };
 
-/// The lower bound that core/memory will find for this order, with the reuse that runtime/plan's placement makes of dying
-/// operands and of states' own buffers.
+/// The lower bound that core/memory will find for this order, with the reuse that runtime/plan's placement makes of
+/// dying operands and of states' own buffers.
 Live measure(const Line& line);
 
 /// How the order may not change: whoever comes first of each pair stays first. Definitions before uses, effects among

@@ -10,7 +10,12 @@ namespace {
 
 class ListScheduler {
  public:
-  ListScheduler(const Line& line, const Dependences& edges) : line_(line), edges_(edges), waits_for_(line.nodes.size()), uses_(line.tensors.size(), 0), done_(line.nodes.size(), false) {
+  ListScheduler(const Line& line, const Dependences& edges)
+      : line_(line),
+        edges_(edges),
+        waits_for_(line.nodes.size()),
+        uses_(line.tensors.size(), 0),
+        done_(line.nodes.size(), false) {
     readers_.resize(line.tensors.size());
     place_.assign(line.nodes.size(), kNone);
     for (NodeId id = 0; id < line.nodes.size(); ++id) {
@@ -52,8 +57,9 @@ class ListScheduler {
     }
   }
 
-  /// Ready nodes wait until they free more than they make: then nothing is lost by running them at once. They are gone through in the
-  /// order in which they became ready, again and again; of those that wait only the ones are looked at for which something changed.
+  /// Ready nodes wait until they free more than they make: then nothing is lost by running them at once. They are gone
+  /// through in the order in which they became ready, again and again; of those that wait only the ones are looked at
+  /// for which something changed.
   void release() {
     for (auto next = due_.begin(); next != due_.end();) {
       const std::uint32_t place = *next;
@@ -120,12 +126,16 @@ class LocalSearch {
       if (best.first[id] == kNone || tensor.is_carried || tensor.bytes == 0) continue;
       if (best.first[id] <= peak && peak <= best.last[id]) alive.emplace_back(tensor.bytes, id);
     }
-    std::ranges::sort(alive, [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+    std::ranges::sort(alive, [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    });
     const std::vector<std::uint32_t> position = positions();
     for (const auto& [bytes, id] : alive) {
       const NodeId producer = line_.tensors[id].producer;
       if (producer != kNone && position[producer] <= peak && try_late(producer, position, best)) return true;
-      if (best.last[id] > peak && best.last[id] < line_.order.size() && try_early(line_.order[best.last[id]], position, best)) return true;
+      if (best.last[id] > peak && best.last[id] < line_.order.size() &&
+          try_early(line_.order[best.last[id]], position, best))
+        return true;
       if (work_ < visits_) return false;
     }
     return false;
@@ -159,7 +169,8 @@ class LocalSearch {
     move(id, from, to);
     Live now = measure(line_);
     // Lower, or as low at fewer places: several equal peaks fall one after the other.
-    const bool is_better = now.peak < best.peak || (now.peak == best.peak && now.peak_position > best.peak_position && count(now) < count(best));
+    const bool is_better = now.peak < best.peak || (now.peak == best.peak && now.peak_position > best.peak_position &&
+                                                    count(now) < count(best));
     if (is_better) {
       best = std::move(now);
     } else {

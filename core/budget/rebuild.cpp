@@ -18,7 +18,12 @@ using graph::ValueId;
 class Rebuilder {
  public:
   Rebuilder(const Line& line, const graph::Program& old, const kernel::Schedule& schedule)
-      : line_(line), old_(old), old_schedule_(schedule), new_op_(old.ops.size(), kNone), value_of_(line.tensors.size(), kNone), is_in_step_(old.ops.size(), false) {}
+      : line_(line),
+        old_(old),
+        old_schedule_(schedule),
+        new_op_(old.ops.size(), kNone),
+        value_of_(line.tensors.size(), kNone),
+        is_in_step_(old.ops.size(), false) {}
 
   Result<Rebuilt> run() {
     out_.program = old_;
@@ -50,7 +55,8 @@ class Rebuilder {
       // A repeated value is the buffer that the node writes; a reader takes the one that it was given.
       if (node.arguments[i].written && node.is_repeat) value_of_[tensor] = names.at(step.buffers[i].value);
       if (value_of_[tensor] == kNone) {
-        return Error{ErrorCode::kInternal, fmt::format("budget: a step reads value {} before it is computed again", line_.tensors[tensor].value)};
+        return Error{ErrorCode::kInternal, fmt::format("budget: a step reads value {} before it is computed again",
+                                                       line_.tensors[tensor].value)};
       }
       names[step.buffers[i].value] = value_of_[tensor];
       step.buffers[i].value = value_of_[tensor];
@@ -60,7 +66,8 @@ class Rebuilder {
       op = add_op(op, names);
     }
     for (const Alias& alias : node.aliases) {
-      out_.schedule.aliases.push_back({static_cast<std::uint32_t>(out_.schedule.steps.size()), value_of_[alias.operand], value_of_[alias.result]});
+      out_.schedule.aliases.push_back(
+          {static_cast<std::uint32_t>(out_.schedule.steps.size()), value_of_[alias.operand], value_of_[alias.result]});
     }
     out_.schedule.steps.push_back(std::move(step));
     out_.step_of.push_back(node.step);
@@ -123,9 +130,10 @@ class Rebuilder {
     return number;
   }
 
-  /// Operands that are not in the step's buffers and that no op before this one makes: the kernel computes them for itself (fills and
-  /// coordinates), or a library's call sees through them (masks and casts). Where another step makes them as well, for readers of its own,
-  /// that step may come later in this order: then the program has them twice, once for each.
+  /// Operands that are not in the step's buffers and that no op before this one makes: the kernel computes them for
+  /// itself (fills and coordinates), or a library's call sees through them (masks and casts). Where another step makes
+  /// them as well, for readers of its own, that step may come later in this order: then the program has them twice,
+  /// once for each.
   void define_operands(OpId id, Names& names) {
     for (const graph::Operand& input : old_.ops[id].inputs) {
       if (input.is_scalar() || names.contains(input.value)) continue;
@@ -141,7 +149,8 @@ class Rebuilder {
         continue;
       }
       add_copy(producer, names);
-      if (old_.ops[producer].inputs.empty() || old_.ops[producer].inputs[0].is_scalar()) made_early_[input.value] = names.at(input.value);
+      if (old_.ops[producer].inputs.empty() || old_.ops[producer].inputs[0].is_scalar())
+        made_early_[input.value] = names.at(input.value);
     }
   }
 

@@ -56,10 +56,11 @@ struct Offer {
   double rank() const { return gain / cost_ns; }
 };
 
-/// A copy serves readers until too much is alive while it waits for the next one. Nothing when a reader of the old content
-/// comes behind the update: by then the host has the new one.
+/// A copy serves readers until too much is alive while it waits for the next one. Nothing when a reader of the old
+/// content comes behind the update: by then the host has the new one.
 std::optional<Offer> offer_stay(const Line& line, const Live& live, TensorId carried, TensorId end,
-                                const std::vector<std::vector<std::uint32_t>>& readers, const Excess& must, const Excess& wish) {
+                                const std::vector<std::vector<std::uint32_t>>& readers, const Excess& must,
+                                const Excess& wish) {
   const auto after = static_cast<std::uint32_t>(line.order.size());
   const std::uint64_t bytes = line.tensors[carried].bytes;
   const std::uint32_t update = end == kNone ? after : live.first[end];
@@ -101,12 +102,14 @@ std::uint32_t Recompute::repeats() const {
 
 /// Every tensor that has no reader for a while in which too much is alive, with each way to do without it, best first.
 /// Counted is what is above the wish.
-std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, std::uint64_t wish, const std::set<Key>& vain) const {
+std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, std::uint64_t wish,
+                                                        const std::set<Key>& vain) const {
   const Excess must(live_, target), excess(live_, wish);
   const Chains chains(line_, live_);
   std::vector<std::uint32_t> last_seen(line_.tensors.size(), kNone);
   std::vector<Candidate> found;
-  const auto offer = [&](Way way, TensorId tensor, std::uint32_t after, std::uint32_t position, double gain, double cost_ns) {
+  const auto offer = [&](Way way, TensorId tensor, std::uint32_t after, std::uint32_t position, double gain,
+                         double cost_ns) {
     Candidate candidate{way, tensor, after, position, gain / cost_ns, {}};
     if (gain > 0 && !vain.contains(key_of(candidate))) found.push_back(std::move(candidate));
   };
@@ -115,7 +118,8 @@ std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, st
     if (!chain) return;
     // Whatever else the repeated nodes write, and somebody reads later, is gone in between, too.
     double gain = 0;
-    for (const TensorId again : chain->replaced) gain += excess.without(line_.tensors[again].bytes, last_seen[again] + 1, position);
+    for (const TensorId again : chain->replaced)
+      gain += excess.without(line_.tensors[again].bytes, last_seen[again] + 1, position);
     // Operands that live longer take from the gain, at worst at all of these positions.
     gain -= excess.without(chain->kept_longer, last_seen[tensor] + 1, position);
     offer(Way::kRepeat, tensor, last_seen[tensor], position, gain, chain->cost_ns);
@@ -137,7 +141,8 @@ std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, st
       if (may_come || chains.host_twin(argument.tensor, position) != kNone) {
         offer(Way::kLoad, argument.tensor, before, position, gain, load_ns(line_, argument.tensor));
       } else if (line_.costs.host_bytes_per_ns > 0 && tensor.producer != kNone) {
-        offer(Way::kWaitOnHost, argument.tensor, before, position, gain, store_ns(line_, argument.tensor) + load_ns(line_, argument.tensor));
+        offer(Way::kWaitOnHost, argument.tensor, before, position, gain,
+              store_ns(line_, argument.tensor) + load_ns(line_, argument.tensor));
       }
       if (tensor.producer != kNone) offer_chain(argument.tensor, position);
     }
@@ -148,9 +153,10 @@ std::vector<Recompute::Candidate> Recompute::candidates(std::uint64_t target, st
   return found;
 }
 
-/// All at once as many as would do, of those that rank before any other way: a model has hundreds of small states, and to choose
-/// them one by one would mean to look at the whole line for each.
-void Recompute::offer_stays(const Excess& must, const Excess& wish, const std::set<Key>& vain, std::vector<Candidate>& found) const {
+/// All at once as many as would do, of those that rank before any other way: a model has hundreds of small states, and
+/// to choose them one by one would mean to look at the whole line for each.
+void Recompute::offer_stays(const Excess& must, const Excess& wish, const std::set<Key>& vain,
+                            std::vector<Candidate>& found) const {
   const std::vector<std::vector<std::uint32_t>> readers = readers_of(line_);
   std::vector<TensorId> end_of(line_.tensors.size(), kNone);
   for (TensorId id = 0; id < line_.tensors.size(); ++id) {

@@ -22,7 +22,8 @@ void give_to(Node& reader, TensorId old, TensorId now) {
 }  // namespace
 
 double load_ns(const Line& line, TensorId tensor) {
-  return transfer_ns(line, tensor, line.tensors[tensor].is_input ? line.costs.input_bytes_per_ns : line.costs.host_bytes_per_ns);
+  return transfer_ns(line, tensor,
+                     line.tensors[tensor].is_input ? line.costs.input_bytes_per_ns : line.costs.host_bytes_per_ns);
 }
 
 double store_ns(const Line& line, TensorId tensor) { return transfer_ns(line, tensor, line.costs.host_bytes_per_ns); }

@@ -1,5 +1,5 @@
-// Copies between the device and the host, in a line: inputs that come when they are needed, and not before; tensors that wait
-// on the host for their next reader; states that live there.
+// Copies between the device and the host, in a line: inputs that come when they are needed, and not before; tensors
+// that wait on the host for their next reader; states that live there.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ NodeId add_transfer(Line& line, TensorId from, bool to_host);
 /// All readers at `position` and behind it that read `old` read `now` instead.
 void give_to_readers(Line& line, TensorId old, TensorId now, std::uint32_t position);
 
-/// An input that stays on the host until its first reader: that one gets a load in front of it. Nothing when it is there
-/// already. Returns by how many positions later nodes have moved: 0 or 1.
+/// An input that stays on the host until its first reader: that one gets a load in front of it. Nothing when it is
+/// there already. Returns by how many positions later nodes have moved: 0 or 1.
 std::uint32_t keep_input_on_host(Line& line, const Live& live, TensorId input);
 
 /// The tensor goes to the host behind the node at `after` and comes back for the readers at `position` and behind it.

@@ -1,4 +1,5 @@
-// States whose home is the host's memory: which may leave, where the copies stand, and until when the host has the old content.
+// States whose home is the host's memory: which may leave, where the copies stand, and until when the host has the old
+// content.
 #include "core/budget/transfer.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,8 @@ using graph::ValueId;
 
 Line line_of(const graph::Program& program) {
   const kernel::Schedule schedule = runtime::naive_schedule(program, true);
-  return make_line(program, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0), 8, {.host_bytes_per_ns = 10});
+  return make_line(program, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0), 8,
+                   {.host_bytes_per_ns = 10});
 }
 
 TEST(LiveOnHost, IsForStatesWhoseEndIsTheirsAlone) {
@@ -51,7 +53,8 @@ TEST(LiveOnHost, LoadsBeforeReadersAndStoresBehindTheUpdate) {
   live_on_host(line, {{.carried = w, .end = next, .readers = {{0, true}, {2, true}}}});
   const NodeId loss = 4, first_load = 5, second_load = 6, store = 7;
   EXPECT_EQ(line.order, (std::vector<NodeId>{first_load, 0, 1, second_load, 2, store, 3, loss}));
-  const TensorId first = line.nodes[first_load].arguments[1].tensor, second = line.nodes[second_load].arguments[1].tensor;
+  const TensorId first = line.nodes[first_load].arguments[1].tensor,
+                 second = line.nodes[second_load].arguments[1].tensor;
   const TensorId home = line.nodes[store].arguments[1].tensor;
   EXPECT_EQ(line.nodes[0].arguments[1].tensor, first);
   EXPECT_EQ(line.nodes[2].arguments[0].tensor, second);
@@ -74,7 +77,8 @@ TEST(LiveOnHost, OldContentIsThereUntilTheNewOneComesHome) {
   b.end_state(w, next);
   b.loss("loss", b.op(OpKind::kAdd, {b.whole(y), b.whole(next)}, {4}));
   Line line = line_of(b.program);
-  live_on_host(line, {{.carried = w, .end = next, .readers = {{0, true}, {1, false}}}});  // load, sin, negate, store, add, loss
+  live_on_host(
+      line, {{.carried = w, .end = next, .readers = {{0, true}, {1, false}}}});  // load, sin, negate, store, add, loss
   const TensorId loaded = line.nodes[line.order[0]].arguments[1].tensor;
   const Live live = measure(line);
   const Chains chains(line, live);

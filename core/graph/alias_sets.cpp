@@ -17,8 +17,8 @@ struct Block {
   std::vector<std::int64_t> low, high;
 };
 
-/// The digits of a view in the given strides (distinct, largest first, the last one 1). Nothing where a smaller digit could
-/// carry into a larger one: then a place has several digits and blocks say nothing.
+/// The digits of a view in the given strides (distinct, largest first, the last one 1). Nothing where a smaller digit
+/// could carry into a larger one: then a place has several digits and blocks say nothing.
 std::optional<Block> block_of(const View& view, const std::vector<std::int64_t>& strides) {
   Block block;
   std::int64_t rest = view.offset;
@@ -104,7 +104,8 @@ std::vector<AliasSet> alias_sets(const Program& program) {
       if (is_new) of.views.push_back(&view);
       of.uses.emplace_back(use, found->second);
     }
-    // A set is a component of "may overlap". Empty views meet nothing, not even themselves: each use is a set of its own.
+    // A set is a component of "may overlap". Empty views meet nothing, not even themselves: each use is a set of its
+    // own.
     std::vector<std::size_t> parent(of.views.size());
     std::iota(parent.begin(), parent.end(), std::size_t{0});
     // By their first element, so that only those are compared that have not ended where another begins.

@@ -24,16 +24,17 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
   return std::ranges::equal(a, b, [](double x, double y) { return same(x, y); });
 }
 bool same(const Operand& a, const Operand& b) {
-  return a.value == b.value && a.view == b.view && a.scalar.slot == b.scalar.slot && a.scalar.is_integer == b.scalar.is_integer &&
-         same(a.scalar.real, b.scalar.real) && a.scalar.integer == b.scalar.integer;
+  return a.value == b.value && a.view == b.view && a.scalar.slot == b.scalar.slot &&
+         a.scalar.is_integer == b.scalar.is_integer && same(a.scalar.real, b.scalar.real) &&
+         a.scalar.integer == b.scalar.integer;
 }
 bool same(const std::vector<Operand>& a, const std::vector<Operand>& b) {
   return std::ranges::equal(a, b, [](const Operand& x, const Operand& y) { return same(x, y); });
 }
 bool same(const Attributes& a, const Attributes& b) {
-  return a.dims == b.dims && a.index == b.index && same(a.alpha, b.alpha) && a.region == b.region && std::ranges::equal(a.kernel, b.kernel) &&
-         std::ranges::equal(a.stride, b.stride) && std::ranges::equal(a.padding, b.padding) && std::ranges::equal(a.dilation, b.dilation) &&
-         a.groups == b.groups;
+  return a.dims == b.dims && a.index == b.index && same(a.alpha, b.alpha) && a.region == b.region &&
+         std::ranges::equal(a.kernel, b.kernel) && std::ranges::equal(a.stride, b.stride) &&
+         std::ranges::equal(a.padding, b.padding) && std::ranges::equal(a.dilation, b.dilation) && a.groups == b.groups;
 }
 
 /// Numbers and names that a careless text form loses.
@@ -45,7 +46,8 @@ class Decorator {
     for (Value& value : p.values) {
       if (chance(3)) value.name = text();
     }
-    for (int i = 0; i < 3; ++i) p.sources.push_back({text(), text(), text(), static_cast<Phase>(random_() % 3), number()});
+    for (int i = 0; i < 3; ++i)
+      p.sources.push_back({text(), text(), text(), static_cast<Phase>(random_() % 3), number()});
     for (Op& op : p.ops) {
       if (chance(2)) op.source = static_cast<std::uint32_t>(random_() % p.sources.size());
       for (Operand& input : op.inputs) {
@@ -55,7 +57,8 @@ class Decorator {
     }
     for (Slot& slot : p.slots) {
       slot.name = text();
-      for (Number& value : slot.values) value = slot.is_integer ? Number(static_cast<std::int64_t>(random_())) : Number(real());
+      for (Number& value : slot.values)
+        value = slot.is_integer ? Number(static_cast<std::int64_t>(random_())) : Number(real());
     }
     for (State& state : p.states) state.initial_blob = number(), state.final_blob = number();
     for (Constant& constant : p.constants) constant.blob = number();
@@ -71,10 +74,12 @@ class Decorator {
   void bind(Program& p) {
     for (ValueId v = 0; v < p.values.size(); ++v) {
       const Value& value = p.values[v];
-      if (value.dtype != DType::kI64 || value.elements == 0 || value.elements % 2 != 0 || value.producer == kNone) continue;
+      if (value.dtype != DType::kI64 || value.elements == 0 || value.elements % 2 != 0 || value.producer == kNone)
+        continue;
       Output output{text(), {v, View::contiguous({value.elements}), {}}, {}, {}, {}};
       for (std::int64_t i = 0; i < value.elements / 2; ++i) {
-        const std::uint32_t source = chance(2) || p.sources.empty() ? kNone : static_cast<std::uint32_t>(random_() % p.sources.size());
+        const std::uint32_t source =
+            chance(2) || p.sources.empty() ? kNone : static_cast<std::uint32_t>(random_() % p.sources.size());
         output.bounds.push_back({static_cast<std::int64_t>(random_()), static_cast<std::int64_t>(random_()), source});
       }
       return p.outputs.push_back(std::move(output));
@@ -85,8 +90,19 @@ class Decorator {
   bool chance(std::uint64_t one_in) { return random_() % one_in == 0; }
   std::uint32_t number() { return chance(3) ? kNone : static_cast<std::uint32_t>(random_() % 100); }
   double real() {
-    static constexpr double kAwkward[] = {0.0, -0.0, 1.0, 0.1, 1e308, 5e-324, -1e-310, std::numeric_limits<double>::infinity(), 3.0,
-                                          -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 1e22, 123456789.0};
+    static constexpr double kAwkward[] = {0.0,
+                                          -0.0,
+                                          1.0,
+                                          0.1,
+                                          1e308,
+                                          5e-324,
+                                          -1e-310,
+                                          std::numeric_limits<double>::infinity(),
+                                          3.0,
+                                          -std::numeric_limits<double>::infinity(),
+                                          std::numeric_limits<double>::quiet_NaN(),
+                                          1e22,
+                                          123456789.0};
     if (chance(12)) return std::bit_cast<double>(0xfff8000000000000ull | random_() % 1000);  // other NaNs
     if (chance(3)) {
       const auto any = std::bit_cast<double>(random_());
@@ -95,7 +111,8 @@ class Decorator {
     return kAwkward[random_() % std::size(kAwkward)];
   }
   std::string text() {
-    static constexpr std::string_view kPieces[] = {"blocks.0", " ", "\"", "\\", "\n", "\t", ";", "%3", "->", "\x01", "\x7f", "ü", "x41", "(blob 1)", "]", "\xff"};
+    static constexpr std::string_view kPieces[] = {"blocks.0", " ",    "\"",   "\\", "\n",  "\t",       ";", "%3",
+                                                   "->",       "\x01", "\x7f", "ü",  "x41", "(blob 1)", "]", "\xff"};
     std::string result;
     for (std::uint64_t n = random_() % 5; n > 0; --n) result += kPieces[random_() % std::size(kPieces)];
     return result;
@@ -111,24 +128,42 @@ std::string difference(const Program& a, const Program& b) {
   if (a.iterations != b.iterations) return "iterations";
   if (a.left_out != b.left_out) return "left out";
   if (differ(a.values, b.values, [](const Value& x, const Value& y) {
-        return x.kind == y.kind && x.dtype == y.dtype && x.elements == y.elements && x.name == y.name && x.producer == y.producer;
-      })) return "values";
+        return x.kind == y.kind && x.dtype == y.dtype && x.elements == y.elements && x.name == y.name &&
+               x.producer == y.producer;
+      }))
+    return "values";
   if (differ(a.ops, b.ops, [](const Op& x, const Op& y) {
-        return x.kind == y.kind && same(x.inputs, y.inputs) && same(x.outputs, y.outputs) && same(x.attributes, y.attributes) && x.source == y.source;
-      })) return "ops";
+        return x.kind == y.kind && same(x.inputs, y.inputs) && same(x.outputs, y.outputs) &&
+               same(x.attributes, y.attributes) && x.source == y.source;
+      }))
+    return "ops";
   if (differ(a.sources, b.sources, [](const Source& x, const Source& y) {
-        return x.op == y.op && x.module == y.module && x.site == y.site && x.phase == y.phase && x.trace_op == y.trace_op;
-      })) return "sources";
-  if (differ(a.slots, b.slots, [](const Slot& x, const Slot& y) { return x.name == y.name && x.is_integer == y.is_integer && x.values == y.values; })) return "slots";
+        return x.op == y.op && x.module == y.module && x.site == y.site && x.phase == y.phase &&
+               x.trace_op == y.trace_op;
+      }))
+    return "sources";
+  if (differ(a.slots, b.slots, [](const Slot& x, const Slot& y) {
+        return x.name == y.name && x.is_integer == y.is_integer && x.values == y.values;
+      }))
+    return "slots";
   if (differ(a.states, b.states, [](const State& x, const State& y) {
         return x.start == y.start && x.end == y.end && x.initial_blob == y.initial_blob && x.final_blob == y.final_blob;
       })) return "states";
-  if (differ(a.inputs, b.inputs, [](const Input& x, const Input& y) { return x.value == y.value && x.blobs == y.blobs && x.is_draw == y.is_draw; })) return "inputs";
-  if (differ(a.constants, b.constants, [](const Constant& x, const Constant& y) { return x.value == y.value && x.blob == y.blob; })) return "constants";
+  if (differ(a.inputs, b.inputs, [](const Input& x, const Input& y) {
+        return x.value == y.value && x.blobs == y.blobs && x.is_draw == y.is_draw;
+      }))
+    return "inputs";
+  if (differ(a.constants, b.constants,
+             [](const Constant& x, const Constant& y) { return x.value == y.value && x.blob == y.blob; }))
+    return "constants";
   if (differ(a.outputs, b.outputs, [](const Output& x, const Output& y) {
-        return x.name == y.name && same(x.operand, y.operand) && same(x.recorded, y.recorded) && x.blobs == y.blobs && x.bounds == y.bounds;
-      })) return "outputs";
-  if (differ(a.opaques, b.opaques, [](const auto& x, const auto& y) { return to_json(*x) == to_json(*y) && x->reason == y->reason; })) return "opaques";
+        return x.name == y.name && same(x.operand, y.operand) && same(x.recorded, y.recorded) && x.blobs == y.blobs &&
+               x.bounds == y.bounds;
+      }))
+    return "outputs";
+  if (differ(a.opaques, b.opaques,
+             [](const auto& x, const auto& y) { return to_json(*x) == to_json(*y) && x->reason == y->reason; }))
+    return "opaques";
   if (differ(a.composites, b.composites, [](const auto& x, const auto& y) {
         return x->name == y->name && identity(*x) == identity(*y) && to_text(x->body) == to_text(y->body);
       })) return "composites";

@@ -8,7 +8,8 @@
 
 namespace crucible::graph {
 
-/// A valid program, some after all passes, with names of any bytes, sources, other NaNs, infinities and subnormal numbers.
+/// A valid program, some after all passes, with names of any bytes, sources, other NaNs, infinities and subnormal
+/// numbers.
 Program awkward_program(std::uint64_t seed);
 
 /// The first thing that differs, or "": every field of every structure of program.hpp and opaque.hpp.

@@ -1,5 +1,5 @@
-// The binary form: see binary.hpp. One list of fields for each structure (describe) serves both ways, so that what is written
-// is what is read.
+// The binary form: see binary.hpp. One list of fields for each structure (describe) serves both ways, so that what is
+// written is what is read.
 #include "core/graph/binary.hpp"
 
 #include <fmt/format.h>
@@ -184,7 +184,8 @@ template <class Archive>
 void describe(Archive& a, View& view) {
   std::uint64_t how = 0;
   if constexpr (!Archive::kReads) {
-    how = static_cast<std::uint64_t>(view.offset != 0) | static_cast<std::uint64_t>(view.strides != View::contiguous(view.sizes).strides) << 1;
+    how = static_cast<std::uint64_t>(view.offset != 0) |
+          static_cast<std::uint64_t>(view.strides != View::contiguous(view.sizes).strides) << 1;
   }
   a.number(how);
   if (how > 3) a.fail("a view has unknown flags");
@@ -275,7 +276,8 @@ void describe(Archive& a, OpKind& kind) {
   if constexpr (Archive::kReads) {
     static const auto kKinds = [] {
       std::map<std::string_view, OpKind> kinds;
-      for (int k = 0; k <= static_cast<int>(OpKind::kComposite); ++k) kinds.emplace(name(static_cast<OpKind>(k)), static_cast<OpKind>(k));
+      for (int k = 0; k <= static_cast<int>(OpKind::kComposite); ++k)
+        kinds.emplace(name(static_cast<OpKind>(k)), static_cast<OpKind>(k));
       return kinds;
     }();
     std::string text;
@@ -308,7 +310,8 @@ void describe(Archive& a, Slot& slot) {
   fields(a, slot.name, slot.is_integer);
   std::vector<std::int64_t> integers;
   std::vector<double> reals;
-  for (const Number& number : slot.values) slot.is_integer ? integers.push_back(number.integer()) : reals.push_back(number.real());
+  for (const Number& number : slot.values)
+    slot.is_integer ? integers.push_back(number.integer()) : reals.push_back(number.real());
   slot.is_integer ? list(a, integers) : list(a, reals);
   if constexpr (Archive::kReads) {
     slot.values.assign(integers.begin(), integers.end());
@@ -415,7 +418,8 @@ void describe(Archive& a, std::shared_ptr<const Composite>& entry) {
   if constexpr (Archive::kReads) entry = std::make_shared<const Composite>(std::move(composite));
 }
 
-/// Behind everything else, and only where there are some: programs without composites are what they were before there were any.
+/// Behind everything else, and only where there are some: programs without composites are what they were before there
+/// were any.
 template <class Archive>
 void describe_composites(Archive& a, Program& program) {
   if constexpr (Archive::kReads) {
@@ -438,7 +442,8 @@ Error bad(std::string_view what) { return {ErrorCode::kBadInput, fmt::format("th
 }  // namespace
 
 bool is_binary_program(std::span<const std::byte> bytes) {
-  return bytes.size() >= kMagic.size() && std::ranges::equal(bytes.first(kMagic.size()), std::as_bytes(std::span(kMagic)));
+  return bytes.size() >= kMagic.size() &&
+         std::ranges::equal(bytes.first(kMagic.size()), std::as_bytes(std::span(kMagic)));
 }
 
 std::vector<std::byte> to_binary(const Program& program) {
@@ -472,9 +477,12 @@ Result<Program> from_binary(std::span<const std::byte> bytes) {
   std::uint64_t version = 0;
   reader.number(version);
   if (reader.error() == nullptr && version != kVersion) {
-    return bad(fmt::format("it is of version {} of the binary form, this crucible reads version {}; write it again from its recording", version, kVersion));
+    return bad(fmt::format(
+        "it is of version {} of the binary form, this crucible reads version {}; write it again from its recording",
+        version, kVersion));
   }
-  if (stored_checksum(bytes.last(kChecksumBytes)) != checksum64(content)) return bad("its checksum does not fit, so it is damaged or cut off");
+  if (stored_checksum(bytes.last(kChecksumBytes)) != checksum64(content))
+    return bad("its checksum does not fit, so it is damaged or cut off");
   reader.strings();
   Program program;
   describe(reader, program);

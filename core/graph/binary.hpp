@@ -1,4 +1,5 @@
-// The binary form of programs: every field, opaque ops too, in a third of the text's size, with a checksum. docs/graph.md describes it.
+// The binary form of programs: every field, opaque ops too, in a third of the text's size, with a checksum.
+// docs/graph.md describes it.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,10 @@ bool is_binary_program(std::span<const std::byte> bytes);
 /// The program as bytes: the same program gives the same bytes, on every machine. The program must pass verify().
 std::vector<std::byte> to_binary(const Program& program);
 
-/// The program whose to_binary() the bytes are: every field comes back, doubles to the bit. Blob numbers mean those of the
-/// recording that the program was made from. Errors: kBadInput: no program, another version, a checksum that does not fit, a kind of op that
-/// this version does not have, an end that comes too early, or the rule of verify() that the program breaks.
+/// The program whose to_binary() the bytes are: every field comes back, doubles to the bit. Blob numbers mean those of
+/// the recording that the program was made from. Errors: kBadInput: no program, another version, a checksum that does
+/// not fit, a kind of op that this version does not have, an end that comes too early, or the rule of verify() that the
+/// program breaks.
 Result<Program> from_binary(std::span<const std::byte> bytes);
 
 }  // namespace crucible::graph

@@ -127,7 +127,8 @@ TEST(Binary, MessagesSayWhatIsWrong) {
   auto version = to_binary(with_opaque());
   EXPECT_TRUE(is_binary_program(version));
   version[8] = std::byte{9};
-  EXPECT_THAT(message(sealed(version)), HasSubstr("it is of version 9 of the binary form, this crucible reads version 3"));
+  EXPECT_THAT(message(sealed(version)),
+              HasSubstr("it is of version 9 of the binary form, this crucible reads version 3"));
   EXPECT_THAT(message({}), HasSubstr("it does not begin as one"));
   auto cut = to_binary(with_opaque());
   cut.resize(cut.size() - 9);

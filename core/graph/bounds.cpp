@@ -7,8 +7,9 @@ namespace crucible::graph {
 std::string index_outside(const Source* source, std::int64_t index, const Bound& bound) {
   std::string text = source == nullptr || source->op.empty() ? "an op" : source->op;
   if (source != nullptr && (!source->module.empty() || !source->site.empty())) {
-    text += fmt::format(" ({}{}{}{}{})", source->module.empty() ? "" : "in ", source->module, source->module.empty() || source->site.empty() ? "" : " ",
-                        source->site.empty() ? "" : "at ", source->site);
+    text += fmt::format(" ({}{}{}{}{})", source->module.empty() ? "" : "in ", source->module,
+                        source->module.empty() || source->site.empty() ? "" : " ", source->site.empty() ? "" : "at ",
+                        source->site);
   }
   return text + fmt::format(": an index is {}, outside of [{}, {}]", index, bound.low, bound.high);
 }
@@ -21,13 +22,18 @@ Result<void> check_bounds(const Program& program, const Output& output, std::spa
     const std::int64_t least = extrema[2 * i], most = extrema[2 * i + 1];
     if (least >= bound.low && most <= bound.high) continue;
     if (count++ > 0) continue;
-    first = index_outside(bound.source < program.sources.size() ? &program.sources[bound.source] : nullptr, least < bound.low ? least : most, bound);
+    first = index_outside(bound.source < program.sources.size() ? &program.sources[bound.source] : nullptr,
+                          least < bound.low ? least : most, bound);
   }
   if (count == 0) return {};
   const std::string more = count == 1 ? "" : fmt::format(" ({} more ops have such indices)", count - 1);
-  return Error{ErrorCode::kBadInput, first + more + "; nothing outside was read or written, but the results mean nothing: the recording's data is damaged, or was "
-                                                    "not made by running the program, which would have raised an IndexError here, or the device computed it "
-                                                    "wrongly: `crucible compare FILE --backends reference,BACKEND` tells"};
+  return Error{
+      ErrorCode::kBadInput,
+      first + more +
+          "; nothing outside was read or written, but the results mean nothing: the recording's data is damaged, or "
+          "was "
+          "not made by running the program, which would have raised an IndexError here, or the device computed it "
+          "wrongly: `crucible compare FILE --backends reference,BACKEND` tells"};
 }
 
 }  // namespace crucible::graph

@@ -39,7 +39,8 @@ Result<void> check_attributes(const Composite& composite, std::size_t entry) {
   for (std::size_t i = 0; i < composite.attributes.size(); ++i) {
     const CompositeAttribute& attribute = composite.attributes[i];
     if (!is_word(attribute.name) || is_reserved(attribute.name)) {
-      return broken("composite {} ({}): '{}' cannot be the name of an attribute", entry, composite.name, attribute.name);
+      return broken("composite {} ({}): '{}' cannot be the name of an attribute", entry, composite.name,
+                    attribute.name);
     }
     for (std::size_t other = 0; other < i; ++other) {
       if (composite.attributes[other].name == attribute.name) {
@@ -47,11 +48,12 @@ Result<void> check_attributes(const Composite& composite, std::size_t entry) {
       }
     }
     if (!attribute.is_list && attribute.numbers.size() != 1) {
-      return broken("composite {} ({}): attribute {} has {} numbers and is no list", entry, composite.name, attribute.name,
-                    attribute.numbers.size());
+      return broken("composite {} ({}): attribute {} has {} numbers and is no list", entry, composite.name,
+                    attribute.name, attribute.numbers.size());
     }
     for (const Scalar& number : attribute.numbers) {
-      if (number.slot != kNone) return broken("composite {} ({}): attribute {} names a slot", entry, composite.name, attribute.name);
+      if (number.slot != kNone)
+        return broken("composite {} ({}): attribute {} names a slot", entry, composite.name, attribute.name);
       if (number.is_integer ? number.real != 0 : number.integer != 0) {
         return broken("composite {} ({}): attribute {} holds two numbers; is_integer says which one is meant", entry,
                       composite.name, attribute.name);
@@ -64,7 +66,9 @@ Result<void> check_attributes(const Composite& composite, std::size_t entry) {
 /// What a body has not: it is a piece of an iteration, and nothing of a recording belongs to it.
 Result<void> check_body(const Composite& composite, std::size_t entry) {
   const Program& body = composite.body;
-  const auto wrong = [&](std::string_view what) { return broken("composite {} ({}): its body {}", entry, composite.name, what); };
+  const auto wrong = [&](std::string_view what) {
+    return broken("composite {} ({}): its body {}", entry, composite.name, what);
+  };
   if (body.iterations != 1) return wrong(fmt::format("has {} iterations, needs 1", body.iterations));
   if (!body.states.empty()) return wrong("has states");
   if (!body.constants.empty()) return wrong("has constants");
@@ -73,20 +77,24 @@ Result<void> check_body(const Composite& composite, std::size_t entry) {
   if (!body.opaques.empty() || !body.composites.empty()) return wrong("has entries of other ops");
   if (body.outputs.empty()) return wrong("has no outputs");
   for (const Op& op : body.ops) {
-    if (static_cast<int>(op.kind) >= kOpKindCount) return wrong(fmt::format("has an op that is not neutral ({})", name(op.kind)));
+    if (static_cast<int>(op.kind) >= kOpKindCount)
+      return wrong(fmt::format("has an op that is not neutral ({})", name(op.kind)));
   }
   for (const Input& input : body.inputs) {
-    if (input.is_draw || input.blobs != std::vector<std::uint32_t>{kNone}) return wrong("has an input with recorded data");
+    if (input.is_draw || input.blobs != std::vector<std::uint32_t>{kNone})
+      return wrong("has an input with recorded data");
   }
   for (const Slot& slot : body.slots) {
     if (slot.values.size() != 1 || slot.values[0].bits() != 0) return wrong("has a slot with a recorded number");
   }
-  if (auto valid = verify(body); !valid) return broken("composite {} ({}), body: {}", entry, composite.name, valid.error().message);
+  if (auto valid = verify(body); !valid)
+    return broken("composite {} ({}), body: {}", entry, composite.name, valid.error().message);
   std::vector<bool> shown(body.values.size(), false);
   for (const Output& output : body.outputs) {
     const Value& value = body.values[output.operand.value];
     if (output.blobs != std::vector<std::uint32_t>{kNone}) return wrong("has an output with recorded data");
-    if (value.kind != ValueKind::kTemporary) return wrong(fmt::format("has an output %{} that none of its ops makes", output.operand.value));
+    if (value.kind != ValueKind::kTemporary)
+      return wrong(fmt::format("has an output %{} that none of its ops makes", output.operand.value));
     if (shown[output.operand.value]) return wrong(fmt::format("has %{} as two outputs", output.operand.value));
     shown[output.operand.value] = true;
   }
@@ -110,7 +118,8 @@ double Composite::number(std::string_view attribute, double otherwise) const {
 std::vector<std::int64_t> Composite::integers(std::string_view attribute) const {
   std::vector<std::int64_t> numbers;
   if (const CompositeAttribute* found = find(attribute)) {
-    for (const Scalar& number : found->numbers) numbers.push_back(number.is_integer ? number.integer : static_cast<std::int64_t>(number.real));
+    for (const Scalar& number : found->numbers)
+      numbers.push_back(number.is_integer ? number.integer : static_cast<std::int64_t>(number.real));
   }
   return numbers;
 }
@@ -121,7 +130,8 @@ const Composite& composite_of(const Program& program, const Op& op) {
 
 std::string op_name(const Program& program, const Op& op) {
   const auto entry = static_cast<std::size_t>(op.attributes.index);
-  if (op.kind == OpKind::kComposite && entry < program.composites.size() && program.composites[entry]) return program.composites[entry]->name;
+  if (op.kind == OpKind::kComposite && entry < program.composites.size() && program.composites[entry])
+    return program.composites[entry]->name;
   return std::string(name(op.kind));
 }
 
@@ -160,9 +170,11 @@ Result<void> verify_composite(const Program& program, OpId index) {
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Operand& input = op.inputs[i];
     if (input.is_scalar()) {
-      if (input.scalar.slot == kNone) return wrong(fmt::format("operand {}: is a fixed number, which belongs into the body", i));
+      if (input.scalar.slot == kNone)
+        return wrong(fmt::format("operand {}: is a fixed number, which belongs into the body", i));
       if (numbers < body.slots.size() && body.slots[numbers].is_integer != input.scalar.is_integer) {
-        return wrong(fmt::format("operand {}: is a {} number, its body reads a {} one", i, input.scalar.is_integer ? "whole" : "real",
+        return wrong(fmt::format("operand {}: is a {} number, its body reads a {} one", i,
+                                 input.scalar.is_integer ? "whole" : "real",
                                  body.slots[numbers].is_integer ? "whole" : "real"));
       }
       ++numbers;
@@ -171,14 +183,15 @@ Result<void> verify_composite(const Program& program, OpId index) {
     if (tensors < body.inputs.size()) {
       const Value &given = program.values[input.value], &wanted = body.values[body.inputs[tensors].value];
       if (given.dtype != wanted.dtype || given.elements != wanted.elements) {
-        return wrong(fmt::format("operand {}: is of {}[{}], its body reads {}[{}]", i, name(given.dtype), given.elements,
-                                 name(wanted.dtype), wanted.elements));
+        return wrong(fmt::format("operand {}: is of {}[{}], its body reads {}[{}]", i, name(given.dtype),
+                                 given.elements, name(wanted.dtype), wanted.elements));
       }
     }
     ++tensors;
   }
   if (tensors != body.inputs.size() || numbers != body.slots.size()) {
-    return wrong(fmt::format("has {} tensors and {} numbers, its body reads {} and {}", tensors, numbers, body.inputs.size(), body.slots.size()));
+    return wrong(fmt::format("has {} tensors and {} numbers, its body reads {} and {}", tensors, numbers,
+                             body.inputs.size(), body.slots.size()));
   }
   if (op.outputs.size() != body.outputs.size()) {
     return wrong(fmt::format("has {} results, its body {}", op.outputs.size(), body.outputs.size()));

@@ -1,4 +1,5 @@
-// Composites in a program: made and taken apart, their rules, texts and identity, and what passes do with those that a backend keeps.
+// Composites in a program: made and taken apart, their rules, texts and identity, and what passes do with those that a
+// backend keeps.
 #include "core/graph/composite.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// y = softmax(x [2, 3]) * slot 0, twice; the first's y is shown as a tensor, of the second nothing where `second` is not read.
+/// y = softmax(x [2, 3]) * slot 0, twice; the first's y is shown as a tensor, of the second nothing where `second` is
+/// not read.
 constexpr const char* kTwice = R"(crucible program 2: 2 ops, 3 values, 1 iterations
 slot 0 "rate": [0.5]
 input %0 "x": f32[6] (blobs [0])
@@ -91,12 +93,16 @@ TEST(Composite, EveryRuleRefuses) {
       {"an output %0 that none of its ops makes", [](Composite& c) { c.body.outputs[0].operand.value = 0; }},
       {"has %6 as two outputs", [](Composite& c) { c.body.outputs.push_back(c.body.outputs[0]); }},
       {"body: op 0 (reduce_max)", [](Composite& c) { c.body.ops[0].attributes.dims = {5}; }},
-      {"is of f32[6], its body reads f64[6]", [](Composite& c) {
+      {"is of f32[6], its body reads f64[6]",
+       [](Composite& c) {
          for (Value& value : c.body.values) value.dtype = DType::kF64;
        }},
-      {"has 1 tensors and 1 numbers, its body reads 1 and 2", [](Composite& c) { c.body.slots.push_back({"", {0.0}}); }},
-      {"has 1 results, its body 2", [](Composite& c) { c.body.outputs.push_back({"", {5, c.body.outputs[0].operand.view, {}}, {}, {kNone}}); }},
-      {"result 0: differs in dtype, elements or view", [](Composite& c) { c.body.outputs[0].operand.view = View::contiguous({6}); }},
+      {"has 1 tensors and 1 numbers, its body reads 1 and 2",
+       [](Composite& c) { c.body.slots.push_back({"", {0.0}}); }},
+      {"has 1 results, its body 2",
+       [](Composite& c) { c.body.outputs.push_back({"", {5, c.body.outputs[0].operand.view, {}}, {}, {kNone}}); }},
+      {"result 0: differs in dtype, elements or view",
+       [](Composite& c) { c.body.outputs[0].operand.view = View::contiguous({6}); }},
   };
   for (const auto& [words, change] : entries) {
     const auto verified = verify(changed(change));
@@ -136,14 +142,18 @@ TEST(Composite, TextsThatAreRefused) {
     return program ? "" : program.error().message;
   };
   EXPECT_THAT(message("body=0", "body=4"), HasSubstr("line 4, column 19: composite 4 does not exist; there are 1"));
-  EXPECT_THAT(message("eps=0.5", "eps=0.25"), HasSubstr("line 4, column 19: composite 0 is scaled_softmax(dims=[1], eps=0.5)"));
+  EXPECT_THAT(message("eps=0.5", "eps=0.25"),
+              HasSubstr("line 4, column 19: composite 0 is scaled_softmax(dims=[1], eps=0.5)"));
   EXPECT_THAT(message("= scaled_softmax", "= softmax"), HasSubstr("composite 0 is scaled_softmax"));
   EXPECT_THAT(message(", body=0)", ")"), HasSubstr("expected an op such as add or matmul, found 'scaled_softmax("));
   EXPECT_THAT(message("composite 0:", "composite 1:"), HasSubstr("a composite's number must be 0 here, is 1"));
   EXPECT_THAT(message("eps=0.5)\n  |", "eps=0.5, 3)\n  |"), HasSubstr("expected an attribute such as eps=1e-05"));
-  EXPECT_THAT(message("= exp(", "= frob("), HasSubstr("composite 0, body: line 14, column 23: expected an op such as add or matmul"));
-  EXPECT_THAT(message("  | output \"output\" %6[2, 3] (blobs [none])\n", "  | composite 0: inner()\n"), HasSubstr("a body has no composites of its own"));
-  EXPECT_THAT(message("  | crucible program 2: 6 ops, 7 values, 1 iterations\n", ""), HasSubstr("composite 0, body: line 9"));
+  EXPECT_THAT(message("= exp(", "= frob("),
+              HasSubstr("composite 0, body: line 14, column 23: expected an op such as add or matmul"));
+  EXPECT_THAT(message("  | output \"output\" %6[2, 3] (blobs [none])\n", "  | composite 0: inner()\n"),
+              HasSubstr("a body has no composites of its own"));
+  EXPECT_THAT(message("  | crucible program 2: 6 ops, 7 values, 1 iterations\n", ""),
+              HasSubstr("composite 0, body: line 9"));
 }
 
 TEST(Composite, RandomOnesComeBackFromBothForms) {
@@ -212,7 +222,9 @@ TEST(Composite, ExpandsThoseAloneThatAreDeclined) {
   Program p = random_program({.seed = 3, .ops = 40}).program;
   ASSERT_GT(outline_randomly(p, 3), 3u);
   const auto count = [](const Program& program, std::string_view name) {
-    return std::ranges::count_if(program.ops, [&](const Op& op) { return op.kind == OpKind::kComposite && composite_of(program, op).name == name; });
+    return std::ranges::count_if(program.ops, [&](const Op& op) {
+      return op.kind == OpKind::kComposite && composite_of(program, op).name == name;
+    });
   };
   const auto kept = count(p, "swirl");
   ASSERT_GT(kept, 0);
@@ -262,7 +274,8 @@ TEST(Composite, KeptOnesComputeTheSameThroughAllPasses) {
     }
     for (const Op& op : passed.program.ops) kept += op.kind == OpKind::kComposite;
     ASSERT_EQ(passed.program.slots.size(), random.program.slots.size());
-    ASSERT_EQ(results(passed.program, passed), results(random.program, random)) << "seed " << seed << "\n" << to_text(outlined.program);
+    ASSERT_EQ(results(passed.program, passed), results(random.program, random)) << "seed " << seed << "\n"
+                                                                                << to_text(outlined.program);
     ASSERT_TRUE(run_passes(passed.program, {.keeps = reference_keeps}));
   }
   EXPECT_GT(kept, 200u);
@@ -331,11 +344,18 @@ Role role(const char* name, ValueId value, const Sizes& sizes) { return {name, {
 
 TEST(Outline, ResultsAreWhatSomebodyReadsOutside) {
   Program p = chain();
-  ASSERT_EQ(outline(p, {{0, 3, "piece", {}, {role("w", 2, {2, 2}), role("unread", 2, {1}), role("x", 0, {2, 2})}, {role("c", 4, {2, 2}), role("a", 1, {4})}}}), 1u);
+  ASSERT_EQ(outline(p, {{0,
+                         3,
+                         "piece",
+                         {},
+                         {role("w", 2, {2, 2}), role("unread", 2, {1}), role("x", 0, {2, 2})},
+                         {role("c", 4, {2, 2}), role("a", 1, {4})}}}),
+            1u);
   ASSERT_TRUE(verify(p)) << verify(p).error().message;
   ASSERT_EQ(p.ops.size(), 2u);
   EXPECT_THAT(to_text(p), HasSubstr("%3: f32[2, 2], %1: f32[4] = piece(%2[2, 2], %0[2, 2], body=0)"));
-  EXPECT_THAT(to_text(p), HasSubstr("  | output \"c\" %4[2, 2] (blobs [none])\n  | output \"a\" %1[4] (blobs [none])\n"));
+  EXPECT_THAT(to_text(p),
+              HasSubstr("  | output \"c\" %4[2, 2] (blobs [none])\n  | output \"a\" %1[4] (blobs [none])\n"));
   expand_composites(p);
   EXPECT_EQ(difference(p, chain()), "");
 }
@@ -353,7 +373,8 @@ TEST(Outline, WhatCannotBecomeOneStaysAsItIs) {
   EXPECT_TRUE(stays({0, 3, "piece", {}, {x}, {}})) << "w is no role";
   EXPECT_TRUE(stays({2, 2, "piece", {}, {x, w}, {}})) << "nothing";
   EXPECT_TRUE(stays({2, 9, "piece", {}, {x, w}, {}})) << "ops that do not exist";
-  EXPECT_TRUE(stays({0, 3, "piece", {}, {x, w}, {}}, [](Program& p) { p.values[3].name = "b"; })) << "an inner value has a name";
+  EXPECT_TRUE(stays({0, 3, "piece", {}, {x, w}, {}}, [](Program& p) { p.values[3].name = "b"; }))
+      << "an inner value has a name";
   EXPECT_TRUE(stays({0, 3, "piece", {}, {x, w}, {}}, [](Program& p) {
     p.sources.push_back({});
     p.ops[1].source = 0;

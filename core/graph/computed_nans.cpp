@@ -1,4 +1,5 @@
-// One walk along the ops, again as long as states bring something new from the end of an iteration to its start: see computed_nans.hpp.
+// One walk along the ops, again as long as states bring something new from the end of an iteration to its start: see
+// computed_nans.hpp.
 #include "core/graph/computed_nans.hpp"
 
 #include <algorithm>
@@ -23,7 +24,8 @@ std::span<const Operand> moved(const Program& program, const Op& op) {
   const std::span<const Operand> inputs = op.inputs;
   switch (op.kind) {
     case OpKind::kCopy: {  // a conversion makes another NaN
-      const bool converts = !inputs[0].is_scalar() && program.values[inputs[0].value].dtype != program.values[op.outputs[0].value].dtype;
+      const bool converts =
+          !inputs[0].is_scalar() && program.values[inputs[0].value].dtype != program.values[op.outputs[0].value].dtype;
       return converts ? inputs.first(0) : inputs;
     }
     case OpKind::kFill:
@@ -58,14 +60,17 @@ void walk(const Program& program, std::vector<Origins>& origins) {
       if (parts.empty()) made = kComputed;
       for (const Operand& part : parts) made |= origins_of(part, origins);
     }
-    for (const Operand& output : op.outputs) origins[output.value] = is_floating(program.values[output.value].dtype) ? made : kPlain;
+    for (const Operand& output : op.outputs)
+      origins[output.value] = is_floating(program.values[output.value].dtype) ? made : kPlain;
   }
 }
 
 }  // namespace
 
 std::size_t name_computed_nans(Program& program) {
-  const auto looks_at_floats = [&](const Op& op) { return is_bitcast(program, op) && is_floating(program.values[op.inputs[0].value].dtype); };
+  const auto looks_at_floats = [&](const Op& op) {
+    return is_bitcast(program, op) && is_floating(program.values[op.inputs[0].value].dtype);
+  };
   if (std::ranges::none_of(program.ops, looks_at_floats)) return 0;
   std::vector<Origins> origins(program.values.size(), kPlain);
   for (bool is_new = true; is_new;) {  // each state gains at most two origins

@@ -30,15 +30,17 @@ struct Counter {
 /// The counter that the state is, without its bytes; nothing for another state.
 std::optional<Counter> counter_of(const Program& program, const State& state) {
   const Value& start = program.values[state.start];
-  if (state.end == state.start || start.elements != 1 || !is_floating(start.dtype) || state.initial_blob == kNone) return std::nullopt;
+  if (state.end == state.start || start.elements != 1 || !is_floating(start.dtype) || state.initial_blob == kNone)
+    return std::nullopt;
   const OpId id = program.values[state.end].producer;
   const Op& op = program.ops[id];
-  if (op.kind != OpKind::kAdd || op.inputs[0].value != state.start || !op.inputs[1].is_scalar() || op.inputs[1].scalar.slot != kNone ||
-      program.values[state.end].dtype != start.dtype) {
+  if (op.kind != OpKind::kAdd || op.inputs[0].value != state.start || !op.inputs[1].is_scalar() ||
+      op.inputs[1].scalar.slot != kNone || program.values[state.end].dtype != start.dtype) {
     return std::nullopt;
   }
   const Scalar& step = op.inputs[1].scalar;
-  return Counter{state.start, state.end, id, step.is_integer ? static_cast<double>(step.integer) : step.real, start.dtype, {}};
+  return Counter{state.start, state.end, id, step.is_integer ? static_cast<double>(step.integer) : step.real,
+                 start.dtype, {}};
 }
 
 /// In the order of their ops.
@@ -56,8 +58,8 @@ Result<std::map<OpId, Counter>> counters_of(const Program& program, const trace:
 /// Two numbers that arithmetic in another order, or another library's power, may give for one formula.
 bool agree(double a, double b) { return std::fabs(a - b) <= 2 * std::numeric_limits<double>::epsilon() * std::fabs(a); }
 
-/// What a slot is a function of: `rate / (1 - base^counter)` where a rate is given, as a number or as another slot, else the root of
-/// 1 - base^counter or that itself.
+/// What a slot is a function of: `rate / (1 - base^counter)` where a rate is given, as a number or as another slot,
+/// else the root of 1 - base^counter or that itself.
 struct Correction {
   OpId counter = kNone;
   double base = 0;
@@ -71,7 +73,8 @@ struct Correction {
 std::vector<double> corrections_of(const Counter& counter, double base, std::size_t iterations) {
   const double start = load_real(counter.dtype, counter.before.data());
   std::vector<double> corrections;
-  for (std::size_t i = 0; i < iterations; ++i) corrections.push_back(1 - std::pow(base, start + counter.step * static_cast<double>(i + 1)));
+  for (std::size_t i = 0; i < iterations; ++i)
+    corrections.push_back(1 - std::pow(base, start + counter.step * static_cast<double>(i + 1)));
   return corrections;
 }
 
@@ -88,7 +91,8 @@ std::optional<double> shortest(double about, Agrees agrees) {
 }
 
 /// The formula that gives the numbers in every recorded iteration, with one of the bases; nothing for other numbers.
-std::optional<Correction> correction_of(const std::vector<double>& numbers, const std::map<OpId, Counter>& counters, const std::set<double>& bases) {
+std::optional<Correction> correction_of(const std::vector<double>& numbers, const std::map<OpId, Counter>& counters,
+                                        const std::set<double>& bases) {
   std::vector<double> corrections;
   const auto all = [&](auto formula) {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -123,13 +127,15 @@ std::set<double> possible_bases(const Program& program) {
       bases.insert(1 - number);
     }
   }
-  constexpr std::size_t kMost = 256;  // who has more is no optimizer, and the search takes their number times slots and counters
+  constexpr std::size_t kMost =
+      256;  // who has more is no optimizer, and the search takes their number times slots and counters
   return bases.size() <= kMost ? bases : std::set<double>();
 }
 
-/// The step sizes of Adam under a schedule: numbers of which nothing shows the rate, but whose place does. A slot that multiplies nothing but
-/// first moments, m + (1 - base)(g - m), whose products are divided by sums with a quotient by the root of a correction, is a rate of its iteration
-/// over 1 - base^counter of the same counter. The rates become a slot of their own.
+/// The step sizes of Adam under a schedule: numbers of which nothing shows the rate, but whose place does. A slot that
+/// multiplies nothing but first moments, m + (1 - base)(g - m), whose products are divided by sums with a quotient by
+/// the root of a correction, is a rate of its iteration over 1 - base^counter of the same counter. The rates become a
+/// slot of their own.
 class Schedules {
  public:
   Schedules(Program& program, const std::map<OpId, Counter>& counters, std::vector<std::optional<Correction>>& found)
@@ -146,7 +152,9 @@ class Schedules {
     for (const Op& op : program_.ops) {
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const SlotId slot = op.inputs[i].is_scalar() ? op.inputs[i].scalar.slot : kNone;
-        if (slot == kNone || found_[slot] || program_.slots[slot].is_integer || program_.slots[slot].values.size() != program_.iterations) continue;
+        if (slot == kNone || found_[slot] || program_.slots[slot].is_integer ||
+            program_.slots[slot].values.size() != program_.iterations)
+          continue;
         const auto here = i == 1 ? step_size_at(op) : std::nullopt;
         const auto [known, is_new] = shown.emplace(slot, here);
         if (!is_new && known->second != here) known->second.reset();
@@ -170,12 +178,15 @@ class Schedules {
     if (multiply.kind != OpKind::kMultiply) return std::nullopt;
     const Op* moment = producer(multiply.inputs[0], OpKind::kAdd);
     const Op* change = moment != nullptr ? producer(moment->inputs[1], OpKind::kMultiply) : nullptr;
-    if (change == nullptr || !change->inputs[1].is_scalar() || change->inputs[1].scalar.slot != kNone) return std::nullopt;
+    if (change == nullptr || !change->inputs[1].is_scalar() || change->inputs[1].scalar.slot != kNone)
+      return std::nullopt;
     const OpId reader = readers_[multiply.outputs[0].value];
-    const Op* quotient = reader < program_.ops.size() && program_.ops[reader].kind == OpKind::kDivide ? &program_.ops[reader] : nullptr;
+    const Op* quotient =
+        reader < program_.ops.size() && program_.ops[reader].kind == OpKind::kDivide ? &program_.ops[reader] : nullptr;
     const Op* divisor = quotient != nullptr ? producer(quotient->inputs[1], OpKind::kAdd) : nullptr;
     const Op* scaled = divisor != nullptr ? producer(divisor->inputs[0], OpKind::kDivide) : nullptr;
-    if (scaled == nullptr || !scaled->inputs[1].is_scalar() || scaled->inputs[1].scalar.slot == kNone) return std::nullopt;
+    if (scaled == nullptr || !scaled->inputs[1].is_scalar() || scaled->inputs[1].scalar.slot == kNone)
+      return std::nullopt;
     const auto& root = found_[scaled->inputs[1].scalar.slot];
     if (!root || !root->is_root) return std::nullopt;
     return Correction{.counter = root->counter, .base = 1 - change->inputs[1].scalar.real};
@@ -187,7 +198,8 @@ class Schedules {
     Slot rates{program_.slots[slot].name + ", before its bias correction", {}};
     for (std::size_t i = 0; i < corrections.size(); ++i) {
       const double number = program_.slots[slot].values[i].real();
-      const auto rate = shortest(number * corrections[i], [&](double decimal) { return agree(number, decimal / corrections[i]); });
+      const auto rate =
+          shortest(number * corrections[i], [&](double decimal) { return agree(number, decimal / corrections[i]); });
       rates.values.emplace_back(rate.value_or(number * corrections[i]));
     }
     program_.slots.push_back(std::move(rates));
@@ -204,7 +216,8 @@ class Schedules {
 bool takes_tensor(const Program& program, const Op& op) {
   const OpClass op_class = info(op.kind).op_class;
   const DType dtype = program.values[op.outputs[0].value].dtype;
-  return (op_class == OpClass::kArithmetic || op_class == OpClass::kFloating) && (dtype == DType::kF32 || dtype == DType::kF64);
+  return (op_class == OpClass::kArithmetic || op_class == OpClass::kFloating) &&
+         (dtype == DType::kF32 || dtype == DType::kF64);
 }
 
 /// Writes the ops of corrections, each once, behind their counter's op.
@@ -229,13 +242,16 @@ class Corrections {
     }
     const Correction plain{.counter = correction.counter, .base = correction.base};
     const ValueId rest = once(plain, dtype, [&] {
-      const ValueId count = counter.dtype == DType::kF64 ? counter.end : add(ops, OpKind::kCopy, {operand(counter.end)}, DType::kF64);
+      const ValueId count =
+          counter.dtype == DType::kF64 ? counter.end : add(ops, OpKind::kCopy, {operand(counter.end)}, DType::kF64);
       const ValueId power = add(ops, OpKind::kPower, {number(correction.base), operand(count)}, DType::kF64);
       return add(ops, OpKind::kSubtract, {number(1), operand(power)}, DType::kF64);
     });
-    if (correction.is_root) return once(correction, dtype, [&] { return add(ops, OpKind::kSqrt, {operand(rest)}, dtype); });
+    if (correction.is_root)
+      return once(correction, dtype, [&] { return add(ops, OpKind::kSqrt, {operand(rest)}, dtype); });
     if (!correction.rate && correction.rates == kNone) return rest;
-    const Operand rate = correction.rate ? number(*correction.rate) : Operand{.value = kNone, .view = {}, .scalar = {.slot = correction.rates}};
+    const Operand rate = correction.rate ? number(*correction.rate)
+                                         : Operand{.value = kNone, .view = {}, .scalar = {.slot = correction.rates}};
     return once(correction, dtype, [&] { return add(ops, OpKind::kDivide, {rate, operand(rest)}, dtype); });
   }
 
@@ -262,8 +278,10 @@ class Corrections {
 
   ValueId add(std::vector<Op>& ops, OpKind kind, std::vector<Operand> inputs, DType dtype) {
     const auto result = static_cast<ValueId>(program_.values.size());
-    program_.values.push_back({.kind = ValueKind::kTemporary, .dtype = dtype, .elements = 1, .name = "", .producer = kNone});
-    ops.push_back({.kind = kind, .inputs = std::move(inputs), .outputs = {operand(result)}, .attributes = {}, .source = source_});
+    program_.values.push_back(
+        {.kind = ValueKind::kTemporary, .dtype = dtype, .elements = 1, .name = "", .producer = kNone});
+    ops.push_back(
+        {.kind = kind, .inputs = std::move(inputs), .outputs = {operand(result)}, .attributes = {}, .source = source_});
     return result;
   }
 
@@ -280,7 +298,8 @@ Result<void> merge_counters(Program& program, const trace::BlobStore& blobs) {
   std::map<std::tuple<DType, double, std::vector<std::byte>>, const Counter*> first;
   std::map<ValueId, ValueId> renamed;
   for (const auto& [op, counter] : counters) {
-    const Counter& same = *first.emplace(std::tuple{counter.dtype, counter.step, counter.before}, &counter).first->second;
+    const Counter& same =
+        *first.emplace(std::tuple{counter.dtype, counter.step, counter.before}, &counter).first->second;
     if (same.op == op) continue;
     renamed.emplace(counter.start, same.start);
     renamed.emplace(counter.end, same.end);
@@ -300,20 +319,25 @@ Result<void> follow_counters(Program& program, const trace::BlobStore& blobs) {
   if (program.iterations < 2 || program.slots.empty()) return {};
   CRUCIBLE_TRY(auto counters, counters_of(program, blobs));
   std::set<std::tuple<DType, double, std::vector<std::byte>>> known;
-  std::erase_if(counters, [&](const auto& each) { return !known.emplace(each.second.dtype, each.second.step, each.second.before).second; });
+  std::erase_if(counters, [&](const auto& each) {
+    return !known.emplace(each.second.dtype, each.second.step, each.second.before).second;
+  });
   if (counters.empty()) return {};
   const auto bases = possible_bases(program);
   std::vector<std::optional<Correction>> found(program.slots.size());
   for (SlotId slot = 0; slot < program.slots.size(); ++slot) {
     std::vector<double> numbers;
     for (const Number& number : program.slots[slot].values) numbers.push_back(number.real());
-    if (numbers.size() == program.iterations && !program.slots[slot].is_integer) found[slot] = correction_of(numbers, counters, bases);
+    if (numbers.size() == program.iterations && !program.slots[slot].is_integer)
+      found[slot] = correction_of(numbers, counters, bases);
   }
   Schedules(program, counters, found).find();
   Corrections corrections(program);
   for (OpId id = 0; id < program.ops.size(); ++id) {
     for (Operand& input : program.ops[id].inputs) {
-      if (!input.is_scalar() || input.scalar.slot == kNone || input.scalar.slot >= found.size() || !found[input.scalar.slot]) continue;
+      if (!input.is_scalar() || input.scalar.slot == kNone || input.scalar.slot >= found.size() ||
+          !found[input.scalar.slot])
+        continue;
       const Correction& correction = *found[input.scalar.slot];
       if (id < correction.counter || !takes_tensor(program, program.ops[id])) continue;
       const Operand& result = program.ops[id].outputs[0];

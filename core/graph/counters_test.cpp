@@ -26,8 +26,8 @@ Operand one(ValueId value) { return {value, View::contiguous({}), {}}; }
 
 constexpr double kRate = 3e-4, kFirst = 0.9, kSecond = 0.999;
 
-/// Two weights with a counter each: w += slot 0 * (w * 0.1) / slot 1, where slot 0 is -rate / (1 - 0.9^t) and slot 1 the root of 1 - 0.999^t;
-/// 0.999 is a number of the program beside the 0.1.
+/// Two weights with a counter each: w += slot 0 * (w * 0.1) / slot 1, where slot 0 is -rate / (1 - 0.9^t) and slot 1
+/// the root of 1 - 0.999^t; 0.999 is a number of the program beside the 0.1.
 struct Training {
   Program program;
   Blobs blobs;
@@ -126,7 +126,8 @@ TEST(Counters, ReadersAreMergedWhereTheyAlwaysAgreeOnly) {
     ASSERT_TRUE(verify(program)) << verify(program).error().message;
     ASSERT_TRUE(merge_counters(program, training.blobs));
     ASSERT_TRUE(verify(program));
-    const bool is_merged = program.ops.back().inputs[0].value == program.states[0].start && program.ops.back().inputs[1].value == program.states[0].end;
+    const bool is_merged = program.ops.back().inputs[0].value == program.states[0].start &&
+                           program.ops.back().inputs[1].value == program.states[0].end;
     EXPECT_EQ(is_merged, second == 3.0F);
     const auto replay = replay_reference(program, training.blobs, 2);
     ASSERT_TRUE(replay) << replay.error().message;
@@ -144,12 +145,14 @@ TEST(Counters, OtherNumbersStaySlots) {
 
 TEST(Counters, ABaseThatTheProgramDoesNotHaveIsNotGuessed) {
   Training training;
-  for (int i = 0; i < 4; ++i) training.program.slots[0].values[static_cast<std::size_t>(i)] = kRate / (1 - std::pow(0.8, i + 1));
+  for (int i = 0; i < 4; ++i)
+    training.program.slots[0].values[static_cast<std::size_t>(i)] = kRate / (1 - std::pow(0.8, i + 1));
   training.run();
   EXPECT_EQ(training.program.slots.size(), 1u) << to_text(training.program);
 }
 
-/// Adam's own ops on one weight w with moment m and square s, a gradient g and a rate that falls: in f32, with one counter.
+/// Adam's own ops on one weight w with moment m and square s, a gradient g and a rate that falls: in f32, with one
+/// counter.
 struct Scheduled {
   Program program;
   Blobs blobs;
@@ -172,18 +175,21 @@ struct Scheduled {
       program.slots[0].values.push_back(-(rate / (1 - std::pow(kFirst, i))));
       program.slots[1].values.push_back(std::pow(1 - std::pow(kSecond, i), 0.5));
     }
-    const ValueId count = outside(ValueKind::kState, "step"), w = outside(ValueKind::kState, "w"), m = outside(ValueKind::kState, "m"),
-                  s = outside(ValueKind::kState, "s"), g = outside(ValueKind::kInput, "g");
+    const ValueId count = outside(ValueKind::kState, "step"), w = outside(ValueKind::kState, "w"),
+                  m = outside(ValueKind::kState, "m"), s = outside(ValueKind::kState, "s"),
+                  g = outside(ValueKind::kInput, "g");
     program.inputs = {{g, {4, 4, 4, 4}, false}};
     const ValueId counted = op(OpKind::kAdd, {one(count), number(1)});
     const ValueId difference = op(OpKind::kSubtract, {one(g), one(m)});
     const ValueId change = op(OpKind::kMultiply, {one(difference), number(1 - kFirst)});
     const ValueId moment = op(OpKind::kAdd, {one(m), one(change)});
-    const ValueId kept = op(OpKind::kMultiply, {one(s), number(kSecond)}), squared = op(OpKind::kMultiply, {one(g), one(g)});
+    const ValueId kept = op(OpKind::kMultiply, {one(s), number(kSecond)}),
+                  squared = op(OpKind::kMultiply, {one(g), one(g)});
     const ValueId square = op(OpKind::kAdd, {one(kept), one(squared)});
     const ValueId root = op(OpKind::kSqrt, {one(square)}), scaled = op(OpKind::kDivide, {one(root), slot(1)});
     const ValueId divisor = op(OpKind::kAdd, {one(scaled), number(1e-8)});
-    const ValueId step = op(OpKind::kMultiply, {one(moment), slot(0)}), quotient = op(OpKind::kDivide, {one(step), one(divisor)});
+    const ValueId step = op(OpKind::kMultiply, {one(moment), slot(0)}),
+                  quotient = op(OpKind::kDivide, {one(step), one(divisor)});
     const ValueId end = op(OpKind::kAdd, {one(w), one(quotient)});
     program.states = {{count, counted, 0, kNone}, {w, end, 1, kNone}, {m, moment, 2, kNone}, {s, square, 3, kNone}};
   }
@@ -229,7 +235,8 @@ TEST(Counters, OneIterationSaysNothing) {
 TEST(Counters, ReadersInHalfPrecisionKeepTheirNumber) {
   Training training;  // a number there is rounded once, to f32; a tensor would be rounded to bf16 first
   Program& program = training.program;
-  for (Value& value : program.values) value.dtype = value.name == "step" || value.producer == 0 || value.producer == 6 ? DType::kF32 : DType::kBF16;
+  for (Value& value : program.values)
+    value.dtype = value.name == "step" || value.producer == 0 || value.producer == 6 ? DType::kF32 : DType::kBF16;
   training.blobs.bytes[2].resize(2);
   training.blobs.bytes[3].resize(2);
   ASSERT_TRUE(verify(program)) << verify(program).error().message;

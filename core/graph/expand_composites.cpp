@@ -42,7 +42,9 @@ class Expansion {
   }
 
  private:
-  const Program& body_of(std::size_t expanded) const { return composite_of(program_, program_.ops[ops_[expanded]]).body; }
+  const Program& body_of(std::size_t expanded) const {
+    return composite_of(program_, program_.ops[ops_[expanded]]).body;
+  }
 
   /// The old values that the body's inputs and outputs are, kNone for the others.
   void outer_values(std::size_t expanded, std::vector<ValueId>& outer) const {
@@ -56,7 +58,8 @@ class Expansion {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) outer[body.outputs[i].operand.value] = op.outputs[i].value;
   }
 
-  /// An inner value stands before the next value of the body that is an old one, or behind the one before it where there is no next.
+  /// An inner value stands before the next value of the body that is an old one, or behind the one before it where
+  /// there is no next.
   void add_inner(std::size_t expanded, const std::vector<ValueId>& outer) {
     std::uint64_t behind = 0;
     std::size_t waiting = inner_.size();
@@ -92,8 +95,10 @@ class Expansion {
     }
     for (; next < inner_.size(); ++next) inner_ids[next] = count++;
     program_.values.resize(count);
-    for (ValueId v = static_cast<ValueId>(renamed_.size()); v-- > 0 && renamed_[v] != v;) program_.values[renamed_[v]] = std::move(program_.values[v]);
-    for (std::size_t i = 0; i < inner_.size(); ++i) program_.values[inner_ids[i]] = body_of(inner_[i].op).values[inner_[i].value];
+    for (ValueId v = static_cast<ValueId>(renamed_.size()); v-- > 0 && renamed_[v] != v;)
+      program_.values[renamed_[v]] = std::move(program_.values[v]);
+    for (std::size_t i = 0; i < inner_.size(); ++i)
+      program_.values[inner_ids[i]] = body_of(inner_[i].op).values[inner_[i].value];
     for (ValueId& local : locals_) local = local == kNone ? kNone : renamed_[local];
     for (std::size_t i = 0; i < inner_.size(); ++i) locals_[begins_[inner_[i].op] + inner_[i].value] = inner_ids[i];
   }

@@ -94,7 +94,10 @@ std::vector<std::int64_t> equal_composites(const Program& program) {
 class FirstOps {
  public:
   explicit FirstOps(const Program& program)
-      : program_(program), same_opaque_(equal_opaques(program)), same_composite_(equal_composites(program)), next_(program.ops.size(), kNone) {
+      : program_(program),
+        same_opaque_(equal_opaques(program)),
+        same_composite_(equal_composites(program)),
+        next_(program.ops.size(), kNone) {
     first_.reserve(program.ops.size());
   }
 

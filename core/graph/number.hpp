@@ -1,5 +1,5 @@
-// A number that is known before an iteration starts, with its type: real, or whole with all of its 64 bits. A double alone would lose
-// the last digits of whole numbers above 2^53, such as nanoseconds since 1970.
+// A number that is known before an iteration starts, with its type: real, or whole with all of its 64 bits. A double
+// alone would lose the last digits of whole numbers above 2^53, such as nanoseconds since 1970.
 #pragma once
 
 #include <bit>

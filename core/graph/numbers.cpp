@@ -1,5 +1,5 @@
-// Passes over numbers: constants of one element become numbers in the ops that read them, slots that always agree become
-// one, and arithmetic that changes no bit goes away.
+// Passes over numbers: constants of one element become numbers in the ops that read them, slots that always agree
+// become one, and arithmetic that changes no bit goes away.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace crucible::graph {
 namespace {
 
-/// Whether operand `i` of `op` may be a number: element-wise ops allow one everywhere but where the op table's class needs
-/// a tensor, and at least one operand stays a tensor.
+/// Whether operand `i` of `op` may be a number: element-wise ops allow one everywhere but where the op table's class
+/// needs a tensor, and at least one operand stays a tensor.
 bool may_be_number(const Program& program, const Op& op, std::size_t i) {
   const OpClass op_class = info(op.kind).op_class;
   switch (op_class) {
@@ -30,7 +30,8 @@ bool may_be_number(const Program& program, const Op& op, std::size_t i) {
     case OpClass::kFloating:
       // The number is converted to the result's dtype at once; a tensor too, so both round alike.
       return op.inputs.size() == 2 && !op.inputs[1 - i].is_scalar() &&
-             is_floating(program.values[op.outputs[0].value].dtype) == is_floating(program.values[op.inputs[i].value].dtype);
+             is_floating(program.values[op.outputs[0].value].dtype) ==
+                 is_floating(program.values[op.inputs[i].value].dtype);
     default:
       return false;
   }
@@ -52,7 +53,8 @@ std::optional<Scalar> number_in(DType dtype, const std::vector<std::byte>& bytes
   return scalar;
 }
 
-/// The dtype that a number operand of an element-wise op is converted to before anything is computed; nothing for others.
+/// The dtype that a number operand of an element-wise op is converted to before anything is computed; nothing for
+/// others.
 std::optional<DType> dtype_of_numbers(const Program& program, const Op& op) {
   switch (info(op.kind).op_class) {
     case OpClass::kComparison:
@@ -68,7 +70,8 @@ std::optional<DType> dtype_of_numbers(const Program& program, const Op& op) {
 
 bool is_number(const Operand& operand, double wanted) {
   if (!operand.is_scalar() || operand.scalar.slot != kNone) return false;
-  return operand.scalar.is_integer ? static_cast<double>(operand.scalar.integer) == wanted : operand.scalar.real == wanted;
+  return operand.scalar.is_integer ? static_cast<double>(operand.scalar.integer) == wanted
+                                   : operand.scalar.real == wanted;
 }
 
 /// The operand that an op hands on without changing a bit of it, or kNone.
@@ -82,7 +85,10 @@ std::size_t unchanged_operand(const Op& op) {
     case OpKind::kDivide:
       return is_number(op.inputs[1], 1) ? 0 : kNothing;
     case OpKind::kSubtract:  // x - (+0) is x for every x; x + 0 turns -0 into +0
-      return is_number(op.inputs[1], 0) && !(op.inputs[1].scalar.is_integer == false && std::signbit(op.inputs[1].scalar.real)) ? 0 : kNothing;
+      return is_number(op.inputs[1], 0) &&
+                     !(op.inputs[1].scalar.is_integer == false && std::signbit(op.inputs[1].scalar.real))
+                 ? 0
+                 : kNothing;
     default:
       return kNothing;
   }
@@ -90,7 +96,8 @@ std::size_t unchanged_operand(const Op& op) {
 
 /// A copy of so much of a value that keeping all of it for the copy's readers is no loss.
 bool is_large_part(const Program& program, const Op& op) {
-  constexpr std::int64_t kMostTimesLarger = 4;  // as keys and values are of the product that makes queries, keys and values
+  constexpr std::int64_t kMostTimesLarger =
+      4;  // as keys and values are of the product that makes queries, keys and values
   if (op.kind != OpKind::kCopy || op.inputs[0].is_scalar()) return false;
   return kMostTimesLarger * op.outputs[0].view.elements() >= program.values[op.inputs[0].value].elements;
 }
@@ -101,11 +108,13 @@ bool is_matrix(const View& view) {
   return rank >= 2 && (view.strides[rank - 1] == 1 || view.strides[rank - 2] == 1);
 }
 
-/// The number as `op` computes with it. A tensor is rounded to f16 or bf16 before anything is computed, a number to f32.
+/// The number as `op` computes with it. A tensor is rounded to f16 or bf16 before anything is computed, a number to
+/// f32.
 Scalar number_for(const Program& program, const Op& op, const Scalar& number) {
   const auto dtype = dtype_of_numbers(program, op);
   if (dtype != DType::kF16 && dtype != DType::kBF16) return number;
-  return Scalar{kNone, false, round_to(*dtype, number.is_integer ? static_cast<double>(number.integer) : number.real), 0};
+  return Scalar{kNone, false, round_to(*dtype, number.is_integer ? static_cast<double>(number.integer) : number.real),
+                0};
 }
 
 }  // namespace
@@ -127,7 +136,8 @@ Result<void> inline_constants(Program& program, const trace::BlobStore& blobs) {
     // Readers of what drop_identities will drop read the number too, so that a second run finds nothing new.
     const std::size_t kept = unchanged_operand(op);
     const auto same = kept == kNone ? numbers.end() : numbers.find(op.inputs[kept].value);
-    if (same == numbers.end() || program.values[same->first].dtype != program.values[op.outputs[0].value].dtype) continue;
+    if (same == numbers.end() || program.values[same->first].dtype != program.values[op.outputs[0].value].dtype)
+      continue;
     numbers.emplace(op.outputs[0].value, same->second);
   }
   return {};
@@ -140,7 +150,8 @@ void number_kinds(Program& program) {
   std::vector<bool> is_real(program.slots.size(), true);
   for (SlotId slot = 0; slot < program.slots.size(); ++slot) {
     is_real[slot] = program.slots[slot].is_integer &&
-                    std::ranges::all_of(program.slots[slot].values, [&](const Number& number) { return is_exact(number.integer()); });
+                    std::ranges::all_of(program.slots[slot].values,
+                                        [&](const Number& number) { return is_exact(number.integer()); });
   }
   for (Op& op : program.ops) {
     const auto dtype = dtype_of_numbers(program, op);
@@ -162,7 +173,8 @@ void number_kinds(Program& program) {
   }
   for (Op& op : program.ops) {
     for (Operand& input : op.inputs) {
-      if (input.is_scalar() && input.scalar.slot != kNone) input.scalar.is_integer = program.slots[input.scalar.slot].is_integer;
+      if (input.is_scalar() && input.scalar.slot != kNone)
+        input.scalar.is_integer = program.slots[input.scalar.slot].is_integer;
     }
   }
 }
@@ -171,7 +183,8 @@ void merge_slots(Program& program) {
   if (program.iterations < 2) return;  // one number says nothing about the next
   std::map<std::vector<Number>, SlotId> first;  // by type and bits: 0 and -0 are two numbers, and a NaN is like itself
   std::vector<SlotId> renamed(program.slots.size());
-  for (SlotId s = 0; s < program.slots.size(); ++s) renamed[s] = first.emplace(program.slots[s].values, s).first->second;
+  for (SlotId s = 0; s < program.slots.size(); ++s)
+    renamed[s] = first.emplace(program.slots[s].values, s).first->second;
   for (Op& op : program.ops) {
     for (Operand& input : op.inputs) {
       if (input.is_scalar() && input.scalar.slot != kNone) input.scalar.slot = renamed[input.scalar.slot];
@@ -215,7 +228,9 @@ void drop_identities(Program& program) {
     if (kept == kNone || op.inputs[kept].is_scalar()) continue;
     const Operand& result = op.outputs[0];
     const bool row_major = result.view.is_contiguous() && result.view.offset == 0;
-    if (!row_major || is_end[result.value] || program.values[op.inputs[kept].value].dtype != program.values[result.value].dtype) continue;
+    if (!row_major || is_end[result.value] ||
+        program.values[op.inputs[kept].value].dtype != program.values[result.value].dtype)
+      continue;
     same_as.emplace(result.value, Same{op.inputs[kept], is_moved});
   }
 }

@@ -1,15 +1,19 @@
-// What must hold of the operands, results and attributes of each kind of op: one table (op_rules.cpp), which the verifier follows
-// (verify_ops.cpp) and docs/op-rules.md shows. The notation, which rule_language.hpp reads:
+// What must hold of the operands, results and attributes of each kind of op: one table (op_rules.cpp), which the
+// verifier follows (verify_ops.cpp) and docs/op-rules.md shows. The notation, which rule_language.hpp reads:
 //
-// shapes   "[batch..., m, k], [batch..., k, n] -> [batch..., m, n]": the same name is the same extent everywhere, `batch...` any
-//          number of extents, "s.../dims" those of s with 1 in place of each that attribute dims names. "[s...]?" may be a number,
-//          "number" must be one; "..." behind an operand: any number of them; "..." alone: anything, which a check of its own judges.
-// dtypes   "T=number, id -> T": classes of dtypes, see names_of_dtypes(); T is the same dtype everywhere, "T+" is T, or f32 where T is
+// shapes   "[batch..., m, k], [batch..., k, n] -> [batch..., m, n]": the same name is the same extent everywhere,
+// `batch...` any
+//          number of extents, "s.../dims" those of s with 1 in place of each that attribute dims names. "[s...]?" may
+//          be a number, "number" must be one; "..." behind an operand: any number of them; "..." alone: anything, which
+//          a check of its own judges.
+// dtypes   "T=number, id -> T": classes of dtypes, see names_of_dtypes(); T is the same dtype everywhere, "T+" is T, or
+// f32 where T is
 //          f16 or bf16.
 // dims     "one of s" or "any of s": how many of the dimensions of s attribute dims may name.
-// where    conditions on extents and attributes, apart by ";", in whole numbers that cannot wrap; words behind ":" are what a message
-//          says. all(s) is the product of the extents of s, along(s) of those that dims names. A name whose `name0` and `name1` are
-//          extents or numbers of an attribute stands for both, one condition each.
+// where    conditions on extents and attributes, apart by ";", in whole numbers that cannot wrap; words behind ":" are
+// what a message
+//          says. all(s) is the product of the extents of s, along(s) of those that dims names. A name whose `name0` and
+//          `name1` are extents or numbers of an attribute stands for both, one condition each.
 // also     a check that no such line says, with the words for it.
 #pragma once
 

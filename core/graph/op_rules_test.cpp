@@ -1,4 +1,5 @@
-// The table of what must hold of each op: it is complete, and docs/op-rules.md shows it. Random ops are held against it in testing/one_op_test.cpp.
+// The table of what must hold of each op: it is complete, and docs/op-rules.md shows it. Random ops are held against it
+// in testing/one_op_test.cpp.
 #include "core/graph/op_rules.hpp"
 
 #include <gmock/gmock.h>
@@ -48,14 +49,26 @@ TEST(OpRules, EachKindHasOneAndItsOperandsFit) {
 
 TEST(OpRules, WhatIsNoNotationIsSaid) {
   for (const auto& [shapes, where] : std::vector<std::pair<std::string_view, std::string_view>>{
-           {"[s...]", ""}, {"s -> [s...]", ""}, {"[s..., t...] -> [n]", ""}, {"[n] -> [n]", "m < 2"}, {"[n] -> [n]", "n ? 2"}, {"[n] -> [n]", "n < "},
-           {"[n] -> [n]", "n < 2 3"}, {"[n] -> [n]", "n < (2"}, {"[n] -> [n]", "n < 3^2"}, {"[n] -> [n]", "all(m) < 3"}, {"[n] -> [n]", "all m < 3"},
+           {"[s...]", ""},
+           {"s -> [s...]", ""},
+           {"[s..., t...] -> [n]", ""},
+           {"[n] -> [n]", "m < 2"},
+           {"[n] -> [n]", "n ? 2"},
+           {"[n] -> [n]", "n < "},
+           {"[n] -> [n]", "n < 2 3"},
+           {"[n] -> [n]", "n < (2"},
+           {"[n] -> [n]", "n < 3^2"},
+           {"[n] -> [n]", "all(m) < 3"},
+           {"[n] -> [n]", "all m < 3"},
            {"[a, b, c, d, e, f, g, h, i, j, k, l, m] -> [a]", ""}}) {
-    EXPECT_THROW(read_rule(OpRule{OpClass::kConversion, {}, shapes, "any -> any", "", {where}}), std::logic_error) << shapes << "; " << where;
+    EXPECT_THROW(read_rule(OpRule{OpClass::kConversion, {}, shapes, "any -> any", "", {where}}), std::logic_error)
+        << shapes << "; " << where;
   }
   EXPECT_THROW(read_rule(OpRule{OpClass::kConversion, {}, "[s...] -> [s...]", "any", "", {}}), std::logic_error);
-  EXPECT_THROW(read_rule(OpRule{OpClass::kConversion, {}, "[s...] -> [s...]", "any -> any", "two of s", {}}), std::logic_error);
-  EXPECT_THROW(read_rule(OpRule{OpClass::kConversion, {}, "[s...] -> [s...]", "any -> any", "one of t", {}}), std::logic_error);
+  EXPECT_THROW(read_rule(OpRule{OpClass::kConversion, {}, "[s...] -> [s...]", "any -> any", "two of s", {}}),
+               std::logic_error);
+  EXPECT_THROW(read_rule(OpRule{OpClass::kConversion, {}, "[s...] -> [s...]", "any -> any", "one of t", {}}),
+               std::logic_error);
 }
 
 /// Whether `where` holds with n and m.
@@ -100,7 +113,8 @@ TEST(OpRules, TheDocumentHasTheTable) {
     std::ofstream(CRUCIBLE_OP_RULES_PAGE) << text;
     return;
   }
-  EXPECT_EQ(text.substr(from, end - from), op_rule_table()) << "write it: CRUCIBLE_WRITE_DOCS=1 graph_test --gtest_filter=OpRules.*";
+  EXPECT_EQ(text.substr(from, end - from), op_rule_table())
+      << "write it: CRUCIBLE_WRITE_DOCS=1 graph_test --gtest_filter=OpRules.*";
 }
 
 /// x and weight of a convolution, each of one element that is shown as often as its sizes say.
@@ -127,15 +141,18 @@ TEST(OpRules, AMessageSaysWhatMustHoldAndWithWhichNumbers) {
   EXPECT_EQ(groups.error().message, "op 0 (conv2d): c = g * groups must hold, where c is 4, g is 2, groups is 3");
   const Result<void> size = verify(convolution({1, 6, 5, 5}, {6, 2, 3, 3}, {1, 6, 3, 4}, a));
   ASSERT_FALSE(size);
-  EXPECT_THAT(size.error().message, HasSubstr("y1 = max(0, (x1 + 2 * padding1 - dilation1 * (k1 - 1) - 1) / stride1 + 1) must hold, where y1 is 4, x1 is 5, padding1 is 0"));
+  EXPECT_THAT(size.error().message, HasSubstr("y1 = max(0, (x1 + 2 * padding1 - dilation1 * (k1 - 1) - 1) / stride1 + "
+                                              "1) must hold, where y1 is 4, x1 is 5, padding1 is 0"));
 }
 
 TEST(OpRules, WorkThatNoProgramDidIsRefused) {
   const std::int64_t much = std::int64_t{1} << 24;
   const Result<void> shown = verify(convolution({1, much, 4096, 4096}, {1, much, 1, 1}, {1, 1, 4096, 4096}, {}));
   ASSERT_FALSE(shown);
-  EXPECT_THAT(shown.error().message, HasSubstr("operand 0: shows 281474976710656 elements of the 1 of %0; with the tensors of this program, 274877906944 are the limit"));
-  const Result<void> work = verify(convolution({1, 1 << 22, 512, 512}, {1 << 14, 1 << 22, 1, 1}, {1, 1 << 14, 512, 512}, {}));
+  EXPECT_THAT(shown.error().message, HasSubstr("operand 0: shows 281474976710656 elements of the 1 of %0; with the "
+                                               "tensors of this program, 274877906944 are the limit"));
+  const Result<void> work =
+      verify(convolution({1, 1 << 22, 512, 512}, {1 << 14, 1 << 22, 1, 1}, {1, 1 << 14, 512, 512}, {}));
   ASSERT_FALSE(work);
   EXPECT_THAT(work.error().message, HasSubstr("b * o * y0 * y1 * g * k0 * k1 <= 2^50 must hold"));
   // A sum of 2^27 elements, all of them one element; what a program has a tensor of may be shown.
@@ -144,7 +161,11 @@ TEST(OpRules, WorkThatNoProgramDidIsRefused) {
     p.iterations = 1;
     p.values = {{ValueKind::kInput, DType::kF32, real, "x", kNone}, {ValueKind::kTemporary, DType::kF32, 1, "", 0}};
     p.inputs = {{0, {0}, false}};
-    Op sum{.kind = OpKind::kReduceSum, .inputs = {{0, View{0, {std::int64_t{1} << 27}, {0}}, {}}}, .outputs = {{1, View{0, {1}, {0}}, {}}}, .attributes = {}, .source = kNone};
+    Op sum{.kind = OpKind::kReduceSum,
+           .inputs = {{0, View{0, {std::int64_t{1} << 27}, {0}}, {}}},
+           .outputs = {{1, View{0, {1}, {0}}, {}}},
+           .attributes = {},
+           .source = kNone};
     sum.attributes.dims = {0};
     p.ops = {sum};
     EXPECT_EQ(static_cast<bool>(verify(p)), real > 1);

@@ -52,8 +52,8 @@ struct OpInfo {
   std::uint8_t attributes;  // AttributeBits
 };
 
-/// Inputs that one concat may have. A device takes so many buffers for one kernel and not many more (OpenCL promises 1024 bytes
-/// of arguments), and compilers take time by their square: who has more pieces joins them in steps.
+/// Inputs that one concat may have. A device takes so many buffers for one kernel and not many more (OpenCL promises
+/// 1024 bytes of arguments), and compilers take time by their square: who has more pieces joins them in steps.
 inline constexpr int kMostPieces = 64;
 
 /// The row of `kind`. The kind must be one of OpKind's.

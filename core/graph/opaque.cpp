@@ -107,11 +107,13 @@ class Checker {
     if (arg.kind > Kind::kList) return broken("unknown kind {} of an argument", static_cast<int>(arg.kind));
     if (depth > 8) return broken("arguments are nested too deep");
     const bool is_operand = arg.kind == Kind::kTensor || arg.kind == Kind::kNumber;
-    if (!is_operand && arg.operand != kNone) return broken("an argument that is no operand names operand {}", arg.operand);
+    if (!is_operand && arg.operand != kNone)
+      return broken("an argument that is no operand names operand {}", arg.operand);
     if (arg.kind != Kind::kList && !arg.items.empty()) return broken("an argument that is no list has items");
     for (const OpaqueArg& item : arg.items) CRUCIBLE_TRY_VOID(check_arg(item, depth + 1));
     if (!is_operand) return {};
-    if (arg.operand >= op_.inputs.size()) return broken("an argument names operand {} of {}", arg.operand, op_.inputs.size());
+    if (arg.operand >= op_.inputs.size())
+      return broken("an argument names operand {} of {}", arg.operand, op_.inputs.size());
     if (arg.kind == Kind::kNumber && !op_.inputs[arg.operand].is_scalar()) {
       return broken("operand {}: is a tensor where the argument is a number", arg.operand);
     }
@@ -136,13 +138,15 @@ class Checker {
         }
       }
       if (result.written == kNone) continue;
-      if (result.written >= op_.inputs.size() || !is_tensor_[result.written] || op_.inputs[result.written].is_scalar()) {
+      if (result.written >= op_.inputs.size() || !is_tensor_[result.written] ||
+          op_.inputs[result.written].is_scalar()) {
         return broken("result {}: operand {}, which it overwrites, is no tensor argument", i, result.written);
       }
       const Operand& before = op_.inputs[result.written];
       if (before.view.sizes != op_.outputs[i].view.sizes ||
           program_.values[before.value].dtype != program_.values[op_.outputs[i].value].dtype) {
-        return broken("result {}: has other sizes or another dtype than operand {}, which it overwrites", i, result.written);
+        return broken("result {}: has other sizes or another dtype than operand {}, which it overwrites", i,
+                      result.written);
       }
     }
     return {};
@@ -205,8 +209,8 @@ std::string opaque_list(const Program& program) {
   const std::vector<OpaqueUse> uses = opaque_uses(program);
   std::string text = fmt::format("{} {} no lowering:", uses.size(), uses.size() == 1 ? "op has" : "ops have");
   for (const OpaqueUse& use : uses) {
-    text += fmt::format("\n  {}: {} per iteration, first {}{}{}at {}", use.name, use.count, use.module.empty() ? "" : "in ",
-                        use.module, use.module.empty() ? "" : " ", use.site);
+    text += fmt::format("\n  {}: {} per iteration, first {}{}{}at {}", use.name, use.count,
+                        use.module.empty() ? "" : "in ", use.module, use.module.empty() ? "" : " ", use.site);
     if (!use.reason.empty()) text += fmt::format(" ({})", use.reason);
   }
   return text;

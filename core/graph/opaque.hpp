@@ -1,8 +1,8 @@
 // Opaque ops: what a framework computed and no neutral op expresses. A program keeps the op's schema and its recorded
 // arguments, so that a plugin that has the framework can run it; nothing in core/ knows what it means.
 //
-// The op's tensors are ordinary operands and results. A result is either a tensor that the framework returned or the new
-// content of an argument that it wrote in place: as everywhere in a program, nothing is overwritten.
+// The op's tensors are ordinary operands and results. A result is either a tensor that the framework returned or the
+// new content of an argument that it wrote in place: as everywhere in a program, nothing is overwritten.
 #pragma once
 
 #include <cstdint>
@@ -52,14 +52,14 @@ struct OpaqueResult {
   std::uint32_t returned = kNone;  // position among the returned tensors, items of lists counted one by one
 };
 
-/// The entry of Program::opaques that an op of kind kOpaque names by its attribute `index`. Never changed once it is in a
-/// program: copies of the program share it.
+/// The entry of Program::opaques that an op of kind kOpaque names by its attribute `index`. Never changed once it is in
+/// a program: copies of the program share it.
 struct Opaque {
   std::string schema;              // "aten::frobnicate.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
   std::vector<OpaqueArg> args;     // in the schema's order, defaults filled in
   std::vector<OpaqueResult> results;  // one per Op::outputs
   OpaqueEffect effect = OpaqueEffect::kPure;
-  std::string reason;          // why it has no lowering, for people; "" when its name is unknown. No part of its identity
+  std::string reason;  // why it has no lowering, for people; "" when its name is unknown. No part of its identity
   std::string name() const;    // "aten::frobnicate.out"
 };
 
@@ -69,15 +69,15 @@ const Opaque& opaque_of(const Program& program, const Op& op);
 /// True for an opaque op that does more than make its results. False for all neutral ops.
 bool has_effects(const Program& program, const Op& op);
 
-/// Schema, arguments, results and effect as one line of JSON: what identifies the op apart from its operands. Numbers are
-/// exact.
+/// Schema, arguments, results and effect as one line of JSON: what identifies the op apart from its operands. Numbers
+/// are exact.
 std::string to_json(const Opaque& opaque);
 
 /// "operand 0, 2, [1, 1], none".
 std::string arguments_text(const Opaque& opaque);
 
-/// The rules of kOpaque: the entry exists, each argument's operand exists and fits its kind, each tensor operand is named by an
-/// argument, each result comes from one place. Errors: kInternal with the rule.
+/// The rules of kOpaque: the entry exists, each argument's operand exists and fits its kind, each tensor operand is
+/// named by an argument, each result comes from one place. Errors: kInternal with the rule.
 Result<void> verify_opaque(const Program& program, OpId index);
 
 /// One opaque op of a program with how often it stands there and where first.
@@ -89,8 +89,8 @@ struct OpaqueUse {
 /// All opaque ops of a program, by name.
 std::vector<OpaqueUse> opaque_uses(const Program& program);
 
-/// "2 ops have no lowering:" and a line for each with its count and its first place: the one sentence that everybody says who
-/// cannot run them.
+/// "2 ops have no lowering:" and a line for each with its count and its first place: the one sentence that everybody
+/// says who cannot run them.
 std::string opaque_list(const Program& program);
 
 /// The op as a kernel text of the dialect kOpaqueDialect: one JSON document (docs/opaque-ops.md).

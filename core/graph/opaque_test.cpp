@@ -124,7 +124,8 @@ TEST(Opaque, EveryRuleRefuses) {
 
 TEST(Opaque, TextAndJsonShowIt) {
   Program program = program_of(frobnicate());
-  EXPECT_THAT(to_text(program), HasSubstr("opaque(%0[4], %1[3], slot 0, aten::frobnicate_(operand 0, operand 1, operand 2, [0, -1]))"));
+  EXPECT_THAT(to_text(program),
+              HasSubstr("opaque(%0[4], %1[3], slot 0, aten::frobnicate_(operand 0, operand 1, operand 2, [0, -1]))"));
   EXPECT_THAT(module_text(program, {}), HasSubstr("aten::frobnicate_(operand 0"));
   const auto json = nlohmann::json::parse(to_json(program));
   EXPECT_EQ(json["opaques"][0]["args"][3], nlohmann::json({0, -1}));
@@ -204,9 +205,10 @@ TEST(Opaque, TheInterpreterListsThemAll) {
   const auto ran = run_iteration(program, std::vector<Bytes>(program.values.size()), std::vector<Number>{0.5});
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code, ErrorCode::kBadInput);
-  EXPECT_THAT(ran.error().message, AllOf(HasSubstr("2 ops have no lowering:"),
-                                         HasSubstr("acme::spin: 1 per iteration, first in layer at train.py:7 (too fast)"),
-                                         HasSubstr("aten::frobnicate_: 1 per iteration")));
+  EXPECT_THAT(ran.error().message,
+              AllOf(HasSubstr("2 ops have no lowering:"),
+                    HasSubstr("acme::spin: 1 per iteration, first in layer at train.py:7 (too fast)"),
+                    HasSubstr("aten::frobnicate_: 1 per iteration")));
 }
 
 TEST(Opaque, AKernelTextSaysWhereEverythingLies) {
@@ -214,7 +216,8 @@ TEST(Opaque, AKernelTextSaysWhereEverythingLies) {
   program.ops[0].inputs[1].view = View{1, {2, 2}, {0, 1}};
   const auto json = nlohmann::json::parse(opaque_kernel(program, program.ops[0]));
   EXPECT_EQ(json["schema"], frobnicate().schema);
-  EXPECT_EQ(json["operands"][1], nlohmann::json({{"dtype", "f32"}, {"sizes", {2, 2}}, {"strides", {0, 1}}, {"offset", 1}, {"buffer", 1}}));
+  EXPECT_EQ(json["operands"][1],
+            nlohmann::json({{"dtype", "f32"}, {"sizes", {2, 2}}, {"strides", {0, 1}}, {"offset", 1}, {"buffer", 1}}));
   EXPECT_EQ(json["operands"][2], nlohmann::json({{"scalar", 0}, {"is_integer", false}}));
   EXPECT_EQ(json["results"][0]["written"], 0);
   EXPECT_EQ(json["results"][0]["buffer"], 2);

@@ -1,4 +1,5 @@
-// Making composites: see outline.hpp. Ops and values that become a body go; what is left is renumbered in its old order.
+// Making composites: see outline.hpp. Ops and values that become a body go; what is left is renumbered in its old
+// order.
 #include "core/graph/outline.hpp"
 
 #include <algorithm>
@@ -21,12 +22,14 @@ bool same(const Scalar& a, const Scalar& b) {
 
 bool same(const Attributes& a, const Attributes& b) {
   const auto pairs = [&](auto field) { return std::ranges::equal(a.*field, b.*field); };
-  return a.dims == b.dims && a.index == b.index && same_bits(a.alpha, b.alpha) && a.region == b.region && a.groups == b.groups &&
-         pairs(&Attributes::kernel) && pairs(&Attributes::stride) && pairs(&Attributes::padding) && pairs(&Attributes::dilation);
+  return a.dims == b.dims && a.index == b.index && same_bits(a.alpha, b.alpha) && a.region == b.region &&
+         a.groups == b.groups && pairs(&Attributes::kernel) && pairs(&Attributes::stride) &&
+         pairs(&Attributes::padding) && pairs(&Attributes::dilation);
 }
 
 bool same(const CompositeAttribute& a, const CompositeAttribute& b) {
-  return a.name == b.name && a.is_list == b.is_list && std::ranges::equal(a.numbers, b.numbers, [](const Scalar& x, const Scalar& y) { return same(x, y); });
+  return a.name == b.name && a.is_list == b.is_list &&
+         std::ranges::equal(a.numbers, b.numbers, [](const Scalar& x, const Scalar& y) { return same(x, y); });
 }
 
 /// A checksum of numbers: what differs in it differs, what agrees is compared.
@@ -50,7 +53,10 @@ class Checksum {
 class Outliner {
  public:
   explicit Outliner(Program& program)
-      : program_(program), reads_(read_counts(program)), local_(program.values.size(), kNone), is_gone_(program.values.size(), false) {}
+      : program_(program),
+        reads_(read_counts(program)),
+        local_(program.values.size(), kNone),
+        is_gone_(program.values.size(), false) {}
 
   std::uint32_t run(std::vector<Outline>& outlines) {
     std::ranges::sort(outlines, {}, &Outline::first);
@@ -64,7 +70,8 @@ class Outliner {
       }
     };
     for (const Outline& outline : outlines) {
-      if (outline.first < next || outline.end <= outline.first || outline.end > ops.size() || !gather(outline)) continue;
+      if (outline.first < next || outline.end <= outline.first || outline.end > ops.size() || !gather(outline))
+        continue;
       keep_until(outline.first);
       ops[left++] = composite_op(outline);
       next = outline.end;
@@ -90,7 +97,8 @@ class Outliner {
     for (const ValueId value : made_) local_[value] = 0;  // made here
     used_.assign(outline.inputs.size(), false);
     slots_.clear();
-    for (const Role& role : outline.inputs) {  // numbers that differ between iterations, whether the body reads them or what follows from them
+    for (const Role& role : outline.inputs) {  // numbers that differ between iterations, whether the body reads them or
+                                               // what follows from them
       if (role.operand.is_scalar() && role.operand.scalar.slot != kNone) add_slot(role.operand.scalar);
     }
     choices_.clear();
@@ -132,8 +140,8 @@ class Outliner {
     return role == outline.inputs.end() ? program_.slots[slot].name : role->name;
   }
 
-  /// The role whose elements `read` looks at, where one value has several: the one with its ends, else the only one that holds
-  /// them.
+  /// The role whose elements `read` looks at, where one value has several: the one with its ends, else the only one
+  /// that holds them.
   static std::size_t role_of(const Outline& outline, const Operand& read) {
     std::size_t only = kNone, same = kNone, holding = kNone;
     int count = 0, holders = 0;
@@ -266,13 +274,16 @@ class Outliner {
   bool is_it(const Outline& outline, const Composite& composite) const {
     const Program& body = composite.body;
     const auto as_read = [](const CompositeAttribute& x, const CompositeAttribute& y) { return same(x, y); };
-    if (composite.name != outline.name || !std::ranges::equal(composite.attributes, outline.attributes, as_read)) return false;
+    if (composite.name != outline.name || !std::ranges::equal(composite.attributes, outline.attributes, as_read))
+      return false;
     if (body.values.size() != order_.size() || body.ops.size() != outline.end - outline.first) return false;
     if (body.slots.size() != slots_.size() || body.outputs.size() != results_.size()) return false;
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const auto& [value, role] = order_[i];
       const Value &old = program_.values[value], &local = body.values[i];
-      if (old.dtype != local.dtype || old.elements != local.elements || (role == kNone) != (local.kind == ValueKind::kTemporary)) return false;
+      if (old.dtype != local.dtype || old.elements != local.elements ||
+          (role == kNone) != (local.kind == ValueKind::kTemporary))
+        return false;
       if (role != kNone && outline.inputs[role].name != local.name) return false;
     }
     std::size_t next = 0;
@@ -280,12 +291,15 @@ class Outliner {
       if (used_[i] && (next >= body.inputs.size() || body.inputs[next++].value != role_local_[i])) return false;
     }
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      if (body.slots[i].name != slot_name(outline, slots_[i].slot) || body.slots[i].is_integer != slots_[i].is_integer) return false;
+      if (body.slots[i].name != slot_name(outline, slots_[i].slot) || body.slots[i].is_integer != slots_[i].is_integer)
+        return false;
     }
     for (std::size_t i = 0; i < results_.size(); ++i) {
       const Output& output = body.outputs[i];
       const Operand& result = results_[i].operand;
-      if (output.name != results_[i].name || output.operand.value != local_[result.value] || output.operand.view != result.view) return false;
+      if (output.name != results_[i].name || output.operand.value != local_[result.value] ||
+          output.operand.view != result.view)
+        return false;
     }
     std::size_t read = 0;
     for (OpId id = outline.first; id < outline.end; ++id) {
@@ -295,13 +309,15 @@ class Outliner {
   }
 
   bool is_op(const Op& op, const Op& local, std::size_t& read) const {
-    if (op.kind != local.kind || op.inputs.size() != local.inputs.size() || op.outputs.size() != local.outputs.size()) return false;
+    if (op.kind != local.kind || op.inputs.size() != local.inputs.size() || op.outputs.size() != local.outputs.size())
+      return false;
     if (!same(op.attributes, local.attributes)) return false;
     std::size_t i = 0;
     bool fits = true;
     for_each_input(op, read, [&](const Operand& input, ValueId value) {
       const Operand& other = local.inputs[i++];
-      fits = fits && other.value == value && (value == kNone ? same(local_scalar(input.scalar), other.scalar) : other.view == input.view);
+      fits = fits && other.value == value &&
+             (value == kNone ? same(local_scalar(input.scalar), other.scalar) : other.view == input.view);
     });
     for (std::size_t k = 0; k < op.outputs.size() && fits; ++k) {
       fits = local_[op.outputs[k].value] == local.outputs[k].value && op.outputs[k].view == local.outputs[k].view;
@@ -328,13 +344,15 @@ class Outliner {
     for (const auto& [value, role] : order_) {
       const Value& old = program_.values[value];
       const bool is_input = role != kNone;
-      body.values.push_back({is_input ? ValueKind::kInput : ValueKind::kTemporary, old.dtype, old.elements, is_input ? outline.inputs[role].name : "", kNone});
+      body.values.push_back({is_input ? ValueKind::kInput : ValueKind::kTemporary, old.dtype, old.elements,
+                             is_input ? outline.inputs[role].name : "", kNone});
     }
     for (std::size_t i = 0; i < outline.inputs.size(); ++i) {
       if (used_[i]) body.inputs.push_back({role_local_[i], {kNone}, false});
     }
     for (const Scalar& slot : slots_) {
-      body.slots.push_back({slot_name(outline, slot.slot), {slot.is_integer ? Number(std::int64_t{0}) : Number(0.0)}, slot.is_integer});
+      body.slots.push_back(
+          {slot_name(outline, slot.slot), {slot.is_integer ? Number(std::int64_t{0}) : Number(0.0)}, slot.is_integer});
     }
     std::size_t read = 0;
     for (OpId id = outline.first; id < outline.end; ++id) {
@@ -343,7 +361,8 @@ class Outliner {
       op.kind = old.kind;
       op.attributes = old.attributes;
       for_each_input(old, read, [&](const Operand& input, ValueId local) {
-        op.inputs.push_back(local == kNone ? Operand{kNone, {}, local_scalar(input.scalar)} : Operand{local, input.view, {}});
+        op.inputs.push_back(local == kNone ? Operand{kNone, {}, local_scalar(input.scalar)}
+                                           : Operand{local, input.view, {}});
       });
       for (const Operand& out : old.outputs) {
         op.outputs.push_back({local_[out.value], out.view, {}});
@@ -387,7 +406,8 @@ class Outliner {
 
   Program& program_;
   std::vector<std::uint32_t> reads_;  // per value, by operands, ends of states and outputs
-  std::vector<std::uint32_t> local_;  // per value: its number in the body, before that how often it is read there; kNone where the outline does not make it
+  std::vector<std::uint32_t> local_;  // per value: its number in the body, before that how often it is read there;
+                                      // kNone where the outline does not make it
   std::vector<bool> is_gone_;         // per value: inside a body
   std::unordered_multimap<std::uint64_t, std::size_t> entries_;  // by checksum
 

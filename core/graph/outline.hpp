@@ -25,9 +25,10 @@ struct Outline {
   std::vector<Role> outputs;  // what results are called; a result that nobody reads outside is none
 };
 
-/// Makes composite ops of the outlined ones, which must be disjoint; those with equal bodies share an entry. An outline stays as it was
-/// where its ops are not neutral, read a tensor that no role has, make nothing that is read outside, or name their inner
-/// values. The program must pass verify(), and does so afterwards. Returns how many composite ops were made.
+/// Makes composite ops of the outlined ones, which must be disjoint; those with equal bodies share an entry. An outline
+/// stays as it was where its ops are not neutral, read a tensor that no role has, make nothing that is read outside, or
+/// name their inner values. The program must pass verify(), and does so afterwards. Returns how many composite ops were
+/// made.
 std::uint32_t outline(Program& program, std::vector<Outline> outlines);
 
 }  // namespace crucible::graph

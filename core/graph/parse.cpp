@@ -48,7 +48,8 @@ Scalar read_slot_number(TextCursor& c) {
   scalar.is_integer = word.ends_with('i');
   if (scalar.is_integer) word.remove_suffix(1);
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), scalar.slot);
-  if (error != std::errc{} || end != word.data() + word.size() || scalar.slot == kNone) c.expected("the number of a slot");
+  if (error != std::errc{} || end != word.data() + word.size() || scalar.slot == kNone)
+    c.expected("the number of a slot");
   return scalar;
 }
 
@@ -202,7 +203,8 @@ class Parser {
   void read_header(TextCursor& c) {
     c.expect("crucible program");
     const std::int64_t version = c.integer("a version");
-    if (!c.failed() && version != kTextVersion) return c.fail(fmt::format("has version {}; this program reads version {}", version, kTextVersion));
+    if (!c.failed() && version != kTextVersion)
+      return c.fail(fmt::format("has version {}; this program reads version {}", version, kTextVersion));
     c.expect(":");
     op_count_ = c.id("a number of ops");
     c.expect("ops,");
@@ -263,7 +265,8 @@ class Parser {
 
   void define(TextCursor& c, ValueId id, Value value) {
     if (c.failed()) return;
-    if (id >= value_count_) return c.fail(fmt::format("%{} is beyond the {} values of the first line", id, value_count_));
+    if (id >= value_count_)
+      return c.fail(fmt::format("%{} is beyond the {} values of the first line", id, value_count_));
     if (!values_.emplace(id, std::move(value)).second) c.fail(fmt::format("%{} is there twice", id));
   }
 
@@ -441,7 +444,8 @@ class Parser {
         named.place.fail(fmt::format("composite {} does not exist; there are {}", entry, program_.composites.size()));
         return bad(named.place.failure());
       }
-      const Composite said{named.name, named.attributes, {}}, &meant = *program_.composites[static_cast<std::size_t>(entry)];
+      const Composite said{named.name, named.attributes, {}},
+          &meant = *program_.composites[static_cast<std::size_t>(entry)];
       if (said.name == meant.name && attributes_text(said) == attributes_text(meant)) continue;
       named.place.fail(fmt::format("composite {} is {}({})", entry, meant.name, attributes_text(meant)));
       return bad(named.place.failure());
@@ -501,7 +505,8 @@ class Parser {
       return bad(fmt::format("the first line names {} values, there are {}", value_count_, values_.size()));
     }
     CRUCIBLE_TRY_VOID(check_named());
-    for (auto& [id, value] : values_) program_.values.push_back(std::move(value));  // 0, 1, ...: as many as there are, each below that
+    for (auto& [id, value] : values_)
+      program_.values.push_back(std::move(value));  // 0, 1, ...: as many as there are, each below that
     if (auto verified = verify(program_); !verified) return bad(verified.error().message);
     return std::move(program_);
   }

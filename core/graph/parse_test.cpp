@@ -1,4 +1,5 @@
-// The text form read back: every field of random programs, texts with one byte or line changed, and the words of errors.
+// The text form read back: every field of random programs, texts with one byte or line changed, and the words of
+// errors.
 #include "core/graph/parse.hpp"
 
 #include <gmock/gmock.h>
@@ -119,18 +120,25 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"other", "digraph {\n", "line 1, column 1: expected 'crucible program', found 'digraph {'"},
         Mistake{"version", "crucible program 1: 1 ops", "has version 1; this program reads version 2"},
         Mistake{"line", HEAD "stat %0\n", "line 2, column 1: expected 'slot', 'state'"},
-        Mistake{"dtype", HEAD "state %0: f33[6] unchanged (blob 3, final blob none)\n", "line 2, column 11: expected a dtype such as f32, found 'f33[6] unchanged (blob 3'"},
-        Mistake{"op", HEAD STATE "  %1: f32[6] = negative(%0[6])\n", "line 3, column 16: expected an op such as add or matmul, found 'negative(%0[6])'"},
-        Mistake{"end", HEAD STATE "  %1: f32[6] = negate(%0[6]\n", "line 3, column 28: expected ')', found the end of the line"},
+        Mistake{"dtype", HEAD "state %0: f33[6] unchanged (blob 3, final blob none)\n",
+                "line 2, column 11: expected a dtype such as f32, found 'f33[6] unchanged (blob 3'"},
+        Mistake{"op", HEAD STATE "  %1: f32[6] = negative(%0[6])\n",
+                "line 3, column 16: expected an op such as add or matmul, found 'negative(%0[6])'"},
+        Mistake{"end", HEAD STATE "  %1: f32[6] = negate(%0[6]\n",
+                "line 3, column 28: expected ')', found the end of the line"},
         Mistake{"more", HEAD STATE "  %1: f32[6] = negate(%0[6]) 7\n", "expected the end of the line, found '7'"},
         Mistake{"twice", HEAD STATE "  %0: f32[6] = negate(%0[6])\n", "line 3, column 14: %0 is there twice"},
         Mistake{"beyond", HEAD STATE "  %2: f32[6] = negate(%0[6])\n", "%2 is beyond the 2 values of the first line"},
         Mistake{"fewer", HEAD STATE, "the first line names 1 ops, there are 0"},
-        Mistake{"values", "crucible program 2: 0 ops, 2 values, 1 iterations\nstate %0: f32[6] unchanged (blob 3, final blob none)\n", "names 2 values, there are 1"},
+        Mistake{
+            "values",
+            "crucible program 2: 0 ops, 2 values, 1 iterations\nstate %0: f32[6] unchanged (blob 3, final blob none)\n",
+            "names 2 values, there are 1"},
         Mistake{"rule", HEAD STATE "  %1: f32[6] = negate(%0[7])\n", "reaches element 6 of %0, which has 6"},
         Mistake{"quote", HEAD "state %0 \"w: f32[6]", "expected '\"', found the end of the line"},
         Mistake{"escape", HEAD "state %0 \"\\q\": f32[6]", "expected an escape"},
-        Mistake{"overflow", HEAD STATE "  %1: f32[99999999999999999999] = negate(%0[6])\n", "an integer does not fit in 64 bits"},
+        Mistake{"overflow", HEAD STATE "  %1: f32[99999999999999999999] = negate(%0[6])\n",
+                "an integer does not fit in 64 bits"},
         Mistake{"sizes", HEAD STATE "  %1: f32[9223372036854775807, 2] = negate(%0[6])\n", "negative or too large"},
         Mistake{"number", HEAD "slot 1: [0.5]\n", "a slot's number must be 0 here, is 1"},
         Mistake{"real", HEAD "slot 0: [5]\n", "expected a number with a point, found '5]'"},
@@ -138,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"short_nan", HEAD "slot 0: [nan(0x7ff8)]\n", "expected 16 hexadecimal digits"},
         Mistake{"pair", HEAD STATE "  %1: f32[6] = negate(%0[6], kernel=[1])\n", "needs two numbers, has 1"},
         Mistake{"slot_id", HEAD STATE "  %1: f32[6] = add(%0[6], slot x)\n", "expected the number of a slot"},
-        Mistake{"value_id", HEAD STATE "  %-1: f32[6] = negate(%0[6])\n", "a value's number must be 0 to 4294967294, is -1"}),
+        Mistake{"value_id", HEAD STATE "  %-1: f32[6] = negate(%0[6])\n",
+                "a value's number must be 0 to 4294967294, is -1"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 }  // namespace

@@ -135,6 +135,12 @@ Result<void> with_bytes(Program& program, const PassContext& context) {
   return context.blobs == nullptr ? Result<void>{} : kRun(program, *context.blobs);
 }
 
+/// The same of a pass that counts on what states start with in each iteration, so on all that was recorded.
+template <Result<void> (*kRun)(Program&, const trace::BlobStore&)>
+Result<void> of_whole(Program& program, const PassContext& context) {
+  return program.is_variant ? Result<void>() : with_bytes<kRun>(program, context);
+}
+
 Result<void> expand(Program& program, const PassContext& context) {
   expand_composites(program, context.keeps);
   return {};
@@ -145,8 +151,8 @@ constexpr std::array kPasses = {
     Pass{"inline_constants", "constants of one element become numbers", &with_bytes<inline_constants>},
     Pass{"number_kinds", "whole numbers in floating-point ops are floating-point", &plain<number_kinds>},
     Pass{"merge_slots", "slots that always agree become one", &plain<merge_slots>},
-    Pass{"merge_counters", "step counters that always agree are read as one", &with_bytes<merge_counters>},
-    Pass{"follow_counters", "bias corrections are computed from the step counter", &with_bytes<follow_counters>},
+    Pass{"merge_counters", "step counters that always agree are read as one", &of_whole<merge_counters>},
+    Pass{"follow_counters", "bias corrections are computed from the step counter", &of_whole<follow_counters>},
     Pass{"drop_identities", "x * 1, x / 1, x - 0 and copies of one layout become x", &plain<drop_identities>},
     Pass{"merge_generators", "equal fills and coordinates become one value", &plain<merge_generators>},
     Pass{"merge_equal", "ops that compute the same become one", &plain<merge_equal>},
@@ -196,6 +202,7 @@ void merge_generators(Program& program) {
 void eliminate_dead(Program& program) {
   std::vector<bool> used;
   const auto live = live_ops(program, used);
+  for (const State& state : program.states) used[state.start] = used[state.start] || program.is_variant;
   const auto new_op = keep(program.ops, live);
   renumber_values(program, used, new_op);
   renumber_slots_and_sources(program);

@@ -105,7 +105,12 @@ Program with_constant(DType constant) {
   p.iterations = 2;
   const View row = View::contiguous({6});
   const auto temporary = [&](OpId producer) { return Value{ValueKind::kTemporary, DType::kF32, 6, "", producer}; };
-  p.values = {{ValueKind::kState, DType::kF32, 6, "w", kNone}, {ValueKind::kConstant, constant, 1, "c", kNone}, temporary(0), temporary(1), temporary(2), temporary(3)};
+  p.values = {{ValueKind::kState, DType::kF32, 6, "w", kNone},
+              {ValueKind::kConstant, constant, 1, "c", kNone},
+              temporary(0),
+              temporary(1),
+              temporary(2),
+              temporary(3)};
   Operand slots[2];
   for (SlotId s : {0u, 1u}) slots[s].scalar.slot = s;
   p.slots = {{"lr of a", {1.0, 2.0}}, {"lr of b", {1.0, 2.0}}};
@@ -234,7 +239,8 @@ TEST(Passes, IdentitiesAreFollowedToTheirBeginning) {
 Program copied_for_a_product(std::int64_t elements, const View& copied) {
   Program p;
   p.iterations = 1;
-  const View dense = View::contiguous(copied.sizes), turned{0, {copied.sizes[1], copied.sizes[0]}, {1, copied.sizes[1]}},
+  const View dense = View::contiguous(copied.sizes),
+             turned{0, {copied.sizes[1], copied.sizes[0]}, {1, copied.sizes[1]}},
              square = View::contiguous({copied.sizes[0], copied.sizes[0]});
   p.values = {{ValueKind::kInput, DType::kF32, elements, "x", kNone},
               {ValueKind::kTemporary, DType::kF32, dense.elements(), "", 0},
@@ -258,8 +264,10 @@ TEST(Passes, AProductReadsThroughACopyOfAnotherLayout) {
   EXPECT_EQ(keys.ops[1].inputs[1].value, 0u);
   EXPECT_EQ(keys.ops[1].inputs[1].view, (View{2, {4, 3}, {1, 10}}));
   EXPECT_EQ(keys.ops[2].inputs[0].value, 1u) << "other ops read side by side";
-  EXPECT_EQ(copied_for_a_product(300, View{2, {3, 4}, {10, 1}}).ops[1].inputs[0].value, 1u) << "x would be kept for a small part of it";
-  EXPECT_EQ(copied_for_a_product(30, View{0, {3, 4}, {8, 2}}).ops[1].inputs[0].value, 1u) << "neither rows nor columns lie side by side";
+  EXPECT_EQ(copied_for_a_product(300, View{2, {3, 4}, {10, 1}}).ops[1].inputs[0].value, 1u)
+      << "x would be kept for a small part of it";
+  EXPECT_EQ(copied_for_a_product(30, View{0, {3, 4}, {8, 2}}).ops[1].inputs[0].value, 1u)
+      << "neither rows nor columns lie side by side";
 }
 
 TEST(Passes, ASecondRunChangesNothing) {

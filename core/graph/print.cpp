@@ -18,7 +18,8 @@ namespace {
 
 /// All digits that are needed to read the same double back; a NaN that is not the usual one with its bits.
 std::string real_text(double number) {
-  if (number != number && std::bit_cast<std::uint64_t>(number) != std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN())) {
+  if (number != number &&
+      std::bit_cast<std::uint64_t>(number) != std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN())) {
     return fmt::format("nan(0x{:016x})", std::bit_cast<std::uint64_t>(number));
   }
   auto text = fmt::format("{}", number);
@@ -28,7 +29,8 @@ std::string real_text(double number) {
 std::string view_text(const View& view) {
   std::string text = fmt::format("[{}]", fmt::join(view.sizes, ", "));
   // Dimensions of size 1 have strides too: reductions' results have 0 there.
-  if (view.strides != View::contiguous(view.sizes).strides) text += fmt::format("{{{}}}", fmt::join(view.strides, ", "));
+  if (view.strides != View::contiguous(view.sizes).strides)
+    text += fmt::format("{{{}}}", fmt::join(view.strides, ", "));
   if (view.offset != 0) text += fmt::format("+{}", view.offset);
   return text;
 }
@@ -55,7 +57,8 @@ std::string name_text(const std::string& name) { return name.empty() ? "" : " " 
 
 std::string numbers_text(const Slot& slot) {
   std::vector<std::string> texts;
-  for (const Number& number : slot.values) texts.push_back(number.is_integer() ? fmt::format("{}", number.integer()) : real_text(number.real()));
+  for (const Number& number : slot.values)
+    texts.push_back(number.is_integer() ? fmt::format("{}", number.integer()) : real_text(number.real()));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
@@ -77,8 +80,8 @@ std::string op_text(const Program& program, const Op& op) {
     const Operand& out = op.outputs[i];
     const bool exists = out.value < program.values.size();
     const std::string_view dtype = exists ? name(program.values[out.value].dtype) : "?";
-    text += fmt::format("{}%{}{}: {}{}", i ? ", " : "", out.value, exists ? name_text(program.values[out.value].name) : "", dtype,
-                        view_text(out.view));
+    text += fmt::format("{}%{}{}: {}{}", i ? ", " : "", out.value,
+                        exists ? name_text(program.values[out.value].name) : "", dtype, view_text(out.view));
   }
   text += fmt::format(" = {}(", op_name(program, op));
   for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
@@ -87,8 +90,8 @@ std::string op_text(const Program& program, const Op& op) {
   text += ")";
   if (op.source < program.sources.size()) {
     const Source& source = program.sources[op.source];
-    text += fmt::format("  @{} ; {}{}{} {}", op.source, in_a_line(source.op), source.module.empty() ? "" : " ", in_a_line(source.module),
-                        in_a_line(source.site));
+    text += fmt::format("  @{} ; {}{}{} {}", op.source, in_a_line(source.op), source.module.empty() ? "" : " ",
+                        in_a_line(source.module), in_a_line(source.site));
   }
   return text + "\n";
 }
@@ -103,7 +106,8 @@ std::string blob_text(std::uint32_t blob) { return blob == kNone ? "none" : fmt:
 std::string bounds_text(const std::vector<Bound>& bounds) {
   std::vector<std::string> texts;
   for (const Bound& bound : bounds) {
-    texts.push_back(fmt::format("[{}, {}]{}", bound.low, bound.high, bound.source == kNone ? "" : fmt::format(" @{}", bound.source)));
+    texts.push_back(fmt::format("[{}, {}]{}", bound.low, bound.high,
+                                bound.source == kNone ? "" : fmt::format(" @{}", bound.source)));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -132,7 +136,8 @@ std::string attributes_text(const Composite& composite) {
     std::vector<std::string> numbers;
     for (const Scalar& number : attribute.numbers) numbers.push_back(to_text(number));
     const auto joined = fmt::format("{}", fmt::join(numbers, ", "));
-    parts.push_back(fmt::format("{}={}{}{}", attribute.name, attribute.is_list ? "[" : "", joined, attribute.is_list ? "]" : ""));
+    parts.push_back(
+        fmt::format("{}={}{}{}", attribute.name, attribute.is_list ? "[" : "", joined, attribute.is_list ? "]" : ""));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -143,7 +148,8 @@ std::string attributes_text(const Program& program, const Op& op) {
     return fmt::format("{}{}body={}", attributes, attributes.empty() ? "" : ", ", op.attributes.index);
   }
   const auto entry = static_cast<std::size_t>(op.attributes.index);
-  if (op.kind != OpKind::kOpaque || entry >= program.opaques.size() || !program.opaques[entry]) return attributes_text(op);
+  if (op.kind != OpKind::kOpaque || entry >= program.opaques.size() || !program.opaques[entry])
+    return attributes_text(op);
   const Opaque& opaque = *program.opaques[entry];
   const char* effect = opaque.effect == OpaqueEffect::kPure     ? ""
                        : opaque.effect == OpaqueEffect::kRandom ? ", random"
@@ -162,7 +168,8 @@ std::string attributes_text(const Op& op) {
   };
   if ((uses & kUsesDims) || !a.dims.empty()) parts.push_back(fmt::format("dims=[{}]", fmt::join(a.dims, ", ")));
   if (a.index != plain.index) parts.push_back(fmt::format("index={}", a.index));
-  if (std::bit_cast<std::uint64_t>(a.alpha) != std::bit_cast<std::uint64_t>(plain.alpha)) parts.push_back("alpha=" + real_text(a.alpha));
+  if (std::bit_cast<std::uint64_t>(a.alpha) != std::bit_cast<std::uint64_t>(plain.alpha))
+    parts.push_back("alpha=" + real_text(a.alpha));
   if ((uses & kUsesRegion) || a.region != View{}) parts.push_back("region=" + view_text(a.region));
   pair("kernel", a.kernel, plain.kernel, uses & kUsesWindow);
   pair("stride", a.stride, plain.stride, uses & kUsesConvolution);
@@ -173,8 +180,8 @@ std::string attributes_text(const Op& op) {
 }
 
 std::string to_text(const Program& program) {
-  std::string text = fmt::format("crucible program {}: {} ops, {} values, {} iterations\n", kTextVersion, program.ops.size(),
-                                 program.values.size(), program.iterations);
+  std::string text = fmt::format("crucible program {}: {} ops, {} values, {} iterations\n", kTextVersion,
+                                 program.ops.size(), program.values.size(), program.iterations);
   for (std::size_t i = 0; i < program.slots.size(); ++i) {
     const Slot& slot = program.slots[i];
     text += fmt::format("slot {}{}{}: {}\n", i, slot.is_integer ? "i" : "", name_text(slot.name), numbers_text(slot));
@@ -201,7 +208,8 @@ std::string to_text(const Program& program) {
   for (const std::string& why : program.left_out) text += fmt::format("left out {}\n", quoted(why));
   for (std::size_t i = 0; i < program.composites.size(); ++i) {
     if (!program.composites[i]) continue;
-    text += fmt::format("composite {}: {}({})\n", i, program.composites[i]->name, attributes_text(*program.composites[i]));
+    text +=
+        fmt::format("composite {}: {}({})\n", i, program.composites[i]->name, attributes_text(*program.composites[i]));
     const std::string body = to_text(program.composites[i]->body);
     for (std::size_t begin = 0, end = 0; begin < body.size(); begin = end + 1) {
       end = body.find('\n', begin);
@@ -210,8 +218,8 @@ std::string to_text(const Program& program) {
   }
   for (std::size_t i = 0; i < program.sources.size(); ++i) {
     const Source& source = program.sources[i];
-    text += fmt::format("source {}: {} {} {} {} {}\n", i, phase_name(source.phase), blob_text(source.trace_op), quoted(source.op),
-                        quoted(source.module), quoted(source.site));
+    text += fmt::format("source {}: {} {} {} {} {}\n", i, phase_name(source.phase), blob_text(source.trace_op),
+                        quoted(source.op), quoted(source.module), quoted(source.site));
   }
   return text;
 }

@@ -19,14 +19,15 @@ struct ModuleText {
   std::optional<Phase> phase;  // nothing: all phases
 };
 
-/// True for ops that came from the module (or one inside it) in the phase; of ops without a source only when neither is given.
+/// True for ops that came from the module (or one inside it) in the phase; of ops without a source only when neither is
+/// given.
 bool is_shown(const Program& program, OpId op, const ModuleText& what);
 
 /// A Graphviz digraph: ops and outside values as nodes, uses as edges. Deterministic.
 std::string to_dot(const Program& program);
 
-/// An SVG document that draws the chosen ops in layers, ops from above to below, coloured by phase; values that they read from
-/// outside have round corners. What stands behind a box shows where the mouse rests. Deterministic.
+/// An SVG document that draws the chosen ops in layers, ops from above to below, coloured by phase; values that they
+/// read from outside have round corners. What stands behind a box shows where the mouse rests. Deterministic.
 std::string to_svg(const Program& program, const ModuleText& what = {});
 
 /// The ops of one module for people: a heading per recorded op, states by name, results that are read once by the next
@@ -52,7 +53,8 @@ std::string to_text(const Scalar& scalar);
 std::string attributes_text(const Op& op);
 /// "dims=[1], eps=1e-05": a composite's own attributes; "" for none.
 std::string attributes_text(const Composite& composite);
-/// The same as of an op, and of an opaque op what it is and its arguments, of a composite its own attributes and its body's number.
+/// The same as of an op, and of an opaque op what it is and its arguments, of a composite its own attributes and its
+/// body's number.
 std::string attributes_text(const Program& program, const Op& op);
 
 }  // namespace crucible::graph

@@ -107,7 +107,8 @@ std::string to_json(const Program& program) {
   }
   for (const Slot& slot : program.slots) {
     Json values = Json::array();
-    for (const Number& number : slot.values) values.push_back(number.is_integer() ? Json(number.integer()) : Json(number.real()));
+    for (const Number& number : slot.values)
+      values.push_back(number.is_integer() ? Json(number.integer()) : Json(number.real()));
     json["slots"].push_back({{"name", slot.name}, {"is_integer", slot.is_integer}, {"values", std::move(values)}});
   }
   for (const State& s : program.states) {
@@ -126,7 +127,8 @@ std::string to_json(const Program& program) {
         {{"name", output.name}, {"operand", operand_json(output.operand)}, {"recorded", output.recorded}});
     if (output.is_tensor()) json["outputs"].back()["blobs"] = output.blobs;
     for (const Bound& bound : output.bounds) {
-      json["outputs"].back()["bounds"].push_back({{"low", bound.low}, {"high", bound.high}, {"source", id_json(bound.source)}});
+      json["outputs"].back()["bounds"].push_back(
+          {{"low", bound.low}, {"high", bound.high}, {"source", id_json(bound.source)}});
     }
   }
   if (!program.opaques.empty()) json["opaques"] = Json::array();

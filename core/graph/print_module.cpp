@@ -1,5 +1,5 @@
-// The ops of one module for people to read: states by their names, one heading per recorded op, and results that only the
-// next element-wise op of the same recorded op reads written inside it.
+// The ops of one module for people to read: states by their names, one heading per recorded op, and results that only
+// the next element-wise op of the same recorded op reads written inside it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,7 +72,8 @@ class ModulePrinter {
   std::string expression(const Op& op) const {
     std::string text = op_name(program_, op) + "(";
     for (std::size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + operand_text(op.inputs[i]);
-    const std::string attributes = op.kind == OpKind::kComposite ? attributes_text(composite_of(program_, op)) : attributes_text(program_, op);
+    const std::string attributes =
+        op.kind == OpKind::kComposite ? attributes_text(composite_of(program_, op)) : attributes_text(program_, op);
     if (!attributes.empty()) text += (op.inputs.empty() ? "" : ", ") + attributes;
     return text + ")";
   }
@@ -89,7 +90,8 @@ bool is_shown(const Program& program, OpId op, const ModuleText& what) {
   if (what.module.empty() && !what.phase) return true;
   const std::uint32_t source = program.ops[op].source;
   if (source == kNone) return false;
-  return is_inside(program.sources[source].module, what.module) && (!what.phase || program.sources[source].phase == *what.phase);
+  return is_inside(program.sources[source].module, what.module) &&
+         (!what.phase || program.sources[source].phase == *what.phase);
 }
 
 std::string module_text(const Program& program, const ModuleText& what) { return ModulePrinter(program, what).text(); }

@@ -18,8 +18,10 @@ Program example() {
   p.iterations = 1;
   const View row = View::contiguous({6});
   p.values = {{ValueKind::kState, DType::kF32, 6, "w", kNone}};
-  for (OpId producer = 0; producer < 4; ++producer) p.values.push_back({ValueKind::kTemporary, DType::kF32, producer == 3 ? 1 : 6, "", producer});
-  p.sources = {{"aten::f", "blocks.0", "train.py:3", Phase::kForward, 0}, {"aten::sum", "blocks.01", "train.py:4", Phase::kBackward, 1}};
+  for (OpId producer = 0; producer < 4; ++producer)
+    p.values.push_back({ValueKind::kTemporary, DType::kF32, producer == 3 ? 1 : 6, "", producer});
+  p.sources = {{"aten::f", "blocks.0", "train.py:3", Phase::kForward, 0},
+               {"aten::sum", "blocks.01", "train.py:4", Phase::kBackward, 1}};
   p.ops = {{OpKind::kMultiply, {{0, row, {}}, number(0.5)}, {{1, row, {}}}, {}, 0},
            {OpKind::kAdd, {{1, row, {}}, number(1)}, {{2, row, {}}}, {}, 0},
            {OpKind::kTanh, {{2, row, {}}}, {{3, row, {}}}, {}, 0},
@@ -51,7 +53,8 @@ TEST(ModuleText, PhasesAndModulesChoose) {
             "blocks.01  aten::sum  train.py:4\n"
             "  %4: f32[1] = reduce_sum(%3, dims=[0])\n");
   EXPECT_EQ(module_text(example(), {"blocks.0", Phase::kBackward}), "");
-  EXPECT_EQ(module_text(example(), {"blocks", std::nullopt}), module_text(example(), {"blocks.0", std::nullopt}) + module_text(example(), {"blocks.01", std::nullopt}));
+  EXPECT_EQ(module_text(example(), {"blocks", std::nullopt}),
+            module_text(example(), {"blocks.0", std::nullopt}) + module_text(example(), {"blocks.01", std::nullopt}));
   EXPECT_EQ(module_names(example()), (std::vector<std::string>{"blocks.0", "blocks.01"}));
 }
 

@@ -1,5 +1,5 @@
-// A drawing of a program without any other tool: ops in layers by the longest chain before them, each layer ordered by where
-// its neighbours stand, edges as curves behind the boxes. See print.hpp.
+// A drawing of a program without any other tool: ops in layers by the longest chain before them, each layer ordered by
+// where its neighbours stand, edges as curves behind the boxes. See print.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,8 +50,10 @@ class Drawing {
 
   std::string svg() const {
     std::string text = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" font-family=\"monospace\" "
-        "font-size=\"12\" text-anchor=\"middle\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<g fill=\"none\" stroke=\"#888888\">\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
+        "font-family=\"monospace\" "
+        "font-size=\"12\" text-anchor=\"middle\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<g "
+        "fill=\"none\" stroke=\"#888888\">\n",
         width_, height());
     for (const Node& node : nodes_) {
       const int x = node.x + node.width / 2, y = top(node.layer);
@@ -64,11 +66,14 @@ class Drawing {
     }
     text += "</g>\n";
     for (const Node& node : nodes_) {
-      text += fmt::format("<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" fill=\"{}\" stroke=\"#444444\"/>",
-                          escape_markup(node.title), node.x, top(node.layer), node.width, tall(node), node.outside ? 14 : 2, node.colour);
+      text += fmt::format(
+          "<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" fill=\"{}\" "
+          "stroke=\"#444444\"/>",
+          escape_markup(node.title), node.x, top(node.layer), node.width, tall(node), node.outside ? 14 : 2,
+          node.colour);
       for (std::size_t i = 0; i < node.lines.size(); ++i) {
-        text += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", node.x + node.width / 2, top(node.layer) + kLine * static_cast<int>(i + 1) + 1,
-                            escape_markup(node.lines[i]));
+        text += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", node.x + node.width / 2,
+                            top(node.layer) + kLine * static_cast<int>(i + 1) + 1, escape_markup(node.lines[i]));
       }
       text += "</g>\n";
     }
@@ -81,12 +86,14 @@ class Drawing {
   void add_op(OpId id) {
     const Op& op = program_.ops[id];
     Node node;
-    node.lines = {op_name(program_, op), fmt::format("%{}: {}[{}]", op.outputs[0].value, name(program_.values[op.outputs[0].value].dtype),
-                                                          fmt::join(op.outputs[0].view.sizes, ", "))};
+    node.lines = {op_name(program_, op),
+                  fmt::format("%{}: {}[{}]", op.outputs[0].value, name(program_.values[op.outputs[0].value].dtype),
+                              fmt::join(op.outputs[0].view.sizes, ", "))};
     node.title = op.kind == OpKind::kComposite ? attributes_text(composite_of(program_, op)) : attributes_text(op);
     if (op.source < program_.sources.size()) {
       const Source& source = program_.sources[op.source];
-      node.title = fmt::format("{} {} {}{}{}", source.op, source.module, source.site, node.title.empty() ? "" : "\n", node.title);
+      node.title = fmt::format("{} {} {}{}{}", source.op, source.module, source.site, node.title.empty() ? "" : "\n",
+                               node.title);
       node.colour = kColours[static_cast<std::size_t>(source.phase)];
     }
     add(std::move(node));
@@ -99,7 +106,8 @@ class Drawing {
     Node node;
     node.outside = true;
     node.title = fmt::format("%{}", id);
-    node.lines = {value.name.empty() ? fmt::format("%{}", id) : value.name, fmt::format("{}[{}]", name(value.dtype), value.elements)};
+    node.lines = {value.name.empty() ? fmt::format("%{}", id) : value.name,
+                  fmt::format("{}[{}]", name(value.dtype), value.elements)};
     add(std::move(node));
     return found->second;
   }
@@ -177,7 +185,9 @@ class Drawing {
 
   static int tall(const Node& node) { return kLine * static_cast<int>(node.lines.size()) + 6; }
   static int top(int layer) { return kMargin + layer * (2 * kLine + 6 + kLayerGap); }
-  int height() const { return layers_.empty() ? 2 * kMargin : top(static_cast<int>(layers_.size())) - kLayerGap + kMargin; }
+  int height() const {
+    return layers_.empty() ? 2 * kMargin : top(static_cast<int>(layers_.size())) - kLayerGap + kMargin;
+  }
 
   const Program& program_;
   std::vector<Node> nodes_;

@@ -50,7 +50,9 @@ TEST(Print, TensorsAndWhatIsLeftOut) {
   p.outputs.push_back({"logits", {1, View::contiguous({6}), {}}, {}, {4, 5}});
   p.left_out = {"past: no recorded op reads or writes it"};
   ASSERT_TRUE(verify(p));
-  EXPECT_THAT(to_text(p), HasSubstr("output \"logits\" %1[6] (blobs [4, 5])\nleft out \"past: no recorded op reads or writes it\"\n"));
+  EXPECT_THAT(
+      to_text(p),
+      HasSubstr("output \"logits\" %1[6] (blobs [4, 5])\nleft out \"past: no recorded op reads or writes it\"\n"));
   const auto json = nlohmann::json::parse(to_json(p));
   EXPECT_EQ(json["outputs"][1]["blobs"][1], 5);
   EXPECT_EQ(json["left_out"][0], p.left_out[0]);

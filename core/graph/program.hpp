@@ -87,7 +87,8 @@ enum class OpKind : std::uint8_t {
   kRemainder,   // a - b * (a / b rounded towards zero), exact, with a's sign; of integers by zero 0
   kDivideInteger,   // integers: a / b rounded towards zero; by zero 0
   kBitAnd, kBitOr, kBitXor,   // integers
-  kShiftLeft, kShiftRight,    // integers; right keeps the sign. By less than 0 or all bits: 0, a negative number right -1
+  kShiftLeft, kShiftRight,    // integers; right keeps the sign. By less than 0 or all bits: 0, a negative
+                              // number right -1
   kLess, kLessEqual, kGreater, kGreaterEqual, kEqual, kNotEqual, kLogicalAnd, kLogicalOr,   // result bool
   // element-wise, three operands
   kSelect,      // (condition, if_true, if_false)
@@ -106,10 +107,14 @@ enum class OpKind : std::uint8_t {
   kSortAscending,           // x -> elements in ascending order, NaN last; i64 indices where they stood; stable
   kSortDescending,          // the same in descending order, NaN first; stable, too
   // indexed
-  kGatherRows,      // (table [r, w], ids [...]) -> [..., w]; an id outside [0, r) reads the first row or the last one, or is refused
-  kScatterAddRows,  // (rows [n, w], ids [n]) -> [r, w], zero where no id points; rows whose id is `index` are skipped (-1: none)
-  kConcat,          // (pieces...) along dims[0]; one piece of another dtype than the result: its bytes, see bitcast.hpp for `index`
-  kUpdate,          // (base, source) attr `region`: a copy of base (read whole as [elements], written whole as [elements])
+  kGatherRows,      // (table [r, w], ids [...]) -> [..., w]; an id outside [0, r) reads the first row or the last one,
+                    // or is refused
+  kScatterAddRows,  // (rows [n, w], ids [n]) -> [r, w], zero where no id points; rows whose id is `index` are skipped
+                    // (-1: none)
+  kConcat,          // (pieces...) along dims[0]; one piece of another dtype than the result: its bytes, see bitcast.hpp
+                    // for `index`
+  kUpdate,          // (base, source) attr `region`: a copy of base (read whole as [elements], written whole as
+                    // [elements])
                     // in which the elements of the view `region` are source's; all of one dtype
   kTake,            // (x [n], index S) -> S: the element of x at each index, 0 where the index is outside [0, n)
   kPutSet, kPutAdd, kPutMultiply, kPutMax, kPutMin,
@@ -123,22 +128,32 @@ enum class OpKind : std::uint8_t {
   kConv2dBackwardWeight,  // (gradient of the result, x) -> gradient of weight
   // pooling
   kMaxPool2d,             // (x [n, c, h, w]) -> values [n, c, oh, ow], i64 index h * w_size + w of the first maximum
-  kMaxPool2dBackward,     // (gradient of values, index) -> gradient of x; an index outside of its plane as an id of gather_rows
+  kMaxPool2dBackward,     // (gradient of values, index) -> gradient of x; an index outside of its plane as an id of
+                          // gather_rows
   // factorizations of matrices, the last two dimensions, in f32 or f64; the others are batches, equal in all operands
-  kCholesky,          // (x [..., n, n], its lower triangle) -> l [..., n, n] lower: x = l l'; NaN from where x is not positive definite
-  kTriangularSolve,   // (a [..., n, n], b [..., n, k]) -> x: a x = b; `index`: 1 (a is upper, else lower) + 2 (its diagonal is of ones)
-  kLu,                // x [..., m, n] -> l below and u on and above the diagonal, i64 [..., min(m, n)]: the row below that row i
+  kCholesky,          // (x [..., n, n], its lower triangle) -> l [..., n, n] lower: x = l l'; NaN from where x is not
+                      // positive definite
+  kTriangularSolve,   // (a [..., n, n], b [..., n, k]) -> x: a x = b; `index`: 1 (a is upper, else lower) + 2 (its
+                      // diagonal is of ones)
+  kLu,                // x [..., m, n] -> l below and u on and above the diagonal, i64 [..., min(m, n)]: the row below
+                      // that row i
                       // changed places with in step i, the first with the largest magnitude
-  kPivotsToPermutation,  // pivots i64 [..., k] as of kLu -> i64 [..., m]: the row of x that stands in each row after these k steps
-  kHouseholderQr,     // x [..., m, n] -> r on and above the diagonal with the reflectors below, their factors [..., min(m, n)]
+  kPivotsToPermutation,  // pivots i64 [..., k] as of kLu -> i64 [..., m]: the row of x that stands in each row after
+                         // these k steps
+  kHouseholderQr,     // x [..., m, n] -> r on and above the diagonal with the reflectors below, their factors [...,
+                      // min(m, n)]
                       // as LAPACK's geqrf has them: h = 1 - factor v v' with v = 1 on the diagonal
   kHouseholderProduct,  // (reflectors [..., m, k], factors [..., k]) -> the first n columns of h_1 ... h_k, [..., m, n]
-  kEigenSymmetric,    // (x [..., n, n], its lower triangle) -> values [..., n], ascending, vectors [..., n, n] in columns
-  kSingularValues,    // x [..., m, n] with m >= n -> u [..., m, n], s [..., n], descending, v [..., n, n]: x = u s v', columns
+  kEigenSymmetric,    // (x [..., n, n], its lower triangle) -> values [..., n], ascending, vectors [..., n, n] in
+                      // columns
+  kSingularValues,    // x [..., m, n] with m >= n -> u [..., m, n], s [..., n], descending, v [..., n, n]: x = u s v',
+                      // columns
                       // orthonormal. Both: the sum of v's column weighted by 1 / (row + golden ratio) is not negative
   // not neutral
-  kOpaque,                // what only the framework can run: attribute `index` names its entry in Program::opaques (opaque.hpp)
-  kComposite,             // a name with a decomposition: attribute `index` names its entry in Program::composites (composite.hpp)
+  kOpaque,                // what only the framework can run: attribute `index` names its entry in Program::opaques
+                          // (opaque.hpp)
+  kComposite,             // a name with a decomposition: attribute `index` names its entry in Program::composites
+                          // (composite.hpp)
 };
 // clang-format on
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kOpaque);  // neutral kinds: those that every backend runs
@@ -209,8 +224,9 @@ struct Bound {
   bool operator==(const Bound&) const = default;
 };
 
-/// A result that the user watches: a number (a loss), or a tensor that the iteration gives back. Numbers stand first. Or what the
-/// runtime watches: the least and the largest index of each bound, an i64 list of two elements for each (bounds.hpp).
+/// A result that the user watches: a number (a loss), or a tensor that the iteration gives back. Numbers stand first.
+/// Or what the runtime watches: the least and the largest index of each bound, an i64 list of two elements for each
+/// (bounds.hpp).
 struct Output {
   std::string name;                       // "loss", "logits"
   Operand operand;                        // of a number: a view of one element; of a tensor: any view
@@ -236,6 +252,9 @@ struct Program {
   std::vector<std::shared_ptr<const Composite>> composites;  // likewise
   std::vector<std::string> left_out;  // recorded outputs that the program cannot give, each with the reason
   std::uint32_t iterations = 0;
+  /// One of several programs over the same states, or one whose states are given anew in between (variants.hpp): it
+  /// keeps those that it does not touch, and how they move is not known from its own iterations alone.
+  bool is_variant = false;
 };
 
 std::string_view name(OpKind kind);  // "add", "reduce_sum", "matmul"

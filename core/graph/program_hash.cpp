@@ -116,7 +116,11 @@ void add_value(Bytes64& bytes, const Value& value) {
 class Colouring {
  public:
   Colouring(const Program& program, std::span<const ContentHash> constants)
-      : program_(program), composites_(identities(program)), leaf_(program.values.size()), value_(program.values.size()), op_(program.ops.size()) {
+      : program_(program),
+        composites_(identities(program)),
+        leaf_(program.values.size()),
+        value_(program.values.size()),
+        op_(program.ops.size()) {
     colour_leaves(constants);
     // A leaf is known by what it holds, then by who uses it, then by who uses its users' results.
     for (int round = 0; round < 2; ++round) {
@@ -228,7 +232,8 @@ class Writer {
   void write(Bytes64& bytes, const Operand& operand) {
     if (operand.is_scalar()) {
       bytes.add(std::int64_t{-1});
-      return add_scalar(bytes, operand.scalar, operand.scalar.slot == kNone ? 0 : number(slot_number_, operand.scalar.slot, slots_));
+      return add_scalar(bytes, operand.scalar,
+                        operand.scalar.slot == kNone ? 0 : number(slot_number_, operand.scalar.slot, slots_));
     }
     write_value(bytes, operand.value);
     bytes.add(operand.view);

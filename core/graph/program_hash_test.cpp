@@ -82,7 +82,8 @@ TEST(ProgramHash, IsThatOfTheComputation) {
     merge_equal(program);  // what is left has no two ops that nothing tells apart
     eliminate_dead(program);
     const Program other = disguised(program, seed + 1);
-    EXPECT_EQ(program_hash(program, no_constants()).hex(), program_hash(other, no_constants()).hex()) << "seed " << seed;
+    EXPECT_EQ(program_hash(program, no_constants()).hex(), program_hash(other, no_constants()).hex())
+        << "seed " << seed;
   }
 }
 
@@ -174,10 +175,13 @@ TEST(ProgramHash, TheContentOfAConstantCounts) {
   EXPECT_EQ(program_hash(elsewhere, std::vector<ContentHash>{ones[0], zeros[0]}), program_hash(program, zeros));
 }
 
-// A change of these means that every stored hash has lost its meaning: give the format line in program_hash.cpp a new number.
+// A change of these means that every stored hash has lost its meaning: give the format line in program_hash.cpp a new
+// number.
 TEST(ProgramHash, GoldenValues) {
-  EXPECT_EQ(program_hash(small(), no_constants()).hex(), "0d156224f56e21fed57f3f8436efb758a3e08cdebb86c976b09f220921c9ddc0");
-  EXPECT_EQ(program_hash(Program{}, no_constants()).hex(), "4c1cf5a8d3c8bd9303c5edc0fa9f4c054a3b5a3b2d894a2e34b76c6926652924");
+  EXPECT_EQ(program_hash(small(), no_constants()).hex(),
+            "0d156224f56e21fed57f3f8436efb758a3e08cdebb86c976b09f220921c9ddc0");
+  EXPECT_EQ(program_hash(Program{}, no_constants()).hex(),
+            "4c1cf5a8d3c8bd9303c5edc0fa9f4c054a3b5a3b2d894a2e34b76c6926652924");
 }
 
 }  // namespace

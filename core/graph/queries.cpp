@@ -9,8 +9,9 @@
 namespace crucible::graph {
 namespace {
 
-/// Lists by index from a walk that names (index, id) pairs in any order of indices, ids of one index ascending; the walk is
-/// made twice, so that nothing but the lists is kept. A pair that repeats the last one of its index is left out.
+/// Lists by index from a walk that names (index, id) pairs in any order of indices, ids of one index ascending; the
+/// walk is made twice, so that nothing but the lists is kept. A pair that repeats the last one of its index is left
+/// out.
 template <class Walk>
 IdLists lists(std::size_t count, Walk walk) {
   IdLists result;
@@ -111,7 +112,8 @@ std::vector<std::uint64_t> live_bytes(const Program& program) {
   std::vector<std::uint64_t> change(count + 1, 0);  // wraps where more dies than begins; the sums do not
   const auto lives = lifetimes(program);
   for (ValueId v = 0; v < program.values.size(); ++v) {
-    const std::uint64_t bytes = static_cast<std::uint64_t>(program.values[v].elements) * size_bytes(program.values[v].dtype);
+    const std::uint64_t bytes =
+        static_cast<std::uint64_t>(program.values[v].elements) * size_bytes(program.values[v].dtype);
     change[lives[v].first] += bytes;
     if (lives[v].last + std::size_t{1} <= count) change[lives[v].last + std::size_t{1}] -= bytes;
   }
@@ -131,7 +133,8 @@ CriticalPath critical_path(const Program& program, std::span<const double> weigh
       const OpId producer = input.is_scalar() ? kNone : program.values[input.value].producer;
       if (producer == kNone) continue;
       const OpId best = previous[op];
-      const bool better = best == kNone || longest[producer] > longest[best] || (longest[producer] == longest[best] && producer < best);
+      const bool better =
+          best == kNone || longest[producer] > longest[best] || (longest[producer] == longest[best] && producer < best);
       if (better) previous[op] = producer;
     }
     longest[op] = (weights.empty() ? 1.0 : weights[op]) + (previous[op] == kNone ? 0.0 : longest[previous[op]]);
@@ -150,7 +153,9 @@ OutputTensors output_tensors(const Program& program) {
   for (const Output& output : program.outputs) {
     if (!output.is_tensor()) continue;
     const View& view = output.operand.view;
-    tensors.first_alike.push_back(seen.try_emplace({output.operand.value, view.offset, view.sizes, view.strides}, tensors.outputs.size()).first->second);
+    tensors.first_alike.push_back(
+        seen.try_emplace({output.operand.value, view.offset, view.sizes, view.strides}, tensors.outputs.size())
+            .first->second);
     tensors.outputs.push_back(&output);
   }
   return tensors;

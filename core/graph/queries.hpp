@@ -1,9 +1,9 @@
 // Questions that later stages ask about a program, each answered by one walk over it: who reads a value, which op waits
 // for which, how long a value lives, which operands look at the same elements, how much work an op is.
 //
-// Programs are pure: a state's end, an input and what was drawn are values like any other, so that the only order between
-// ops is that of definitions before uses. Nothing here changes or keeps a program; answers hold until it changes.
-// All functions: the program must be one that verify() accepts. Threads: any.
+// Programs are pure: a state's end, an input and what was drawn are values like any other, so that the only order
+// between ops is that of definitions before uses. Nothing here changes or keeps a program; answers hold until it
+// changes. All functions: the program must be one that verify() accepts. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ std::vector<bool> wanted_at_end(const Program& program);
 /// The tensors among Program::outputs. Many may show the same elements, which are then read, kept and compared once.
 struct OutputTensors {
   std::vector<const Output*> outputs;    // by place; they are the program's
-  std::vector<std::size_t> first_alike;  // by place: the first one that shows the same elements, itself where none stands before it
+  std::vector<std::size_t>
+      first_alike;  // by place: the first one that shows the same elements, itself where none stands before it
 };
 OutputTensors output_tensors(const Program& program);
 
@@ -46,7 +47,8 @@ std::optional<double> fixed_number(const Operand& operand);
 /// Whether it is that number.
 inline bool is_number(const Operand& operand, double number) { return fixed_number(operand) == number; }
 
-/// Per op, ascending and each once: the ops whose results it reads (`before`), and those that read its results (`after`).
+/// Per op, ascending and each once: the ops whose results it reads (`before`), and those that read its results
+/// (`after`).
 struct Dependences {
   IdLists before, after;
 };
@@ -77,8 +79,8 @@ struct AliasSet {
   ValueId value = kNone;
   std::vector<Use> uses;  // in program order; a set may be of one
 };
-/// All sets, by value and then by their first use: every tensor operand stands in exactly one. A pair of uses in different
-/// sets shares no element (of views that may_overlap() cannot tell apart it is assumed that they do).
+/// All sets, by value and then by their first use: every tensor operand stands in exactly one. A pair of uses in
+/// different sets shares no element (of views that may_overlap() cannot tell apart it is assumed that they do).
 std::vector<AliasSet> alias_sets(const Program& program);
 
 /// False when no element of one view is an element of the other. Exact for views that are blocks of one array (slices,
@@ -89,13 +91,13 @@ bool may_overlap(const View& a, const View& b);
 struct Work {
   std::uint64_t bytes_read = 0;     // distinct elements of the operands; a broadcast element counts once
   std::uint64_t bytes_written = 0;  // elements of the results
-  std::uint64_t flops = 0;          // arithmetic, comparisons and functions count 1 each, a product that is added 2; moving 0
+  std::uint64_t flops = 0;  // arithmetic, comparisons and functions count 1 each, a product that is added 2; moving 0
 };
 Work work(const Program& program, OpId op);
 std::uint64_t flops(const Op& op);  // Work::flops alone
 
-/// The chain of ops, each reading a result of the one before it, with the largest sum of weights; the first of equal ones
-/// in program order. Empty without ops. `weights`: one per op, not negative; empty: 1 each.
+/// The chain of ops, each reading a result of the one before it, with the largest sum of weights; the first of equal
+/// ones in program order. Empty without ops. `weights`: one per op, not negative; empty: 1 each.
 struct CriticalPath {
   std::vector<OpId> ops;
   double weight = 0;

@@ -29,7 +29,8 @@ std::vector<Program> programs() {
 }
 
 bool reads(const Op& op, ValueId value) {
-  return std::ranges::any_of(op.inputs, [&](const Operand& input) { return !input.is_scalar() && input.value == value; });
+  return std::ranges::any_of(op.inputs,
+                             [&](const Operand& input) { return !input.is_scalar() && input.value == value; });
 }
 
 template <class List>
@@ -68,7 +69,8 @@ TEST(Queries, Dependences) {
       std::set<std::uint32_t> before, after;
       for (OpId b = 0; b < p.ops.size(); ++b) {
         const auto needs = [&](OpId reader, OpId writer) {
-          return std::ranges::any_of(p.ops[writer].outputs, [&](const Operand& out) { return reads(p.ops[reader], out.value); });
+          return std::ranges::any_of(p.ops[writer].outputs,
+                                     [&](const Operand& out) { return reads(p.ops[reader], out.value); });
         };
         if (needs(a, b)) before.insert(b);
         if (needs(b, a)) after.insert(b);
@@ -126,7 +128,8 @@ TEST(Queries, CriticalPathIsTheHeaviestChain) {
         sum += weight(path.ops[i]);
         if (i == 0) continue;
         const auto& outputs = p.ops[path.ops[i - 1]].outputs;
-        ASSERT_TRUE(std::ranges::any_of(outputs, [&](const Operand& out) { return reads(p.ops[path.ops[i]], out.value); }));
+        ASSERT_TRUE(
+            std::ranges::any_of(outputs, [&](const Operand& out) { return reads(p.ops[path.ops[i]], out.value); }));
       }
       ASSERT_EQ(sum, path.weight);
       // The same by relaxing every pair of ops until nothing changes.
@@ -156,7 +159,8 @@ bool share_elements(const View& a, const View& b) {
 TEST(Queries, OutputsThatShowTheSameElementsAreAlike) {
   Program program;
   const auto add = [&](ValueId value, View view, std::vector<std::uint32_t> blobs) {
-    program.outputs.push_back({.name = "out", .operand = {.value = value, .view = std::move(view), .scalar = {}}, .blobs = std::move(blobs)});
+    program.outputs.push_back(
+        {.name = "out", .operand = {.value = value, .view = std::move(view), .scalar = {}}, .blobs = std::move(blobs)});
   };
   add(1, {.offset = 0, .sizes = {1}, .strides = {1}}, {});  // a number
   add(1, {.offset = 0, .sizes = {2, 3}, .strides = {3, 1}}, {0});
@@ -198,7 +202,8 @@ TEST(Queries, OverlapOfBlocksIsExact) {
   std::size_t disjoint = 0;
   for (int i = 0; i < 20000; ++i) {
     // Two blocks of one row-major array, dimensions in any order, sometimes with steps of one over a dimension's part.
-    const std::vector<std::int64_t> sides = {1 + static_cast<std::int64_t>(random() % 4), 1 + static_cast<std::int64_t>(random() % 5),
+    const std::vector<std::int64_t> sides = {1 + static_cast<std::int64_t>(random() % 4),
+                                             1 + static_cast<std::int64_t>(random() % 5),
                                              1 + static_cast<std::int64_t>(random() % 6)};
     const View whole = View::contiguous(sides);
     const auto block = [&] {
@@ -254,20 +259,30 @@ TEST(Queries, AliasSetsAreTheComponentsOfOverlap) {
   }
 }
 
-Operand whole(ValueId value, std::vector<std::int64_t> sizes) { return {value, View::contiguous(std::move(sizes)), {}}; }
+Operand whole(ValueId value, std::vector<std::int64_t> sizes) {
+  return {value, View::contiguous(std::move(sizes)), {}};
+}
 
 TEST(Queries, WorkOfKnownOps) {
   Program p;
   p.iterations = 1;
-  const auto temporary = [](std::int64_t elements, OpId producer) { return Value{ValueKind::kTemporary, DType::kF32, elements, "", producer}; };
-  p.values = {{ValueKind::kConstant, DType::kF32, 6, "a", kNone}, {ValueKind::kConstant, DType::kBF16, 12, "b", kNone},
-              {ValueKind::kConstant, DType::kF32, 2 * 3 * 5 * 5, "x", kNone}, {ValueKind::kConstant, DType::kF32, 4 * 3 * 3 * 3, "w", kNone},
-              temporary(8, 0), temporary(6, 1), temporary(2 * 4 * 3 * 3, 2), temporary(2, 3)};
+  const auto temporary = [](std::int64_t elements, OpId producer) {
+    return Value{ValueKind::kTemporary, DType::kF32, elements, "", producer};
+  };
+  p.values = {{ValueKind::kConstant, DType::kF32, 6, "a", kNone},
+              {ValueKind::kConstant, DType::kBF16, 12, "b", kNone},
+              {ValueKind::kConstant, DType::kF32, 2 * 3 * 5 * 5, "x", kNone},
+              {ValueKind::kConstant, DType::kF32, 4 * 3 * 3 * 3, "w", kNone},
+              temporary(8, 0),
+              temporary(6, 1),
+              temporary(2 * 4 * 3 * 3, 2),
+              temporary(2, 3)};
   p.constants = {{0, 0}, {1, 1}, {2, 2}, {3, 3}};
   Operand column{0, {0, {2, 3}, {0, 1}}, {}};  // the first three elements, twice
   Op product{OpKind::kMatMul, {whole(0, {2, 3}), whole(1, {3, 4})}, {whole(4, {2, 4})}, {}, kNone};
   Op sum{OpKind::kAdd, {column, whole(0, {2, 3})}, {whole(5, {2, 3})}, {}, kNone};
-  Op convolution{OpKind::kConv2d, {whole(2, {2, 3, 5, 5}), whole(3, {4, 3, 3, 3})}, {whole(6, {2, 4, 3, 3})}, {}, kNone};
+  Op convolution{
+      OpKind::kConv2d, {whole(2, {2, 3, 5, 5}), whole(3, {4, 3, 3, 3})}, {whole(6, {2, 4, 3, 3})}, {}, kNone};
   Op rows{OpKind::kReduceMax, {whole(0, {2, 3})}, {{7, {0, {2, 1}, {1, 0}}, {}}}, {}, kNone};
   rows.attributes.dims = {1};
   p.ops = {product, sum, convolution, rows};
@@ -284,7 +299,8 @@ TEST(Queries, WorkOfKnownOps) {
 }
 
 TEST(Queries, BytesReadAreTheDistinctElements) {
-  // Where no two indices of a view but those along stride 0 name one element, its distinct elements are counted exactly.
+  // Where no two indices of a view but those along stride 0 name one element, its distinct elements are counted
+  // exactly.
   for (const Program& p : programs()) {
     for (OpId op = 0; op < p.ops.size(); ++op) {
       std::uint64_t wanted = 0;
@@ -292,7 +308,8 @@ TEST(Queries, BytesReadAreTheDistinctElements) {
       for (const Operand& input : p.ops[op].inputs) {
         if (input.is_scalar()) continue;
         View moving = input.view;
-        for (std::size_t d = 0; d < moving.sizes.size(); ++d) moving.sizes[d] = moving.strides[d] == 0 && moving.sizes[d] > 1 ? 1 : moving.sizes[d];
+        for (std::size_t d = 0; d < moving.sizes.size(); ++d)
+          moving.sizes[d] = moving.strides[d] == 0 && moving.sizes[d] > 1 ? 1 : moving.sizes[d];
         exact = exact && is_injective(moving);
         wanted += as_set(indices(input.view)).size() * size_bytes(p.values[input.value].dtype);
       }

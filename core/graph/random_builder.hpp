@@ -1,4 +1,5 @@
-// Test support: what random programs are built with (random_program.cpp): a pool of tensors, views of them, and ops that are appended.
+// Test support: what random programs are built with (random_program.cpp): a pool of tensors, views of them, and ops
+// that are appended.
 #pragma once
 
 #include <cstdint>

@@ -7,13 +7,14 @@
 namespace crucible::graph {
 
 void RandomIndexSteps::generated() {
-  constexpr void (RandomIndexSteps::*kSteps[])() = {&RandomIndexSteps::write_at_places, &RandomIndexSteps::write_slice,    &RandomIndexSteps::read_backwards,
-                                                    &RandomIndexSteps::list_marked,     &RandomIndexSteps::combine_filled, &RandomIndexSteps::count_in_order};
+  constexpr void (RandomIndexSteps::* kSteps[])() = {
+      &RandomIndexSteps::write_at_places, &RandomIndexSteps::write_slice,    &RandomIndexSteps::read_backwards,
+      &RandomIndexSteps::list_marked,     &RandomIndexSteps::combine_filled, &RandomIndexSteps::count_in_order};
   (this->*kSteps[integer(0, 5)])();
 }
 
-/// A fill of few sizes and numbers, so that programs have equal ones: an old one mostly, which kernels compute for themselves and others
-/// need in memory.
+/// A fill of few sizes and numbers, so that programs have equal ones: an old one mostly, which kernels compute for
+/// themselves and others need in memory.
 Operand RandomIndexSteps::filled(std::int64_t elements, double number) {
   for (const auto& [made, of] : fills_) {
     if (of == number && made.view.sizes[0] == elements && integer(0, 3) > 0) return made;
@@ -30,13 +31,15 @@ Operand RandomIndexSteps::places_in(std::int64_t elements, std::int64_t count) {
   along.dims = {0};
   const Operand counted = emit(OpKind::kCoordinate, {}, {count}, DType::kI64, along);
   if (integer(0, 2) == 0) return counted;
-  return emit(OpKind::kSubtract, {scalar_integer(std::min(elements, count) - integer(0, 1)), counted}, {count}, DType::kI64);
+  return emit(OpKind::kSubtract, {scalar_integer(std::min(elements, count) - integer(0, 1)), counted}, {count},
+              DType::kI64);
 }
 
 /// zeros, then rows marked or added up at places; the zeros may be wanted elsewhere.
 void RandomIndexSteps::write_at_places() {
   const std::int64_t elements = few_elements(), count = integer(1, 6);
-  constexpr OpKind kKinds[] = {OpKind::kPutSet, OpKind::kPutSet, OpKind::kPutAdd, OpKind::kPutMax, OpKind::kPutMin, OpKind::kPutMultiply};
+  constexpr OpKind kKinds[] = {OpKind::kPutSet, OpKind::kPutSet, OpKind::kPutAdd,
+                               OpKind::kPutMax, OpKind::kPutMin, OpKind::kPutMultiply};
   const OpKind kind = kKinds[integer(0, 5)];
   Tensor base = {filled(elements, few_numbers()), 1, true};
   if (!marked_.empty() && integer(0, 1) == 0) base = old_marked();
@@ -45,7 +48,8 @@ void RandomIndexSteps::write_at_places() {
   if (integer(0, 1) == 0) source = {filled(count, few_numbers()), 1, true};  // a number for all of them
   const bool adds = kind == OpKind::kPutAdd || kind == OpKind::kPutMultiply;
   source = tamed(source, 1);
-  keep_marked({emit(kind, {base.operand, places_in(size, count), source.operand}, {size}), adds ? base.bound * 2 + 7 : std::max(base.bound, 1.0), false});
+  keep_marked({emit(kind, {base.operand, places_in(size, count), source.operand}, {size}),
+               adds ? base.bound * 2 + 7 : std::max(base.bound, 1.0), false});
 }
 
 /// z[a:b] = number, or what another tensor has.
@@ -54,7 +58,8 @@ void RandomIndexSteps::write_slice() {
   const bool is_new = marked_.empty() || integer(0, 2) == 0;
   const Tensor old = is_new ? Tensor{filled(elements, few_numbers()), 1, true} : old_marked();
   const std::int64_t size = old.operand.view.sizes[0], stride = integer(1, 2), count = integer(1, size / 2);
-  const Tensor source = integer(0, 1) == 0 ? Tensor{filled(count, few_numbers()), 1, true} : tamed(matching({count}), 1);
+  const Tensor source =
+      integer(0, 1) == 0 ? Tensor{filled(count, few_numbers()), 1, true} : tamed(matching({count}), 1);
   Attributes a;
   a.region = {integer(0, size - 1 - (count - 1) * stride), {count}, {stride}};
   Operand all = old.operand;
@@ -83,7 +88,8 @@ void RandomIndexSteps::list_marked() {
   Operand mask = emit(OpKind::kGreater, {{t.operand.value, *flat, {}}, fixed(0.25)}, {elements}, DType::kBool);
   if (integer(0, 1) == 0) {
     const Operand counted = emit(OpKind::kCoordinate, {}, {elements}, DType::kI64, along);
-    const Operand other = emit(OpKind::kNotEqual, {counted, scalar_integer(integer(0, elements))}, {elements}, DType::kBool);
+    const Operand other =
+        emit(OpKind::kNotEqual, {counted, scalar_integer(integer(0, elements))}, {elements}, DType::kBool);
     mask = emit(OpKind::kLogicalAnd, {mask, other}, {elements}, DType::kBool);
   }
   const Operand number = emit(OpKind::kCopy, {mask}, {elements}, DType::kI64);
@@ -105,7 +111,8 @@ void RandomIndexSteps::combine_filled() {
   const std::int64_t elements = few_elements();
   const Tensor t = tamed(matching({elements}));
   constexpr OpKind kKinds[] = {OpKind::kAdd, OpKind::kMultiply, OpKind::kMaximum};
-  pool_.push_back({emit(kKinds[integer(0, 2)], {t.operand, filled(elements, few_numbers())}, {elements}), t.bound + 1, false});
+  pool_.push_back(
+      {emit(kKinds[integer(0, 2)], {t.operand, filled(elements, few_numbers())}, {elements}), t.bound + 1, false});
 }
 
 /// arange and linspace, as numbers.
@@ -117,7 +124,8 @@ void RandomIndexSteps::count_in_order() {
   if (integer(0, 1) == 0) {
     pool_.push_back({counted, static_cast<double>(elements), true});
   } else {
-    pool_.push_back({emit(OpKind::kMultiply, {counted, fixed(1.0 / static_cast<double>(elements))}, {elements}), 1, false});
+    pool_.push_back(
+        {emit(OpKind::kMultiply, {counted, fixed(1.0 / static_cast<double>(elements))}, {elements}), 1, false});
   }
 }
 

@@ -20,7 +20,9 @@ class RandomIndexSteps : public RandomBuilder {
   std::int64_t few_elements() { return std::int64_t{4} << integer(0, 2); }
   double few_numbers() { return static_cast<double>(integer(-1, 2)) / 2; }
   Operand places_in(std::int64_t elements, std::int64_t count);
-  const Tensor& old_marked() { return marked_[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(marked_.size()) - 1))]; }
+  const Tensor& old_marked() {
+    return marked_[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(marked_.size()) - 1))];
+  }
   void write_at_places();
   void write_slice();
   void read_backwards();

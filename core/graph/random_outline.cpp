@@ -22,7 +22,8 @@ std::vector<Role> roles_of(const Program& program, OpId first, OpId end) {
       const OpId producer = program.values[input.value].producer;
       const bool is_inner = producer != kNone && producer >= first && producer < end;
       const auto is_it = [&](const Role& role) { return role.operand.value == input.value; };
-      if (!is_inner && !std::ranges::any_of(roles, is_it)) roles.push_back({"operand_" + std::to_string(roles.size()), input});
+      if (!is_inner && !std::ranges::any_of(roles, is_it))
+        roles.push_back({"operand_" + std::to_string(roles.size()), input});
     }
   }
   return roles;
@@ -50,7 +51,8 @@ std::uint32_t outline_randomly(Program& program, std::uint64_t seed) {
     const auto length = static_cast<OpId>(1 + random() % 4);
     if (random() % 3 == 0) {
       const OpId end = std::min(first + length, count);
-      outlines.push_back({first, end, kNames[random() % 3], random_attributes(random), roles_of(program, first, end), {}});
+      outlines.push_back(
+          {first, end, kNames[random() % 3], random_attributes(random), roles_of(program, first, end), {}});
       for (const Operand& out : program.ops[end - 1].outputs) outlines.back().outputs.push_back({"result", out});
     }
     first += length;

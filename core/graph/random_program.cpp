@@ -1,6 +1,6 @@
 // Random programs: see random_program.hpp. A pool of tensors grows op by op; every tensor carries a bound of its
-// magnitude and whether its numbers are exact (untouched by rounding), which decides what may be done with it. What all steps use is in
-// random_builder.hpp, what index programs are made of in random_index.cpp.
+// magnitude and whether its numbers are exact (untouched by rounding), which decides what may be done with it. What all
+// steps use is in random_builder.hpp, what index programs are made of in random_index.cpp.
 #include "core/graph/random_program.hpp"
 
 #include <algorithm>
@@ -299,7 +299,8 @@ class Generator : public RandomIndexSteps {
     Attributes a;
     a.dims = {0};
     if (size < 4) a.index = kNamesNans;  // a NaN stays one
-    const Operand moved = emit(OpKind::kConcat, {row}, {bytes / size}, other, a);  // a bitcast (bitcast.hpp), as the dtypes differ
+    const Operand moved =
+        emit(OpKind::kConcat, {row}, {bytes / size}, other, a);  // a bitcast (bitcast.hpp), as the dtypes differ
     a.index = -1;
     pool_.push_back({emit(OpKind::kConcat, {moved}, {elements}, DType::kF32, a), t.bound, t.exact});
   }

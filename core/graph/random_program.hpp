@@ -16,7 +16,7 @@ struct RandomOptions {
   std::int64_t largest_side = 9;  // sizes of dimensions are 1 to this
   bool contractions = true;       // matmul
   bool indexed = true;            // gather, scatter-add, concat, update, scans, sorting
-  bool generators = false;        // what is filled or counted, again and again: written at places, in slices, listed by masks
+  bool generators = false;  // what is filled or counted, again and again: written at places, in slices, listed by masks
 };
 
 struct RandomProgram {

@@ -43,15 +43,18 @@ double neighbour(DType dtype, double at, double towards) {
   }
 }
 
-/// What is not exact in `dtype` becomes the number below or above it. Doubles that an f64 holds do not say whether they are exact: the
-/// whole ones are taken to be.
+/// What is not exact in `dtype` becomes the number below or above it. Doubles that an f64 holds do not say whether they
+/// are exact: the whole ones are taken to be.
 void round_roughly(DType dtype, Numbers& numbers, Roughness& rough) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (double& x : numbers.real) {
     const double nearest = round_to(dtype, x);
     const bool is_exact = dtype == DType::kF64 ? std::trunc(x) == x : nearest == x;
     if (is_exact || !std::isfinite(x) || !std::isfinite(nearest) || (rough.random() & 1) != 0) continue;
-    const double other = neighbour(dtype, nearest, dtype == DType::kF64 ? ((rough.random() & 1) != 0 ? kInfinity : -kInfinity) : x > nearest ? kInfinity : -kInfinity);
+    const double other = neighbour(dtype, nearest,
+                                   dtype == DType::kF64 ? ((rough.random() & 1) != 0 ? kInfinity : -kInfinity)
+                                   : x > nearest        ? kInfinity
+                                                        : -kInfinity);
     if (std::isfinite(other)) x = other;
   }
 }
@@ -245,11 +248,15 @@ void run_reduction(Frame& frame) {
   for (auto dim : frame.op.attributes.dims) target.strides[static_cast<std::size_t>(dim)] = 0;
   const auto to = indices(target);
   std::vector<bool> seen(size, false);
-  // The parts of a sum that split_reductions() has cut go on from each other, as the whole sum does that a framework takes.
-  const bool is_rough = frame.rough != nullptr && kind == OpKind::kReduceSum && !result.is_integer && frame.out_dtype() != DType::kF64;
+  // The parts of a sum that split_reductions() has cut go on from each other, as the whole sum does that a framework
+  // takes.
+  const bool is_rough =
+      frame.rough != nullptr && kind == OpKind::kReduceSum && !result.is_integer && frame.out_dtype() != DType::kF64;
   const bool is_part = is_rough && size > 1 && std::ranges::any_of(frame.program.ops, [&](const Op& reader) {
-    return reader.kind == OpKind::kReduceSum && reader.inputs[0].value == frame.op.outputs[0].value && reader.outputs[0].view.elements() == 1;
-  });
+                         return reader.kind == OpKind::kReduceSum &&
+                                reader.inputs[0].value == frame.op.outputs[0].value &&
+                                reader.outputs[0].view.elements() == 1;
+                       });
   std::vector<RoughSum> sums(is_rough ? (is_part ? 1 : size) : 0);
   for (std::size_t i = 0; i < to.size(); ++i) {
     const auto t = static_cast<std::size_t>(to[i]);
@@ -258,7 +265,8 @@ void run_reduction(Frame& frame) {
       continue;
     }
     if (result.is_integer) {
-      result.integer[t] = seen[t] ? reference_integer(step, frame.out_dtype(), result.integer[t], x.integer[i]) : x.integer[i];
+      result.integer[t] =
+          seen[t] ? reference_integer(step, frame.out_dtype(), result.integer[t], x.integer[i]) : x.integer[i];
     } else {
       result.real[t] = seen[t] ? reference_real(step, result.real[t], x.real[i]) : x.real[i];
     }
@@ -317,7 +325,8 @@ Result<void> run_scatter(Frame& frame) {
             reference_integer(OpKind::kAdd, frame.out_dtype(), result.integer[to], rows.integer[i * width + j]);
       } else {
         result.real[to] += rows.real[i * width + j];
-        if (frame.rough != nullptr && frame.out_dtype() != DType::kF64) result.real[to] = static_cast<float>(result.real[to]);
+        if (frame.rough != nullptr && frame.out_dtype() != DType::kF64)
+          result.real[to] = static_cast<float>(result.real[to]);
       }
     }
   }
@@ -414,7 +423,8 @@ void run_factorization(Frame& frame) {
     const std::int64_t lists = rows == 0 ? 0 : frame.op.outputs[0].view.elements() / rows;
     return frame.output(0, Numbers{true, {}, reference_permutation(frame.input(0).integer, lists, steps, rows)});
   }
-  FactorResult result = reference_factor(frame.op, frame.reals(0), frame.op.inputs.size() > 1 ? frame.reals(1) : Reals{});
+  FactorResult result =
+      reference_factor(frame.op, frame.reals(0), frame.op.inputs.size() > 1 ? frame.reals(1) : Reals{});
   for (std::size_t i = 0; i < result.reals.size(); ++i) {
     if (frame.out_dtype(i) == DType::kI64) {
       frame.output(i, Numbers{true, {}, std::move(result.pivots)});
@@ -424,11 +434,15 @@ void run_factorization(Frame& frame) {
   }
 }
 
-/// No result has an element, and no operand has an id to look at. Extents around one of 0 may be of any size: loops over them would turn as often.
+/// No result has an element, and no operand has an id to look at. Extents around one of 0 may be of any size: loops
+/// over them would turn as often.
 bool has_nothing_to_do(const Frame& frame) {
   const auto is_empty = [](const Operand& operand) { return operand.view.elements() == 0; };
-  const auto may_be_id = [&](const Operand& operand) { return !operand.is_scalar() && !is_empty(operand) && is_integral(frame.program.values[operand.value].dtype); };
-  return frame.op.kind != OpKind::kOpaque && std::ranges::all_of(frame.op.outputs, is_empty) && std::ranges::none_of(frame.op.inputs, may_be_id);
+  const auto may_be_id = [&](const Operand& operand) {
+    return !operand.is_scalar() && !is_empty(operand) && is_integral(frame.program.values[operand.value].dtype);
+  };
+  return frame.op.kind != OpKind::kOpaque && std::ranges::all_of(frame.op.outputs, is_empty) &&
+         std::ranges::none_of(frame.op.inputs, may_be_id);
 }
 
 Result<void> run(Frame& frame) {
@@ -490,8 +504,9 @@ Result<void> run(Frame& frame) {
       run_factorization(frame);
       return {};
     case OpClass::kOpaque:
-      return Error{ErrorCode::kBadInput, fmt::format("op {}: {} is an opaque op, which the reference interpreter cannot run",
-                                                     frame.index, opaque_of(frame.program, frame.op).name())};
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("op {}: {} is an opaque op, which the reference interpreter cannot run", frame.index,
+                               opaque_of(frame.program, frame.op).name())};
     case OpClass::kComposite:
       return run_composite(frame.program, frame.index, frame.values, frame.slots, frame.rough);
   }
@@ -500,7 +515,8 @@ Result<void> run(Frame& frame) {
 
 }  // namespace
 
-Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots, Roughness* rough) {
+Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots,
+                    Roughness* rough) {
   const Op& op = program.ops[index];
   for (const Operand& output : op.outputs) {
     const Value& value = program.values[output.value];

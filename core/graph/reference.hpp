@@ -11,13 +11,15 @@
 
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
 #include "core/graph/reference_numbers.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::graph {
 
-/// Arithmetic that is as inexact as a framework's may be, for finding out what a program's end owes to roundings: every result that is
-/// not exact is rounded up or down at random, and sums into f32 and narrower are kept in f32, in eight lanes, one term after another.
+/// Arithmetic that is as inexact as a framework's may be, for finding out what a program's end owes to roundings: every
+/// result that is not exact is rounded up or down at random, and sums into f32 and narrower are kept in f32, in eight
+/// lanes, one term after another.
 struct Roughness {
   explicit Roughness(std::uint64_t seed) : random(seed) {}
   std::mt19937_64 random;
@@ -30,10 +32,13 @@ struct Roughness {
 Result<std::vector<Bytes>> run_iteration(const Program& program, std::vector<Bytes> values,
                                          std::span<const Number> slots, Roughness* rough = nullptr);
 
-/// Runs op `index` alone on what its operands hold now. Its results have their sizes afterwards. Errors: as of run_iteration().
-Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots, Roughness* rough = nullptr);
+/// Runs op `index` alone on what its operands hold now. Its results have their sizes afterwards. Errors: as of
+/// run_iteration().
+Result<void> run_op(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots,
+                    Roughness* rough = nullptr);
 
-/// Each finite element that is no zero one unit in the last place up, down, or neither, at random. Dtypes that are not floating-point stay.
+/// Each finite element that is no zero one unit in the last place up, down, or neither, at random. Dtypes that are not
+/// floating-point stay.
 void nudge(DType dtype, Bytes& bytes, Roughness& rough);
 
 /// The number that an output's one element holds.
@@ -45,7 +50,8 @@ Bytes read_tensor(const Program& program, const Output& output, const std::vecto
 /// What a replay by the interpreter gave.
 struct ReferenceReplay {
   std::vector<std::vector<double>> outputs;  // per iteration, one per number among Program::outputs
-  std::vector<std::vector<std::shared_ptr<const Bytes>>> tensors;  // per iteration, one per tensor among them; alike() ones share theirs
+  std::vector<std::vector<std::shared_ptr<const Bytes>>>
+      tensors;                // per iteration, one per tensor among them; alike() ones share theirs
   std::vector<Bytes> states;  // per Program::states, after the last iteration
 };
 
@@ -53,6 +59,10 @@ struct ReferenceReplay {
 /// A state without initial bytes starts as zeros. Errors: those of run_iteration and of the blob store, and kBadInput
 /// when a blob's size is not its value's.
 Result<ReferenceReplay> replay_reference(const Program& program, const trace::BlobStore& blobs,
+                                         std::uint32_t iterations, Roughness* rough = nullptr);
+
+/// The same of the first `iterations` turns of several variants, in their order. Errors: those.
+Result<ReferenceReplay> replay_reference(const Variants& variants, const trace::BlobStore& blobs,
                                          std::uint32_t iterations, Roughness* rough = nullptr);
 
 }  // namespace crucible::graph

@@ -1,4 +1,5 @@
-// Running composites on the interpreter: see reference_composite.hpp. Here is how operands become numbers and results bytes.
+// Running composites on the interpreter: see reference_composite.hpp. Here is how operands become numbers and results
+// bytes.
 #include "core/graph/reference_composite.hpp"
 
 #include <algorithm>
@@ -25,7 +26,8 @@ Reals reals_of(Numbers numbers) {
   return reals;
 }
 
-CompositeCall call_of(const Program& program, const Op& op, const std::vector<Bytes>& values, std::span<const Number> slots) {
+CompositeCall call_of(const Program& program, const Op& op, const std::vector<Bytes>& values,
+                      std::span<const Number> slots) {
   const Composite& composite = composite_of(program, op);
   CompositeCall call{composite, {}, {}, {}, {}};
   for (const Operand& input : op.inputs) {
@@ -35,7 +37,8 @@ CompositeCall call_of(const Program& program, const Op& op, const std::vector<By
     }
     const std::string& name = composite.body.values[composite.body.inputs[call.inputs.size()].value].name;
     const DType dtype = program.values[input.value].dtype;
-    call.inputs.push_back({name, input.view.sizes, dtype, reals_of(load(values[input.value], dtype, input.view)), true});
+    call.inputs.push_back(
+        {name, input.view.sizes, dtype, reals_of(load(values[input.value], dtype, input.view)), true});
   }
   for (const Operand& out : op.outputs) {
     const std::string& name = composite.body.outputs[call.outputs.size()].name;
@@ -58,7 +61,9 @@ Reals& CompositeCall::out(std::string_view name) {
   return found->x;
 }
 
-bool CompositeCall::wants(std::string_view name) const { return std::ranges::find(outputs, name, &NamedTensor::name) != outputs.end(); }
+bool CompositeCall::wants(std::string_view name) const {
+  return std::ranges::find(outputs, name, &NamedTensor::name) != outputs.end();
+}
 
 double CompositeCall::number(std::string_view name, double otherwise) const {
   for (const auto& [slot, value] : numbers) {
@@ -67,7 +72,8 @@ double CompositeCall::number(std::string_view name, double otherwise) const {
   return composite.number(name, otherwise);
 }
 
-bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots) {
+bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values,
+                          std::span<const Number> slots) {
   const Op& op = program.ops[index];
   const CompositeFunction run = find_implementation(composite_of(program, op).name);
   if (run == nullptr) return false;
@@ -75,15 +81,18 @@ bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>
   if (!run(call)) return false;
   // Results that the implementation does not know, or sizes that it means otherwise, are left to the body.
   for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-    if (!call.outputs[i].done || call.outputs[i].x.size() != static_cast<std::size_t>(op.outputs[i].view.elements())) return false;
+    if (!call.outputs[i].done || call.outputs[i].x.size() != static_cast<std::size_t>(op.outputs[i].view.elements()))
+      return false;
   }
   for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-    store(Numbers{false, std::move(call.outputs[i].x), {}}, call.outputs[i].dtype, op.outputs[i].view, values[op.outputs[i].value]);
+    store(Numbers{false, std::move(call.outputs[i].x), {}}, call.outputs[i].dtype, op.outputs[i].view,
+          values[op.outputs[i].value]);
   }
   return true;
 }
 
-Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots, Roughness* rough) {
+Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values,
+                           std::span<const Number> slots, Roughness* rough) {
   if (rough == nullptr && run_composite_itself(program, index, values, slots)) return {};
   const Op& op = program.ops[index];
   const Program& body = composite_of(program, op).body;
@@ -98,7 +107,8 @@ Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes
     }
   }
   CRUCIBLE_TRY(inner, run_iteration(body, std::move(inner), numbers, rough));
-  for (std::size_t i = 0; i < op.outputs.size(); ++i) values[op.outputs[i].value] = std::move(inner[body.outputs[i].operand.value]);
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    values[op.outputs[i].value] = std::move(inner[body.outputs[i].operand.value]);
   return {};
 }
 

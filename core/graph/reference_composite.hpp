@@ -1,5 +1,5 @@
-// The reference interpreter's own implementations of composites: textbook formulas in double precision that know nothing of
-// the decompositions, so that each can be judged by the other. What has none here is run by its body.
+// The reference interpreter's own implementations of composites: textbook formulas in double precision that know
+// nothing of the decompositions, so that each can be judged by the other. What has none here is run by its body.
 #pragma once
 
 #include <span>
@@ -15,12 +15,14 @@ namespace crucible::graph {
 
 struct Roughness;  // reference.hpp
 
-/// Runs op `index`, a composite: by its own implementation, or by its body where there is none. Errors: those of run_iteration().
-/// With rough arithmetic always by its body, for that is where it rounds.
-Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots, Roughness* rough);
+/// Runs op `index`, a composite: by its own implementation, or by its body where there is none. Errors: those of
+/// run_iteration(). With rough arithmetic always by its body, for that is where it rounds.
+Result<void> run_composite(const Program& program, OpId index, std::vector<Bytes>& values,
+                           std::span<const Number> slots, Roughness* rough);
 
 /// Runs op `index` by its own implementation. False, and nothing done, where there is none for its name or its form.
-bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values, std::span<const Number> slots);
+bool run_composite_itself(const Program& program, OpId index, std::vector<Bytes>& values,
+                          std::span<const Number> slots);
 
 /// What the interpreter takes whole (KeepsComposite): every composite.
 bool reference_keeps(const Composite& composite, const Op& op);

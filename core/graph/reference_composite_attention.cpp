@@ -34,7 +34,8 @@ struct Problem {
     right = static_cast<std::int64_t>(call.number("right"));
     has_left = call.composite.find("left") != nullptr;
     left = static_cast<std::int64_t>(call.number("left"));
-    const bool fits = key->size(0) == batches && value->size(0) == batches && value->size(1) == fewer && value->size(2) == keys;
+    const bool fits =
+        key->size(0) == batches && value->size(0) == batches && value->size(1) == fewer && value->size(2) == keys;
     return fits && key->size(3) == width && fewer > 0 && heads % fewer == 0 && mask_fits();
   }
 
@@ -50,7 +51,9 @@ struct Problem {
   }
 
   std::size_t shared(std::size_t head) const { return head / (heads / fewer); }
-  double q(std::size_t b, std::size_t h, std::size_t i, std::size_t w) const { return query->x[((b * heads + h) * queries + i) * width + w]; }
+  double q(std::size_t b, std::size_t h, std::size_t i, std::size_t w) const {
+    return query->x[((b * heads + h) * queries + i) * width + w];
+  }
   std::size_t key_at(std::size_t b, std::size_t h, std::size_t j) const { return (b * fewer + shared(h)) * keys + j; }
 
   /// The element of the mask that broadcasts to this place.
@@ -63,8 +66,8 @@ struct Problem {
     return mask->x[at];
   }
 
-  /// What query i of a head makes of each key: exp(score - largest), their sum, the largest score. A query that may see no key has
-  /// zeros, a sum of 1 and 0 as its largest.
+  /// What query i of a head makes of each key: exp(score - largest), their sum, the largest score. A query that may see
+  /// no key has zeros, a sum of 1 and 0 as its largest.
   struct Row {
     Reals powers;
     double total = 0, top = -kInfinity;
@@ -105,7 +108,8 @@ bool attention(CompositeCall& call) {
         const Problem::Row row = p.row(b, h, i);
         for (std::size_t v = 0; v < p.value_width; ++v) {
           double sum = 0;
-          for (std::size_t j = 0; j < p.keys; ++j) sum += row.powers[j] * p.value->x[p.key_at(b, h, j) * p.value_width + v];
+          for (std::size_t j = 0; j < p.keys; ++j)
+            sum += row.powers[j] * p.value->x[p.key_at(b, h, j) * p.value_width + v];
           output.push_back(sum / row.total);
         }
         log_sum.push_back(row.top + std::log(row.total));
@@ -132,7 +136,8 @@ bool attention_backward(CompositeCall& call) {
         const Problem::Row row = p.row(b, h, i);
         const std::size_t at = (b * p.heads + h) * p.queries + i;
         double inner = 0;
-        for (std::size_t v = 0; v < p.value_width; ++v) inner += g->x[at * p.value_width + v] * o->x[at * p.value_width + v];
+        for (std::size_t v = 0; v < p.value_width; ++v)
+          inner += g->x[at * p.value_width + v] * o->x[at * p.value_width + v];
         for (std::size_t j = 0; j < p.keys; ++j) {
           const std::size_t key = p.key_at(b, h, j);
           const double probability = row.powers[j] / row.total;

@@ -46,13 +46,15 @@ bool spread(CompositeCall& call, const Pair& pair, Slope slope) {
   if (g == nullptr || (g->x.size() != 1 && g->sizes != pair.x->sizes)) return false;
   const double share = call.number("reduction", kMean) == kMean ? 1 / static_cast<double>(pair.size()) : 1;
   Reals& dx = call.out("grad_input");
-  for (std::size_t i = 0; i < pair.size(); ++i) dx.push_back(slope(i) * pair.weight_of(i) * share * g->x[g->x.size() == 1 ? 0 : i]);
+  for (std::size_t i = 0; i < pair.size(); ++i)
+    dx.push_back(slope(i) * pair.weight_of(i) * share * g->x[g->x.size() == 1 ? 0 : i]);
   return true;
 }
 
 bool mse_loss(CompositeCall& call) {
   const Pair p(call);
-  return p.fits() && reduce(call, p, [&](std::size_t i) { return (p.x->x[i] - p.target->x[i]) * (p.x->x[i] - p.target->x[i]); });
+  return p.fits() &&
+         reduce(call, p, [&](std::size_t i) { return (p.x->x[i] - p.target->x[i]) * (p.x->x[i] - p.target->x[i]); });
 }
 
 bool mse_loss_backward(CompositeCall& call) {

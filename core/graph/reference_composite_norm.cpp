@@ -1,4 +1,5 @@
-// Softmax, norms, GELU and the loss of classes with their gradients, from their definitions. See reference_composite.hpp.
+// Softmax, norms, GELU and the loss of classes with their gradients, from their definitions. See
+// reference_composite.hpp.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -13,7 +14,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kMany = std::int64_t{1} << 20;  // attributes of no recording are larger; their products fit
 
 /// NaN wins.
-double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : a > b ? a : b; }
+double larger(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : a > b ? a : b;
+}
 
 /// The lines of a tensor along a dimension: element i of line l is at start(l) + i * step.
 struct Lines {
@@ -52,7 +55,9 @@ bool softmax(CompositeCall& call) {
     for (std::size_t i = 0; i < lines->length; ++i) total += std::exp(x->x[lines->at(line, i)] - top);
     for (std::size_t i = 0; i < lines->length; ++i) {
       const double shifted = x->x[lines->at(line, i)] - top;
-      y[lines->at(line, i)] = is_safe && top == -kInfinity ? 0 : is_log ? shifted - std::log(total) : std::exp(shifted) / total;
+      y[lines->at(line, i)] = is_safe && top == -kInfinity ? 0
+                              : is_log                     ? shifted - std::log(total)
+                                                           : std::exp(shifted) / total;
     }
   }
   return true;
@@ -81,8 +86,8 @@ bool softmax_backward(CompositeCall& call) {
   return true;
 }
 
-/// How a norm sees its input: [batches, groups, channels, points]. Statistics are per batch and group, over `channels` and points
-/// (layer, RMS and group norm), or per channel over batches and points (batch norm).
+/// How a norm sees its input: [batches, groups, channels, points]. Statistics are per batch and group, over `channels`
+/// and points (layer, RMS and group norm), or per channel over batches and points (batch norm).
 struct Layout {
   std::size_t batches = 1, groups = 1, channels = 1, points = 1;
   bool is_batch = false;
@@ -110,11 +115,12 @@ std::optional<Layout> layer_layout(const CompositeCall& call, const NamedTensor&
 }
 
 std::optional<Layout> group_layout(const CompositeCall& call, const NamedTensor& x) {
-  const double groups = call.number("groups"), channels = call.number("channels"), batches = call.number("batches"), points = call.number("points");
+  const double groups = call.number("groups"), channels = call.number("channels"), batches = call.number("batches"),
+               points = call.number("points");
   if (!(groups >= 1) || !(channels >= groups) || !(batches >= 0) || !(points >= 0)) return std::nullopt;
   if (channels > kMany || batches > kMany || points > kMany) return std::nullopt;
-  const Layout layout{static_cast<std::size_t>(batches), static_cast<std::size_t>(groups), static_cast<std::size_t>(channels / groups),
-                      static_cast<std::size_t>(points), false};
+  const Layout layout{static_cast<std::size_t>(batches), static_cast<std::size_t>(groups),
+                      static_cast<std::size_t>(channels / groups), static_cast<std::size_t>(points), false};
   return layout.elements() == x.x.size() ? std::optional(layout) : std::nullopt;
 }
 
@@ -137,7 +143,8 @@ Reals means(const Layout& layout, Function f) {
 }
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias.
-void write_normalized(CompositeCall& call, const Layout& layout, const NamedTensor& x, const Reals& mean, const Reals& scale) {
+void write_normalized(CompositeCall& call, const Layout& layout, const NamedTensor& x, const Reals& mean,
+                      const Reals& scale) {
   const NamedTensor *weight = call.in("weight"), *bias = call.in("bias");
   Reals& y = call.out("output");
   y.resize(x.x.size());
@@ -152,7 +159,8 @@ void write_normalized(CompositeCall& call, const Layout& layout, const NamedTens
 bool parameters_fit(const CompositeCall& call, const Layout& layout) {
   for (const char* name : {"weight", "bias"}) {
     const NamedTensor* row = call.in(name);
-    if (row != nullptr && row->x.size() != (layout.is_batch ? layout.channels : layout.groups * layout.channels)) return false;
+    if (row != nullptr && row->x.size() != (layout.is_batch ? layout.channels : layout.groups * layout.channels))
+      return false;
   }
   for (const char* name : {"mean", "rstd", "running_mean", "running_var"}) {
     const NamedTensor* row = call.in(name);
@@ -167,7 +175,8 @@ bool norm(CompositeCall& call) {
   const NamedTensor* x = call.in("input");
   const auto layout = x == nullptr ? std::nullopt : layout_of(call, *x);
   if (!layout || !parameters_fit(call, *layout)) return false;
-  const Reals mean = has_mean ? means(*layout, [&](std::size_t i) { return x->x[i]; }) : Reals(layout->statistics(), 0.0);
+  const Reals mean =
+      has_mean ? means(*layout, [&](std::size_t i) { return x->x[i]; }) : Reals(layout->statistics(), 0.0);
   const Reals variance = means(*layout, [&](std::size_t i) {
     const double deviation = x->x[i] - mean[layout->statistic(i)];
     return deviation * deviation;
@@ -211,13 +220,17 @@ bool batch_norm_inference(CompositeCall& call) {
 /// scale (g - m(g) - h m(g h)); without mean scale (g - h m(g h)); with fixed statistics scale g.
 template <LayoutOf layout_of, bool has_mean>
 bool norm_backward(CompositeCall& call) {
-  const NamedTensor *g = call.in("grad_out"), *x = call.in("input"), *mean = call.in("mean"), *scale = call.in("rstd"), *weight = call.in("weight");
+  const NamedTensor *g = call.in("grad_out"), *x = call.in("input"), *mean = call.in("mean"), *scale = call.in("rstd"),
+                    *weight = call.in("weight");
   if (g == nullptr) return false;
   const auto layout = layout_of(call, *g);
   if (!layout || !parameters_fit(call, *layout)) return false;
   const bool by_input = call.wants("grad_input") || call.wants("grad_weight");
-  if (by_input && (x == nullptr || scale == nullptr || (has_mean && mean == nullptr) || x->x.size() != g->x.size())) return false;
-  const auto weighted = [&](std::size_t i) { return weight == nullptr ? g->x[i] : g->x[i] * weight->x[layout->parameter(i)]; };
+  if (by_input && (x == nullptr || scale == nullptr || (has_mean && mean == nullptr) || x->x.size() != g->x.size()))
+    return false;
+  const auto weighted = [&](std::size_t i) {
+    return weight == nullptr ? g->x[i] : g->x[i] * weight->x[layout->parameter(i)];
+  };
   const auto h = [&](std::size_t i) {
     const std::size_t s = layout->statistic(i);
     return (has_mean ? x->x[i] - mean->x[s] : x->x[i]) * scale->x[s];
@@ -237,7 +250,8 @@ bool norm_backward(CompositeCall& call) {
     if (!call.wants(name)) continue;
     Reals& sums = call.out(name);
     sums.assign(parameters, 0.0);
-    for (std::size_t i = 0; i < g->x.size(); ++i) sums[layout->parameter(i)] += name[5] == 'w' ? g->x[i] * h(i) : g->x[i];
+    for (std::size_t i = 0; i < g->x.size(); ++i)
+      sums[layout->parameter(i)] += name[5] == 'w' ? g->x[i] * h(i) : g->x[i];
   }
   return true;
 }
@@ -248,7 +262,8 @@ bool gelu(CompositeCall& call) {
   Reals& y = call.out("output");
   for (const double v : x->x) {
     const double inner = std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
-    y.push_back(call.flag("tanh") ? 0.5 * v * (1 + std::tanh(inner)) : v * 0.5 * (1 + std::erf(v / std::numbers::sqrt2)));
+    y.push_back(call.flag("tanh") ? 0.5 * v * (1 + std::tanh(inner))
+                                  : v * 0.5 * (1 + std::erf(v / std::numbers::sqrt2)));
   }
   return true;
 }
@@ -265,7 +280,8 @@ bool gelu_backward(CompositeCall& call) {
       const double t = std::tanh(root * (v + 0.044715 * v * v * v));
       slope = 0.5 * (1 + t) + 0.5 * v * (1 - t * t) * root * (1 + 3 * 0.044715 * v * v);
     } else {
-      slope = 0.5 * (1 + std::erf(v / std::numbers::sqrt2)) + v * std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi);
+      slope =
+          0.5 * (1 + std::erf(v / std::numbers::sqrt2)) + v * std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi);
     }
     dx.push_back(g->x[i] * slope);
   }
@@ -287,7 +303,10 @@ struct Targets {
     classes = static_cast<std::size_t>(scores[1]);
     for (std::size_t d = 2; d < scores.size(); ++d) places *= static_cast<std::size_t>(scores[d]);
   }
-  bool fit() const { return target != nullptr && target->x.size() == samples * places && (weight == nullptr || weight->x.size() == classes); }
+  bool fit() const {
+    return target != nullptr && target->x.size() == samples * places &&
+           (weight == nullptr || weight->x.size() == classes);
+  }
   bool counts(std::size_t i) const { return target->x[i] != ignored; }
   bool is_class(std::size_t i) const { return target->x[i] >= 0 && target->x[i] < static_cast<double>(classes); }
   std::size_t class_of(std::size_t i) const { return static_cast<std::size_t>(target->x[i]); }
@@ -324,13 +343,17 @@ bool nll_loss_backward(CompositeCall& call) {
   if (g == nullptr || call.outputs.size() != 1) return false;
   const Targets targets(call, call.outputs[0].sizes);
   const double reduction = call.number("reduction");
-  if (!targets.fit() || g->x.size() != (reduction == 0 ? targets.target->x.size() : 1) || (reduction == 1 && total == nullptr)) return false;
+  if (!targets.fit() || g->x.size() != (reduction == 0 ? targets.target->x.size() : 1) ||
+      (reduction == 1 && total == nullptr))
+    return false;
   Reals& dx = call.out("grad_input");
   dx.assign(targets.samples * targets.classes * targets.places, 0.0);
   for (std::size_t i = 0; i < targets.target->x.size(); ++i) {
     if (!targets.counts(i)) continue;
     if (!targets.is_class(i)) return false;
-    dx[targets.score_of(i)] = -targets.weight_of(i) * (reduction == 0 ? g->x[i] : reduction == 1 ? g->x[0] / total->x[0] : g->x[0]);
+    dx[targets.score_of(i)] = -targets.weight_of(i) * (reduction == 0   ? g->x[i]
+                                                       : reduction == 1 ? g->x[0] / total->x[0]
+                                                                        : g->x[0]);
   }
   return true;
 }

@@ -1,5 +1,5 @@
-// Optimizer steps of one parameter, from the papers' formulas. See reference_composite.hpp. Every step reads what was before
-// it and gives all of what is after it; where the scaled gradients had infinities, nothing changes.
+// Optimizer steps of one parameter, from the papers' formulas. See reference_composite.hpp. Every step reads what was
+// before it and gives all of what is after it; where the scaled gradients had infinities, nothing changes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -65,8 +65,11 @@ template <bool is_decoupled>
 bool adam(CompositeCall& call) {
   Step step(call);
   const bool amsgrad = call.flag("amsgrad");
-  if (!step.rate() || !step.is_whole({"exp_avgs", "exp_avg_sqs"}) || (amsgrad && !step.is_whole({"max_exp_avg_sqs"})) || call.in("state_steps") == nullptr) return false;
-  const double lr = *step.rate(), beta1 = call.number("beta1"), beta2 = call.number("beta2"), decay = call.number("weight_decay");
+  if (!step.rate() || !step.is_whole({"exp_avgs", "exp_avg_sqs"}) || (amsgrad && !step.is_whole({"max_exp_avg_sqs"})) ||
+      call.in("state_steps") == nullptr)
+    return false;
+  const double lr = *step.rate(), beta1 = call.number("beta1"), beta2 = call.number("beta2"),
+               decay = call.number("weight_decay");
   const double eps = call.number("eps"), t = step.number("state_steps");
   for (std::size_t i = 0; i < step.size(); ++i) {
     double x = step.parameter(i), g = step.gradient(i);
@@ -95,15 +98,19 @@ bool adam(CompositeCall& call) {
 
 bool sgd(CompositeCall& call) {
   Step step(call);
-  const double decay = call.number("weight_decay"), momentum = call.number("momentum"), dampening = call.number("dampening");
+  const double decay = call.number("weight_decay"), momentum = call.number("momentum"),
+               dampening = call.number("dampening");
   const bool is_first = call.flag("is_first_step");
-  if (!step.rate() || !step.is_whole({}) || (momentum != 0 && !is_first && !step.is_whole({"momentum_buffer_list"}))) return false;
+  if (!step.rate() || !step.is_whole({}) || (momentum != 0 && !is_first && !step.is_whole({"momentum_buffer_list"})))
+    return false;
   for (std::size_t i = 0; i < step.size(); ++i) {
     double g = step.gradient(i);
     if (decay != 0) g += decay * step.parameter(i);
     if (momentum != 0) {
       const double buffer = is_first ? g : momentum * step.before("momentum_buffer_list", i) + (1 - dampening) * g;
-      if (is_first && call.wants("momentum_buffer_list") && call.in("found_inf") != nullptr && call.in("momentum_buffer_list") == nullptr) return false;
+      if (is_first && call.wants("momentum_buffer_list") && call.in("found_inf") != nullptr &&
+          call.in("momentum_buffer_list") == nullptr)
+        return false;
       step.give("momentum_buffer_list", i, buffer);
       g = call.flag("nesterov") ? g + momentum * buffer : buffer;
     }
@@ -117,8 +124,10 @@ bool sgd(CompositeCall& call) {
 bool adagrad(CompositeCall& call) {
   Step step(call);
   const double rate_decay = call.number("lr_decay"), decay = call.number("weight_decay"), eps = call.number("eps");
-  if (!step.rate() || !step.is_whole({"state_sums"}) || (rate_decay != 0 && call.in("state_steps") == nullptr)) return false;
-  const double lr = *step.rate(), rate = rate_decay == 0 ? lr : lr / (1 + (step.number("state_steps") - 1) * rate_decay);
+  if (!step.rate() || !step.is_whole({"state_sums"}) || (rate_decay != 0 && call.in("state_steps") == nullptr))
+    return false;
+  const double lr = *step.rate(),
+               rate = rate_decay == 0 ? lr : lr / (1 + (step.number("state_steps") - 1) * rate_decay);
   for (std::size_t i = 0; i < step.size(); ++i) {
     double g = step.gradient(i);
     if (decay != 0) g += decay * step.parameter(i);

@@ -16,8 +16,9 @@ std::size_t count(const Sizes& sizes) {
   return product;
 }
 
-/// Extents of a convolution, and the way through its products that all three contractions take: the order in which an element of the result
-/// collects its products is by image, output channel, input channel, row and column of the kernel, row and column of y.
+/// Extents of a convolution, and the way through its products that all three contractions take: the order in which an
+/// element of the result collects its products is by image, output channel, input channel, row and column of the
+/// kernel, row and column of y.
 struct Products {
   Products(const ConvolutionSizes& sizes, const Attributes& attributes)
       : s(sizes), a(attributes), per_group_in(sizes.weight[1]), per_group_out(sizes.weight[0] / attributes.groups) {}
@@ -35,8 +36,8 @@ struct Products {
     return {std::min(first, end), end};
   }
 
-  /// Calls visit(first index in x, index in weight, first index in y, elements) for every row of products with one weight; the elements of x
-  /// are a stride apart, those of y side by side.
+  /// Calls visit(first index in x, index in weight, first index in y, elements) for every row of products with one
+  /// weight; the elements of x are a stride apart, those of y side by side.
   template <class Visit>
   void for_each_row(Visit visit) const {
     for_each_planes([&](std::int64_t x_plane, std::int64_t w_plane, std::int64_t y_plane) {

@@ -1,4 +1,5 @@
-// Cholesky, triangular systems, LU, QR, eigenvalues and singular values of the reference interpreter: see reference_factor.hpp.
+// Cholesky, triangular systems, LU, QR, eigenvalues and singular values of the reference interpreter: see
+// reference_factor.hpp.
 #include "core/graph/reference_factor.hpp"
 
 #include <algorithm>
@@ -74,7 +75,8 @@ Matrix householder_qr(Matrix x, Reals& factors) {
       factors.push_back(0);
       continue;
     }
-    const double alpha = x(k, k), beta = -std::copysign(std::hypot(alpha, below), alpha), factor = (beta - alpha) / beta;
+    const double alpha = x(k, k), beta = -std::copysign(std::hypot(alpha, below), alpha),
+                 factor = (beta - alpha) / beta;
     factors.push_back(factor);
     for (std::size_t i = k + 1; i < x.rows; ++i) x(i, k) /= alpha - beta;
     x(k, k) = beta;
@@ -114,10 +116,13 @@ Matrix rotate_to_diagonal(Matrix& x) {
     bool rotated = false;
     for (std::size_t p = 0; p < n; ++p) {
       for (std::size_t q = p + 1; q < n; ++q) {
-        if (std::fabs(x(p, q)) <= 1e-17 * std::sqrt(std::fabs(x(p, p)) * std::fabs(x(q, q))) || !(std::fabs(x(p, q)) > 1e-300)) continue;
+        if (std::fabs(x(p, q)) <= 1e-17 * std::sqrt(std::fabs(x(p, p)) * std::fabs(x(q, q))) ||
+            !(std::fabs(x(p, q)) > 1e-300))
+          continue;
         rotated = true;
         const double theta = (x(q, q) - x(p, p)) / (2 * x(p, q));
-        const double t = std::copysign(1, theta) / (std::fabs(theta) + std::hypot(theta, 1)), c = 1 / std::hypot(t, 1), s = t * c;
+        const double t = std::copysign(1, theta) / (std::fabs(theta) + std::hypot(theta, 1)), c = 1 / std::hypot(t, 1),
+                     s = t * c;
         for (std::size_t k = 0; k < n; ++k) {
           const double a = x(k, p), b = x(k, q);
           x(k, p) = c * a - s * b;
@@ -144,7 +149,8 @@ Matrix rotate_to_diagonal(Matrix& x) {
 /// 1 or -1, so that a vector has the sign that the op promises.
 double sign_of(const Matrix& vectors, std::size_t column, std::size_t first, std::size_t count) {
   double weighted = 0;
-  for (std::size_t i = 0; i < count; ++i) weighted += vectors(first + i, column) / (static_cast<double>(i) + std::numbers::phi);
+  for (std::size_t i = 0; i < count; ++i)
+    weighted += vectors(first + i, column) / (static_cast<double>(i) + std::numbers::phi);
   return weighted < 0 ? -1 : 1;
 }
 
@@ -283,15 +289,16 @@ FactorResult reference_factor(const Op& op, const Reals& first, const Reals& sec
   return result;
 }
 
-std::vector<std::int64_t> reference_permutation(const std::vector<std::int64_t>& pivots, std::int64_t lists, std::int64_t steps,
-                                                std::int64_t rows) {
+std::vector<std::int64_t> reference_permutation(const std::vector<std::int64_t>& pivots, std::int64_t lists,
+                                                std::int64_t steps, std::int64_t rows) {
   std::vector<std::int64_t> all;
   for (std::int64_t list = 0; list < lists; ++list) {
     std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
     std::iota(order.begin(), order.end(), std::int64_t{0});
     for (std::int64_t i = 0; i < steps; ++i) {
       const std::int64_t other = pivots[static_cast<std::size_t>(list * steps + i)];
-      if (other >= 0 && other < rows) std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(other)]);
+      if (other >= 0 && other < rows)
+        std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(other)]);
     }
     all.insert(all.end(), order.begin(), order.end());
   }

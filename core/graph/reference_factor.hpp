@@ -1,5 +1,5 @@
-// Factorizations of matrices for the reference interpreter: textbook algorithms in double precision, other ones than those of
-// the generated kernels where the result is unique.
+// Factorizations of matrices for the reference interpreter: textbook algorithms in double precision, other ones than
+// those of the generated kernels where the result is unique.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace crucible::graph {
 
-/// Dense row-major results, batches one after the other. The whole numbers of kLu are `pivots`; its second entry of `reals` is
-/// empty.
+/// Dense row-major results, batches one after the other. The whole numbers of kLu are `pivots`; its second entry of
+/// `reals` is empty.
 struct FactorResult {
   std::vector<Reals> reals;
   std::vector<std::int64_t> pivots;
@@ -21,7 +21,7 @@ struct FactorResult {
 FactorResult reference_factor(const Op& op, const Reals& first, const Reals& second);
 
 /// `lists` lists of `rows` numbers from as many of `steps` exchanges; one outside of the rows does nothing.
-std::vector<std::int64_t> reference_permutation(const std::vector<std::int64_t>& pivots, std::int64_t lists, std::int64_t steps,
-                                                std::int64_t rows);
+std::vector<std::int64_t> reference_permutation(const std::vector<std::int64_t>& pivots, std::int64_t lists,
+                                                std::int64_t steps, std::int64_t rows);
 
 }  // namespace crucible::graph

@@ -21,27 +21,30 @@ Reals random_matrix(std::size_t elements, unsigned seed) {
   return x;
 }
 
-FactorResult run(OpKind kind, const Reals& x, const Sizes& sizes, const Reals& second = {}, const Sizes& second_sizes = {},
-                 const Sizes& result_sizes = {}, std::int64_t index = -1) {
+FactorResult run(OpKind kind, const Reals& x, const Sizes& sizes, const Reals& second = {},
+                 const Sizes& second_sizes = {}, const Sizes& result_sizes = {}, std::int64_t index = -1) {
   Op op;
   op.kind = kind;
   op.attributes.index = index;
   op.inputs.push_back({0, View::contiguous(sizes), {}});
   if (!second_sizes.empty()) op.inputs.push_back({1, View::contiguous(second_sizes), {}});
-  const std::size_t results = kind == OpKind::kSingularValues                                                                 ? 3
-                              : kind == OpKind::kLu || kind == OpKind::kHouseholderQr || kind == OpKind::kEigenSymmetric ? 2
-                                                                                                                         : 1;
+  const std::size_t results = kind == OpKind::kSingularValues ? 3
+                              : kind == OpKind::kLu || kind == OpKind::kHouseholderQr || kind == OpKind::kEigenSymmetric
+                                  ? 2
+                                  : 1;
   op.outputs.resize(results);
   op.outputs[0].view = View::contiguous(result_sizes.empty() ? sizes : result_sizes);
   return reference_factor(op, x, second);
 }
 
 /// a [m, k] b [k, n], with either transposed.
-Reals product(const Reals& a, const Reals& b, std::size_t m, std::size_t k, std::size_t n, bool turn_a = false, bool turn_b = false) {
+Reals product(const Reals& a, const Reals& b, std::size_t m, std::size_t k, std::size_t n, bool turn_a = false,
+              bool turn_b = false) {
   Reals c(m * n, 0.0);
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
-      for (std::size_t l = 0; l < k; ++l) c[i * n + j] += (turn_a ? a[l * m + i] : a[i * k + l]) * (turn_b ? b[j * k + l] : b[l * n + j]);
+      for (std::size_t l = 0; l < k; ++l)
+        c[i * n + j] += (turn_a ? a[l * m + i] : a[i * k + l]) * (turn_b ? b[j * k + l] : b[l * n + j]);
     }
   }
   return c;
@@ -98,7 +101,8 @@ TEST(ReferenceFactor, LuInBatchesTallAndWide) {
         }
       }
       for (const double element : l) EXPECT_LE(std::fabs(element), 1) << "the largest element stands on the diagonal";
-      Reals moved(x.begin() + static_cast<std::ptrdiff_t>(batch * m * n), x.begin() + static_cast<std::ptrdiff_t>((batch + 1) * m * n));
+      Reals moved(x.begin() + static_cast<std::ptrdiff_t>(batch * m * n),
+                  x.begin() + static_cast<std::ptrdiff_t>((batch + 1) * m * n));
       for (std::size_t i = 0; i < least; ++i) {
         const auto other = static_cast<std::size_t>(found.pivots[batch * least + i]);
         for (std::size_t j = 0; j < n; ++j) std::swap(moved[i * n + j], moved[other * n + j]);
@@ -126,10 +130,12 @@ TEST(ReferenceFactor, QrByReflectors) {
       }
     }
     const auto k = static_cast<std::int64_t>(least);
-    const Reals q = run(OpKind::kHouseholderProduct, reflectors, {sizes[0], k}, found.reals[1], {k}, {sizes[0], k}).reals[0];
+    const Reals q =
+        run(OpKind::kHouseholderProduct, reflectors, {sizes[0], k}, found.reals[1], {k}, {sizes[0], k}).reals[0];
     expect_orthonormal_columns(q, m, least);
     expect_near(product(q, r, m, least, n), x);
-    const Reals whole = run(OpKind::kHouseholderProduct, reflectors, {sizes[0], k}, found.reals[1], {k}, {sizes[0], sizes[0]}).reals[0];
+    const Reals whole =
+        run(OpKind::kHouseholderProduct, reflectors, {sizes[0], k}, found.reals[1], {k}, {sizes[0], sizes[0]}).reals[0];
     expect_orthonormal_columns(whole, m, m);
   }
   // The sign that LAPACK gives: minus that of the first element.

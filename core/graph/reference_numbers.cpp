@@ -67,7 +67,8 @@ std::int64_t Numbers::as_integer(std::size_t i) const {
 
 std::int64_t real_to_integer(DType dtype, double value) {
   const bool is_wide = dtype == DType::kI64 || dtype == DType::kU8;
-  const std::int64_t least = is_wide ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
+  const std::int64_t least =
+      is_wide ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
   const double end = is_wide ? 0x1p63 : 0x1p31;
   const double whole = std::trunc(value);
   return whole >= -end && whole < end ? static_cast<std::int64_t>(whole) : least;
@@ -174,7 +175,8 @@ Numbers load(const Bytes& buffer, DType dtype, const View& view) {
   double* to = numbers.real.data();
   for_each_row(view, [&](std::int64_t at, std::int64_t stride, std::int64_t size) {
     if (dtype == DType::kF32) {
-      for (std::int64_t i = 0; i < size; ++i) *to++ = static_cast<double>(read<float>(from + (at + i * stride) * width));
+      for (std::int64_t i = 0; i < size; ++i)
+        *to++ = static_cast<double>(read<float>(from + (at + i * stride) * width));
     } else {
       for (std::int64_t i = 0; i < size; ++i) *to++ = load_real(dtype, from + (at + i * stride) * width);
     }

@@ -31,8 +31,8 @@ struct Numbers {
 /// Rounds to the nearest number of a floating-point `dtype`, ties to even; other dtypes: the value itself.
 double round_to(DType dtype, double value);
 
-/// A float as it is converted to an integer dtype, before that cuts it: towards zero; NaN and what has no place in 64 bits (i64, u8) or 32 (the
-/// others) is the lowest integer of so many.
+/// A float as it is converted to an integer dtype, before that cuts it: towards zero; NaN and what has no place in 64
+/// bits (i64, u8) or 32 (the others) is the lowest integer of so many.
 std::int64_t real_to_integer(DType dtype, double value);
 
 /// Reads one element. The dtype must not be complex or kOther.

@@ -176,7 +176,8 @@ TEST(Reference, IntegersWrapAndConvert) {
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   constexpr std::int32_t kLeast32 = std::numeric_limits<std::int32_t>::min();
   EXPECT_THAT(values_of<std::int64_t>(converted(DType::kI64)), ElementsAre(kLeast, kLeast, kLeast, 5000000000, 70000));
-  EXPECT_THAT(values_of<std::int32_t>(converted(DType::kI32)), ElementsAre(kLeast32, kLeast32, kLeast32, kLeast32, 70000));
+  EXPECT_THAT(values_of<std::int32_t>(converted(DType::kI32)),
+              ElementsAre(kLeast32, kLeast32, kLeast32, kLeast32, 70000));
   EXPECT_THAT(values_of<std::int16_t>(converted(DType::kI16)), ElementsAre(0, 0, 0, 0, 4464));
   EXPECT_THAT(values_of<std::int8_t>(converted(DType::kI8)), ElementsAre(0, 0, 0, 0, 112));
   EXPECT_THAT(values_of<std::uint8_t>(converted(DType::kU8)), ElementsAre(0, 0, 0, 0, 112));
@@ -187,7 +188,8 @@ TEST(Reference, IntegersWrapAndConvert) {
 
 /// Just above halfway between two halves, which f32 cannot tell from halfway.
 TEST(Reference, DoublesBecomeHalvesByWayOfF32) {
-  for (const auto& [dtype, step, one] : {std::tuple(DType::kF16, 0x1p-11, 0x3c00), std::tuple(DType::kBF16, 0x1p-8, 0x3f80)}) {
+  for (const auto& [dtype, step, one] :
+       {std::tuple(DType::kF16, 0x1p-11, 0x3c00), std::tuple(DType::kBF16, 0x1p-8, 0x3f80)}) {
     OneOp op(OpKind::kCopy);
     op.input(row(1), DType::kF64, std::vector<double>{1 + step + 0x1p-40}).output(row(1), dtype);
     EXPECT_THAT(values_of<std::uint16_t>(op.run()), ElementsAre(one));
@@ -285,7 +287,9 @@ TEST(Reference, BitcastsNameNansWhereTheyAreAskedTo) {
   OneOp whole(OpKind::kConcat);
   whole.attributes().dims = {0};
   whole.attributes().index = kNamesNans;
-  whole.input(View{0, {4}, {1}}, DType::kF32, std::vector<std::uint32_t>{0xffc00001, 0x7f800000, 0x80000000, 0x7f800001}).output(row(4), DType::kI32);
+  whole
+      .input(View{0, {4}, {1}}, DType::kF32, std::vector<std::uint32_t>{0xffc00001, 0x7f800000, 0x80000000, 0x7f800001})
+      .output(row(4), DType::kI32);
   EXPECT_THAT(values_of<std::int32_t>(whole.run()), ElementsAre(0x7fc00000, 0x7f800000, INT32_MIN, 0x7fc00000));
   OneOp narrow(OpKind::kConcat);
   narrow.attributes() = whole.attributes();

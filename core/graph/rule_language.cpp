@@ -18,14 +18,21 @@ struct AttributeName {
   std::int64_t (*get)(const Attributes&);
 };
 constexpr AttributeName kAttributes[] = {
-    {"index", [](const Attributes& a) { return a.index; }},         {"groups", [](const Attributes& a) { return a.groups; }},
-    {"stride0", [](const Attributes& a) { return a.stride[0]; }},   {"stride1", [](const Attributes& a) { return a.stride[1]; }},
-    {"padding0", [](const Attributes& a) { return a.padding[0]; }}, {"padding1", [](const Attributes& a) { return a.padding[1]; }},
-    {"dilation0", [](const Attributes& a) { return a.dilation[0]; }}, {"dilation1", [](const Attributes& a) { return a.dilation[1]; }},
-    {"kernel0", [](const Attributes& a) { return a.kernel[0]; }},   {"kernel1", [](const Attributes& a) { return a.kernel[1]; }},
+    {"index", [](const Attributes& a) { return a.index; }},
+    {"groups", [](const Attributes& a) { return a.groups; }},
+    {"stride0", [](const Attributes& a) { return a.stride[0]; }},
+    {"stride1", [](const Attributes& a) { return a.stride[1]; }},
+    {"padding0", [](const Attributes& a) { return a.padding[0]; }},
+    {"padding1", [](const Attributes& a) { return a.padding[1]; }},
+    {"dilation0", [](const Attributes& a) { return a.dilation[0]; }},
+    {"dilation1", [](const Attributes& a) { return a.dilation[1]; }},
+    {"kernel0", [](const Attributes& a) { return a.kernel[0]; }},
+    {"kernel1", [](const Attributes& a) { return a.kernel[1]; }},
 };
 
-[[noreturn]] void wrong(std::string_view text, std::string_view why) { throw std::logic_error(fmt::format("a rule of ops, '{}': {}", text, why)); }
+[[noreturn]] void wrong(std::string_view text, std::string_view why) {
+  throw std::logic_error(fmt::format("a rule of ops, '{}': {}", text, why));
+}
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -202,7 +209,10 @@ class Reader {
   void product(std::vector<Step>& steps) {
     factor(steps);
     while (true) {
-      const Kind kind = take("*") ? Kind::kMultiply : take("/") ? Kind::kDivide : take("%") ? Kind::kRemainder : Kind::kNumber;
+      const Kind kind = take("*")   ? Kind::kMultiply
+                        : take("/") ? Kind::kDivide
+                        : take("%") ? Kind::kRemainder
+                                    : Kind::kNumber;
       if (kind == Kind::kNumber) return;
       factor(steps);
       steps.push_back({kind});
@@ -248,7 +258,8 @@ class Reader {
     std::int64_t value = std::stoll(std::string(word));
     written_.append(word);
     if (left_.starts_with('^')) {
-      const std::string_view power = left_.substr(1, std::min(left_.size() - 1, left_.find_first_not_of("0123456789", 1) - 1));
+      const std::string_view power =
+          left_.substr(1, std::min(left_.size() - 1, left_.find_first_not_of("0123456789", 1) - 1));
       if (value != 2) wrong(left_, "only powers of two are written so");
       value = std::int64_t{1} << std::stoi(std::string(power));
       written_.append("^").append(power);
@@ -266,7 +277,8 @@ class Reader {
   bool add_name(std::string_view word, std::vector<Step>& steps) {
     if (const auto at = std::find(read_.names.begin(), read_.names.end(), word); at != read_.names.end()) {
       steps.push_back({Kind::kExtent, at - read_.names.begin(), *at});
-    } else if (const auto* found = std::find_if(std::begin(kAttributes), std::end(kAttributes), [&](const AttributeName& a) { return a.name == word; });
+    } else if (const auto* found = std::find_if(std::begin(kAttributes), std::end(kAttributes),
+                                                [&](const AttributeName& a) { return a.name == word; });
                found != std::end(kAttributes)) {
       steps.push_back({Kind::kAttribute, found - std::begin(kAttributes), found->name});
     } else {
@@ -291,7 +303,8 @@ std::optional<Wide> product_of(const Step& step, const Bindings& bindings) {
   Wide product = 1;
   for (std::size_t d = 0; d < run.size(); ++d) {
     const auto& dims = bindings.attributes.dims;
-    if (step.kind == Kind::kAlong && std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) == dims.end()) continue;
+    if (step.kind == Kind::kAlong && std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) == dims.end())
+      continue;
     if (__builtin_mul_overflow(product, Wide{run[d]}, &product)) return std::nullopt;
   }
   return product;
@@ -335,7 +348,8 @@ std::optional<Wide> value_of(const std::vector<Step>& steps, const Bindings& bin
   std::size_t depth = 0;
   for (const Step& step : steps) {
     const bool is_leaf = step.kind < Kind::kAdd;
-    const std::optional<Wide> value = is_leaf ? leaf(step, bindings) : joined(step.kind, stack[depth - 2], stack[depth - 1]);
+    const std::optional<Wide> value =
+        is_leaf ? leaf(step, bindings) : joined(step.kind, stack[depth - 2], stack[depth - 1]);
     if (!value) return std::nullopt;
     depth = is_leaf ? depth + 1 : depth - 1;
     stack.at(depth - 1) = *value;
@@ -374,7 +388,8 @@ std::string numbers_of(const Condition& condition, const Bindings& bindings) {
       seen.push_back(step.name);
       text += text.empty() ? "" : ", ";
       if (step.kind == Kind::kAll || step.kind == Kind::kAlong) {
-        text += fmt::format("{} is [{}]", step.name, fmt::join(*bindings.runs[static_cast<std::size_t>(step.number)], ", "));
+        text += fmt::format("{} is [{}]", step.name,
+                            fmt::join(*bindings.runs[static_cast<std::size_t>(step.number)], ", "));
       } else {
         text += fmt::format("{} is {}", step.name, static_cast<std::int64_t>(leaf(step, bindings).value_or(0)));
       }
@@ -398,8 +413,12 @@ std::string names_of_dtypes(const std::vector<std::string_view>& classes) {
   std::string text;
   for (const std::string_view wanted : classes) {
     text += text.empty() ? "" : " or ";
-    text += wanted == "any" ? "any dtype" : wanted == "number" ? "any dtype but bool" : wanted == "float" ? "a floating-point dtype"
-          : wanted == "integer" ? "an integer dtype" : wanted == "id" ? "i64 or i32" : wanted;
+    text += wanted == "any"       ? "any dtype"
+            : wanted == "number"  ? "any dtype but bool"
+            : wanted == "float"   ? "a floating-point dtype"
+            : wanted == "integer" ? "an integer dtype"
+            : wanted == "id"      ? "i64 or i32"
+                                  : wanted;
   }
   return text;
 }

@@ -1,5 +1,5 @@
-// The notation of op_rules.hpp, read: patterns of shapes and dtypes, and conditions with their arithmetic. Our own tables are the only
-// text that is read here, so a mistake in it is an exception (std::logic_error), which tests see.
+// The notation of op_rules.hpp, read: patterns of shapes and dtypes, and conditions with their arithmetic. Our own
+// tables are the only text that is read here, so a mistake in it is an exception (std::logic_error), which tests see.
 #pragma once
 
 #include <array>
@@ -37,7 +37,20 @@ struct DTypePattern {
 
 /// One step of a postfix expression.
 struct Step {
-  enum class Kind : std::uint8_t { kNumber, kExtent, kAll, kAlong, kAttribute, kAdd, kSubtract, kMultiply, kDivide, kRemainder, kMinimum, kMaximum };
+  enum class Kind : std::uint8_t {
+    kNumber,
+    kExtent,
+    kAll,
+    kAlong,
+    kAttribute,
+    kAdd,
+    kSubtract,
+    kMultiply,
+    kDivide,
+    kRemainder,
+    kMinimum,
+    kMaximum
+  };
   Kind kind = Kind::kNumber;
   std::int64_t number = 0;  // of kNumber; else which name or attribute is meant
   std::string_view name = {};
@@ -72,13 +85,15 @@ struct Bindings {
   std::array<std::optional<std::span<const std::int64_t>>, kMostNames> runs = {};  // of the op's own lists
 };
 
-/// Whether the condition holds; nothing where a number does not fit or is divided by less than 1. All its names are bound.
+/// Whether the condition holds; nothing where a number does not fit or is divided by less than 1. All its names are
+/// bound.
 std::optional<bool> holds(const Condition& condition, const Bindings& bindings);
 
 /// "x0 is 4, padding0 is 1": what the condition looks at.
 std::string numbers_of(const Condition& condition, const Bindings& bindings);
 
-/// True where `dtype` is of one of the classes: "any", "number" (any but bool), "float", "integer", "id" (i64 or i32), or a dtype's name.
+/// True where `dtype` is of one of the classes: "any", "number" (any but bool), "float", "integer", "id" (i64 or i32),
+/// or a dtype's name.
 bool is_of(DType dtype, const std::vector<std::string_view>& classes);
 
 /// "any dtype but bool", "i64 or i32": what is_of() asks.

@@ -28,7 +28,8 @@ void TextCursor::expected(std::string_view what) {
   skip_blanks();
   std::string found;
   for (const char c : line_.substr(at_, 24)) found += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  fail(found.empty() ? fmt::format("expected {}, found the end of the line", what) : fmt::format("expected {}, found '{}'", what, found));
+  fail(found.empty() ? fmt::format("expected {}, found the end of the line", what)
+                     : fmt::format("expected {}, found '{}'", what, found));
 }
 
 void TextCursor::skip_blanks() {
@@ -164,7 +165,8 @@ std::string TextCursor::quoted(std::string_view what) {
     if (next == '"' || next == '\\') {
       text += next;
       at_ += 2;
-    } else if (next == 'x' && at_ + 3 < line_.size() && hexadecimal(line_[at_ + 2]) >= 0 && hexadecimal(line_[at_ + 3]) >= 0) {
+    } else if (next == 'x' && at_ + 3 < line_.size() && hexadecimal(line_[at_ + 2]) >= 0 &&
+               hexadecimal(line_[at_ + 3]) >= 0) {
       text += static_cast<char>(hexadecimal(line_[at_ + 2]) << 4 | hexadecimal(line_[at_ + 3]));
       at_ += 4;
     } else {

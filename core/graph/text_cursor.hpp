@@ -1,7 +1,7 @@
 // A place in a line of the text form, from which words and numbers are taken one after the other.
 //
-// A mistake makes the cursor fail: the first failure is kept, later calls return harmless values and take nothing, and the
-// caller asks failure() at the end of a line.
+// A mistake makes the cursor fail: the first failure is kept, later calls return harmless values and take nothing, and
+// the caller asks failure() at the end of a line.
 #pragma once
 
 #include <cstdint>

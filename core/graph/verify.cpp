@@ -87,7 +87,8 @@ Result<void> check_scalar(const Program& program, const Operand& operand, const 
                   program.slots[scalar.slot].is_integer ? "whole" : "real", scalar.is_integer ? "a whole" : "a real");
   }
   const bool numbers_unused = scalar.real == 0 && scalar.integer == 0;
-  if (scalar.slot != kNone && !numbers_unused) return broken("{}: a slot operand must not carry a number too", where.text());
+  if (scalar.slot != kNone && !numbers_unused)
+    return broken("{}: a slot operand must not carry a number too", where.text());
   if (scalar.slot == kNone && (scalar.is_integer ? scalar.real != 0 : scalar.integer != 0)) {
     return broken("{}: the scalar holds two numbers; is_integer says which one is meant", where.text());
   }
@@ -95,8 +96,9 @@ Result<void> check_scalar(const Program& program, const Operand& operand, const 
   return {};
 }
 
-/// How many elements an operand may show. It shows few elements of a value often where it repeats or overlaps them, so a file of a few bytes
-/// can ask for any work; no program shows much more than its tensors have: windows of 128 x 128 on its largest are allowed.
+/// How many elements an operand may show. It shows few elements of a value often where it repeats or overlaps them, so
+/// a file of a few bytes can ask for any work; no program shows much more than its tensors have: windows of 128 x 128
+/// on its largest are allowed.
 std::int64_t most_shown(const Program& program) {
   constexpr std::int64_t kAlways = std::int64_t{1} << 26, kMost = std::int64_t{1} << 44, kTimes = std::int64_t{1} << 14;
   std::int64_t largest = 0;
@@ -116,8 +118,8 @@ Result<void> check_inputs(const Program& program, OpId index, const std::vector<
     CRUCIBLE_TRY_VOID(check_view(program, operand, where));
     if (!defined[operand.value]) return broken("{}: %{} is used before it is defined", where.text(), operand.value);
     if (operand.view.elements() > most) {
-      return broken("{}: shows {} elements of the {} of %{}; with the tensors of this program, {} are the limit", where.text(), operand.view.elements(),
-                    program.values[operand.value].elements, operand.value, most);
+      return broken("{}: shows {} elements of the {} of %{}; with the tensors of this program, {} are the limit",
+                    where.text(), operand.view.elements(), program.values[operand.value].elements, operand.value, most);
     }
   }
   return {};
@@ -228,7 +230,8 @@ Result<void> check_tensor_output(const Program& program, const Output& output, c
   if (!output.recorded.empty()) return broken("{}: a tensor has recorded numbers", where.text());
   if (output.is_bounds()) return broken("{}: a tensor has bounds", where.text());
   if (output.blobs.size() != program.iterations) {
-    return broken("{}: has {} recorded tensors for {} iterations", where.text(), output.blobs.size(), program.iterations);
+    return broken("{}: has {} recorded tensors for {} iterations", where.text(), output.blobs.size(),
+                  program.iterations);
   }
   // The next iteration begins with what the state ends as, which lies where its start was.
   if (overwritten[output.operand.value]) {
@@ -237,15 +240,19 @@ Result<void> check_tensor_output(const Program& program, const Output& output, c
   return {};
 }
 
-Result<void> check_bounds_output(const Program& program, const Output& output, const OutputPlace& where, const std::vector<bool>& defined) {
-  if (program.values[output.operand.value].dtype != DType::kI64) return broken("{}: bounds are of i64 numbers", where.text());
+Result<void> check_bounds_output(const Program& program, const Output& output, const OutputPlace& where,
+                                 const std::vector<bool>& defined) {
+  if (program.values[output.operand.value].dtype != DType::kI64)
+    return broken("{}: bounds are of i64 numbers", where.text());
   if (output.operand.view != View::contiguous({2 * static_cast<std::int64_t>(output.bounds.size())})) {
-    return broken("{}: {} bounds need a dense list of {} elements", where.text(), output.bounds.size(), 2 * output.bounds.size());
+    return broken("{}: {} bounds need a dense list of {} elements", where.text(), output.bounds.size(),
+                  2 * output.bounds.size());
   }
   if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where.text(), output.operand.value);
   if (!output.recorded.empty()) return broken("{}: bounds have recorded numbers", where.text());
   for (const Bound& bound : output.bounds) {
-    if (bound.source != kNone && bound.source >= program.sources.size()) return broken("{}: a bound is of source {} of {}", where.text(), bound.source, program.sources.size());
+    if (bound.source != kNone && bound.source >= program.sources.size())
+      return broken("{}: a bound is of source {} of {}", where.text(), bound.source, program.sources.size());
   }
   return {};
 }
@@ -263,7 +270,8 @@ Result<void> check_slots_and_outputs(const Program& program, const std::vector<b
     }
   }
   std::vector<bool> overwritten(program.values.size(), false);
-  for (const State& state : program.states) overwritten[state.start] = overwritten[state.start] || state.end != state.start;
+  for (const State& state : program.states)
+    overwritten[state.start] = overwritten[state.start] || state.end != state.start;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const Output& output = program.outputs[i];
     const OutputPlace where{program, i};
@@ -277,13 +285,15 @@ Result<void> check_slots_and_outputs(const Program& program, const std::vector<b
       CRUCIBLE_TRY_VOID(check_bounds_output(program, output, where, defined));
       continue;
     }
-    if (i > 0 && !program.outputs[i - 1].is_number()) return broken("{}: a number stands behind a tensor", where.text());
+    if (i > 0 && !program.outputs[i - 1].is_number())
+      return broken("{}: a number stands behind a tensor", where.text());
     if (output.operand.view.elements() != 1) {
       return broken("{}: has {} elements, needs one", where.text(), output.operand.view.elements());
     }
     if (!defined[output.operand.value]) return broken("{}: %{} is never defined", where.text(), output.operand.value);
     if (output.recorded.size() != program.iterations) {
-      return broken("{}: has {} recorded values for {} iterations", where.text(), output.recorded.size(), program.iterations);
+      return broken("{}: has {} recorded values for {} iterations", where.text(), output.recorded.size(),
+                    program.iterations);
     }
   }
   return {};

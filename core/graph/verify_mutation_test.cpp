@@ -144,7 +144,8 @@ TEST(VerifyMutation, RefusesOrTheProgramStillRuns) {
     const RandomProgram random = random_program({.seed = seed % 40, .ops = 25});
     Program p = random.program;
     if (seed % 3 == 0) outline_randomly(p, seed);
-    const std::string what = seed % 2 == 0 && !p.composites.empty() ? Mutator(seed).mutate_composite(p) : Mutator(seed).mutate(p);
+    const std::string what =
+        seed % 2 == 0 && !p.composites.empty() ? Mutator(seed).mutate_composite(p) : Mutator(seed).mutate(p);
     auto verified = verify(p);
     if (!verified) {
       ++refused;
@@ -202,10 +203,13 @@ TEST(VerifyMutation, AlwaysRefused) {
 __extension__ using Wide = __int128;
 
 /// An operand of one element that is shown as often as `sizes` say.
-Operand repeated(ValueId value, const std::vector<std::int64_t>& sizes) { return {value, View{0, sizes, std::vector<std::int64_t>(sizes.size(), 0)}, {}}; }
+Operand repeated(ValueId value, const std::vector<std::int64_t>& sizes) {
+  return {value, View{0, sizes, std::vector<std::int64_t>(sizes.size(), 0)}, {}};
+}
 
 /// x and weight (or two pieces) of one element each, one op, one result of these sizes.
-Program of_one_op(Op op, const std::vector<std::vector<std::int64_t>>& operands, const std::vector<std::int64_t>& result) {
+Program of_one_op(Op op, const std::vector<std::vector<std::int64_t>>& operands,
+                  const std::vector<std::int64_t>& result) {
   Program p;
   p.iterations = 1;
   for (ValueId v = 0; v < operands.size(); ++v) {
@@ -224,11 +228,21 @@ Program of_one_op(Op op, const std::vector<std::vector<std::int64_t>>& operands,
 std::int64_t wrapped(Wide number) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(number)); }
 
 TEST(VerifyMutation, NumbersAtTheEndsOfWhatFitsAreNotWrapped) {
-  constexpr std::int64_t kEnds[] = {1, 2, 3, (std::int64_t{1} << 31) - 1, std::int64_t{1} << 31, std::int64_t{1} << 32, std::int64_t{3} << 60, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()};
+  constexpr std::int64_t kEnds[] = {1,
+                                    2,
+                                    3,
+                                    (std::int64_t{1} << 31) - 1,
+                                    std::int64_t{1} << 31,
+                                    std::int64_t{1} << 32,
+                                    std::int64_t{3} << 60,
+                                    std::int64_t{1} << 62,
+                                    std::numeric_limits<std::int64_t>::max()};
   std::size_t accepted = 0;
   for (std::uint64_t seed = 0; seed < 20000; ++seed) {
     std::mt19937_64 random(seed);
-    const auto any = [&] { return random() % 2 == 0 ? static_cast<std::int64_t>(1 + random() % 3) : kEnds[random() % std::size(kEnds)]; };
+    const auto any = [&] {
+      return random() % 2 == 0 ? static_cast<std::int64_t>(1 + random() % 3) : kEnds[random() % std::size(kEnds)];
+    };
     bool is_exact = true;
     Program p;
     if (seed % 2 == 0) {

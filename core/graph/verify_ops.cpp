@@ -1,5 +1,5 @@
-// Rules of single ops: see verify_ops.hpp. What must hold is the table of op_rules.cpp; here an op is held against its line. Operands
-// are known to exist and to lie inside their values.
+// Rules of single ops: see verify_ops.hpp. What must hold is the table of op_rules.cpp; here an op is held against its
+// line. Operands are known to exist and to lie inside their values.
 #include "core/graph/verify_ops.hpp"
 
 #include <fmt/format.h>
@@ -80,7 +80,8 @@ class Shapes {
   }
 
  private:
-  Result<void> match_all(const std::vector<ShapePattern>& patterns, const std::vector<Operand>& operands, bool is_result) {
+  Result<void> match_all(const std::vector<ShapePattern>& patterns, const std::vector<Operand>& operands,
+                         bool is_result) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const Place place{rule_.op, is_result, i};
       const ShapePattern& pattern = patterns[std::min(i, patterns.size() - 1)];
@@ -102,7 +103,8 @@ class Shapes {
     bool fits = pattern.run ? sizes.size() >= fixed : sizes.size() == fixed;
     for (std::size_t d = 0; fits && d < sizes.size(); ++d) {
       if (pattern.run && d >= pattern.before.size() && d < pattern.before.size() + length) continue;
-      fits = is_extent(d < pattern.before.size() ? pattern.before[d] : pattern.after[d - pattern.before.size() - length], sizes[d]);
+      fits = is_extent(
+          d < pattern.before.size() ? pattern.before[d] : pattern.after[d - pattern.before.size() - length], sizes[d]);
     }
     if (fits && (!pattern.run || is_run(pattern, std::span(sizes).subspan(pattern.before.size(), length)))) return {};
     return rule_.broken("{} has sizes [{}], needs [{}]", place.text(), fmt::join(sizes, ", "), wanted(pattern));
@@ -140,7 +142,8 @@ class Shapes {
     for (const NameId name : pattern.before) extent(name);
     if (pattern.run && !bindings_.runs[*pattern.run]) list.push_back(fmt::format("{}...", line_.names[*pattern.run]));
     if (pattern.run && bindings_.runs[*pattern.run]) {
-      for (std::size_t d = 0; d < bindings_.runs[*pattern.run]->size(); ++d) list.push_back(std::to_string(run_extent(pattern, d)));
+      for (std::size_t d = 0; d < bindings_.runs[*pattern.run]->size(); ++d)
+        list.push_back(std::to_string(run_extent(pattern, d)));
     }
     for (const NameId name : pattern.after) extent(name);
     return fmt::format("{}", fmt::join(list, ", "));
@@ -161,7 +164,8 @@ class Shapes {
 /// Holds the dtypes of operands and results against a line's patterns.
 Result<void> check_dtypes(const Rule& rule, const ReadRule& line) {
   std::optional<DType> same;
-  const auto check = [&](const std::vector<DTypePattern>& patterns, const std::vector<Operand>& operands, bool is_result) -> Result<void> {
+  const auto check = [&](const std::vector<DTypePattern>& patterns, const std::vector<Operand>& operands,
+                         bool is_result) -> Result<void> {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].is_scalar()) continue;
       const DTypePattern& pattern = patterns[std::min(i, patterns.size() - 1)];
@@ -173,7 +177,8 @@ Result<void> check_dtypes(const Rule& rule, const ReadRule& line) {
       if (!pattern.is_same) continue;
       if (!same) same = dtype;
       // f16 and bf16 may keep the f32 in which they are summed, for what comes before the one rounding (a bias).
-      const bool is_wider = pattern.may_be_wider && dtype == DType::kF32 && (*same == DType::kF16 || *same == DType::kBF16);
+      const bool is_wider =
+          pattern.may_be_wider && dtype == DType::kF32 && (*same == DType::kF16 || *same == DType::kBF16);
       if (dtype != *same && !is_wider) return rule.broken("{} is {}, needs {}", place.text(), name(dtype), name(*same));
     }
     return {};
@@ -196,16 +201,21 @@ Result<void> check_conditions(const Rule& rule, const ReadRule& line, const Bind
 Result<void> check_bitcast(const Rule& rule) {
   if (rule.sizes(0).size() != 1) return rule.broken("operand 0 has {} dimensions, needs 1", rule.sizes(0).size());
   const std::int64_t from = size_bytes(rule.dtype(0)), to = size_bytes(rule.out_dtype()), count = rule.sizes(0)[0];
-  if (rule.out_dtype() == DType::kBool) return rule.broken("the result must not be bool");  // a byte may be neither 0 nor 1
+  if (rule.out_dtype() == DType::kBool)
+    return rule.broken("the result must not be bool");  // a byte may be neither 0 nor 1
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(count, from, &bytes) || bytes % to != 0) {
-    return rule.broken("{} elements of {} are no whole number of {}", count, name(rule.dtype(0)), name(rule.out_dtype()));
+    return rule.broken("{} elements of {} are no whole number of {}", count, name(rule.dtype(0)),
+                       name(rule.out_dtype()));
   }
   CRUCIBLE_TRY_VOID(expect_sizes(rule, Place{rule.op, true, 0}, rule.out_sizes(), {bytes / to}));
   const std::int64_t index = rule.op.attributes.index;
-  if (index != -1 && index != kNamesNans) return rule.broken("attribute index is {}, needs {} where NaN is named, else -1", index, kNamesNans);
-  if (index == kNamesNans && !is_floating(rule.dtype(0))) return rule.broken("attribute index names NaN, of which {} has none", name(rule.dtype(0)));
-  if (!same_map(rule.op.outputs[0].view, View::contiguous({bytes / to}))) return rule.broken("the result must be written row-major");
+  if (index != -1 && index != kNamesNans)
+    return rule.broken("attribute index is {}, needs {} where NaN is named, else -1", index, kNamesNans);
+  if (index == kNamesNans && !is_floating(rule.dtype(0)))
+    return rule.broken("attribute index names NaN, of which {} has none", name(rule.dtype(0)));
+  if (!same_map(rule.op.outputs[0].view, View::contiguous({bytes / to})))
+    return rule.broken("the result must be written row-major");
   return {};
 }
 
@@ -219,11 +229,13 @@ Result<void> check_pieces(const Rule& rule) {
   const auto dim = static_cast<std::size_t>(rule.op.attributes.dims[0]);
   std::int64_t total = 0;
   for (std::size_t i = 0; i < rule.op.inputs.size(); ++i) {
-    if (rule.dtype(i) != rule.out_dtype()) return rule.broken("operand {} is {}, needs {}", i, name(rule.dtype(i)), name(rule.out_dtype()));
+    if (rule.dtype(i) != rule.out_dtype())
+      return rule.broken("operand {} is {}, needs {}", i, name(rule.dtype(i)), name(rule.out_dtype()));
     Sizes wanted = rule.out_sizes();
     if (dim < rule.sizes(i).size()) wanted[dim] = rule.sizes(i)[dim];
     CRUCIBLE_TRY_VOID(expect_sizes(rule, Place{rule.op, false, i}, rule.sizes(i), wanted));
-    if (__builtin_add_overflow(total, rule.sizes(i)[dim], &total)) return rule.broken("the pieces have more along dimension {} than fits in 63 bits", dim);
+    if (__builtin_add_overflow(total, rule.sizes(i)[dim], &total))
+      return rule.broken("the pieces have more along dimension {} than fits in 63 bits", dim);
   }
   if (total != rule.out_sizes()[dim]) {
     return rule.broken("the pieces have {} along dimension {}, the result {}", total, dim, rule.out_sizes()[dim]);
@@ -248,7 +260,8 @@ Result<void> check_region(const Rule& rule) {
   return expect_sizes(rule, Place{rule.op, false, 1}, rule.sizes(1), region.sizes);
 }
 
-/// A window that begins in the padding: its first tap behind that may lie behind the last element where taps are far apart.
+/// A window that begins in the padding: its first tap behind that may lie behind the last element where taps are far
+/// apart.
 Result<void> check_windows(const Rule& rule) {
   const Attributes& a = rule.op.attributes;
   for (std::size_t d = 0; d < 2; ++d) {

@@ -47,16 +47,16 @@ std::optional<std::vector<std::int64_t>> broadcast_sizes(const std::vector<std::
 /// The same elements in the same row-major order with other sizes; nothing when no strides can express that.
 std::optional<View> reshaped(const View& view, const std::vector<std::int64_t>& sizes);
 
-/// What `reader` reads of a buffer that was written through `from`, where the same elements were written through `to` instead: a
-/// view of the reader's elements in its order, whose dimensions may be cut in several. `from` covers its buffer (covers()) and
-/// has the sizes of `to`. Nothing when no strides can express that.
+/// What `reader` reads of a buffer that was written through `from`, where the same elements were written through `to`
+/// instead: a view of the reader's elements in its order, whose dimensions may be cut in several. `from` covers its
+/// buffer (covers()) and has the sizes of `to`. Nothing when no strides can express that.
 std::optional<View> relaid(const View& reader, const View& from, const View& to);
 
 /// The buffer index of every element of the view in row-major order.
 std::vector<std::int64_t> indices(const View& view);
 
-/// Calls visit(first buffer index, stride, elements) for every row of the view's last dimension, in row-major order; once for a view without
-/// dimensions, not at all for one without elements.
+/// Calls visit(first buffer index, stride, elements) for every row of the view's last dimension, in row-major order;
+/// once for a view without dimensions, not at all for one without elements.
 template <class Visit>
 void for_each_row(const View& view, Visit visit) {
   if (view.elements() == 0) return;

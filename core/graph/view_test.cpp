@@ -89,7 +89,9 @@ TEST(View, Broadcast) {
 
 TEST(View, ARelaidViewReadsTheSameElements) {
   std::mt19937 random(11);
-  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); };
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
   int expressed = 0;
   for (int round = 0; round < 20000; ++round) {
     // Two layouts of one tensor, and a view of the first one's buffer that stays inside.
@@ -113,10 +115,13 @@ TEST(View, ARelaidViewReadsTheSameElements) {
     View reader{below(elements), {}, {}};
     for (std::int64_t d = below(4); d >= 0; --d) {
       reader.sizes.push_back(1 + below(6));
-      reader.strides.push_back(below(2) == 0 ? from.strides[static_cast<std::size_t>(below(static_cast<std::int64_t>(rank)))] : below(elements + 1));
+      reader.strides.push_back(below(2) == 0
+                                   ? from.strides[static_cast<std::size_t>(below(static_cast<std::int64_t>(rank)))]
+                                   : below(elements + 1));
     }
     if (*last_index(reader) >= elements) continue;
-    std::vector<std::int64_t> moved(static_cast<std::size_t>(elements));  // from the place in the first buffer to that in the second
+    std::vector<std::int64_t> moved(
+        static_cast<std::size_t>(elements));  // from the place in the first buffer to that in the second
     const auto before = indices(from), after = indices(to);
     for (std::size_t i = 0; i < before.size(); ++i) moved[static_cast<std::size_t>(before[i])] = after[i];
     const auto view = relaid(reader, from, to);
@@ -124,7 +129,8 @@ TEST(View, ARelaidViewReadsTheSameElements) {
     ++expressed;
     const auto read = indices(reader), found = indices(*view);
     ASSERT_EQ(read.size(), found.size());
-    for (std::size_t i = 0; i < read.size(); ++i) ASSERT_EQ(found[i], moved[static_cast<std::size_t>(read[i])]) << "round " << round;
+    for (std::size_t i = 0; i < read.size(); ++i)
+      ASSERT_EQ(found[i], moved[static_cast<std::size_t>(read[i])]) << "round " << round;
   }
   EXPECT_GT(expressed, 2000);
 }

@@ -1,4 +1,5 @@
-// Slots have a type and keep all of its digits: in the reference interpreter, after all passes, in both forms, and what verify() refuses.
+// Slots have a type and keep all of its digits: in the reference interpreter, after all passes, in both forms, and what
+// verify() refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,8 @@ TEST(WholeSlots, BothFormsKeepEveryDigit) {
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(difference(made.program, *read), "");
   EXPECT_EQ(read->slots[1].values, made.program.slots[1].values);
-  EXPECT_THAT(to_text(made.program), HasSubstr("slot 1i \"time stamp\": [9007199254740993, 4611686018427387907, -9223372036854775808, 9223372036854775807, -3, "));
+  EXPECT_THAT(to_text(made.program), HasSubstr("slot 1i \"time stamp\": [9007199254740993, 4611686018427387907, "
+                                               "-9223372036854775808, 9223372036854775807, -3, "));
 }
 
 TEST(WholeSlots, OtherTypesAreRefused) {
@@ -70,10 +72,14 @@ TEST(WholeSlots, OtherTypesAreRefused) {
     return program.ops[0].inputs[0].scalar;
   };
   const Case cases[] = {
-      {[&](Program& p) { reader_of(p, 1).is_integer = false; }, "slot 1 holds whole numbers, the operand reads it as a real one"},
-      {[&](Program& p) { reader_of(p, 0).is_integer = true; }, "slot 0 holds real numbers, the operand reads it as a whole one"},
-      {[](Program& p) { p.slots[1].values[2] = 2.0; }, "slot 1 (time stamp): is of whole numbers, one of its values is real"},
-      {[](Program& p) { p.slots[0].values[0] = std::int64_t{2}; }, "slot 0 (rate): is of real numbers, one of its values is whole"},
+      {[&](Program& p) { reader_of(p, 1).is_integer = false; },
+       "slot 1 holds whole numbers, the operand reads it as a real one"},
+      {[&](Program& p) { reader_of(p, 0).is_integer = true; },
+       "slot 0 holds real numbers, the operand reads it as a whole one"},
+      {[](Program& p) { p.slots[1].values[2] = 2.0; },
+       "slot 1 (time stamp): is of whole numbers, one of its values is real"},
+      {[](Program& p) { p.slots[0].values[0] = std::int64_t{2}; },
+       "slot 0 (rate): is of real numbers, one of its values is whole"},
   };
   for (const Case& each : cases) {
     Program program = whole_slot_program().program;
@@ -84,11 +90,14 @@ TEST(WholeSlots, OtherTypesAreRefused) {
   }
 }
 
-/// The slot of which all numbers fit a double, and all readers compute in real numbers, is one of real numbers; others stay.
+/// The slot of which all numbers fit a double, and all readers compute in real numbers, is one of real numbers; others
+/// stay.
 TEST(WholeSlots, SmallOnesOfRealOpsBecomeReal) {
   Program program;
   program.iterations = 2;
-  program.slots = {{"steps", {std::int64_t{1}, std::int64_t{2}}, true}, {"time stamp", {std::int64_t{1}, (std::int64_t{1} << 53) + 1}, true}, {"both", {std::int64_t{1}, std::int64_t{2}}, true}};
+  program.slots = {{"steps", {std::int64_t{1}, std::int64_t{2}}, true},
+                   {"time stamp", {std::int64_t{1}, (std::int64_t{1} << 53) + 1}, true},
+                   {"both", {std::int64_t{1}, std::int64_t{2}}, true}};
   const auto fill = [&](SlotId slot, DType dtype) {
     Value value;
     value.dtype = dtype;

@@ -9,7 +9,8 @@
 namespace crucible::graph {
 namespace {
 
-/// Distinct elements that a view reads: dimensions with stride 0 repeat, and overlapping windows see no more than the buffer.
+/// Distinct elements that a view reads: dimensions with stride 0 repeat, and overlapping windows see no more than the
+/// buffer.
 std::uint64_t distinct_elements(const Program& program, const Operand& operand) {
   const View& view = operand.view;
   std::int64_t count = 1;
@@ -17,14 +18,16 @@ std::uint64_t distinct_elements(const Program& program, const Operand& operand) 
     if (view.sizes[d] == 0) return 0;
     if (view.strides[d] == 0) continue;
     // Sizes of a view that repeats elements may have a product without meaning.
-    if (__builtin_mul_overflow(count, view.sizes[d], &count)) return static_cast<std::uint64_t>(program.values[operand.value].elements);
+    if (__builtin_mul_overflow(count, view.sizes[d], &count))
+      return static_cast<std::uint64_t>(program.values[operand.value].elements);
   }
   return static_cast<std::uint64_t>(std::min(count, program.values[operand.value].elements));
 }
 
 std::uint64_t elements(const Operand& operand) { return static_cast<std::uint64_t>(operand.view.elements()); }
 
-/// Products of a convolution: each element of the images that the filters make (or made) meets one filter of the weight.
+/// Products of a convolution: each element of the images that the filters make (or made) meets one filter of the
+/// weight.
 std::uint64_t filtered(const Operand& images, const Operand& weight) {
   const std::int64_t filters = weight.view.sizes[0];
   return filters == 0 ? 0 : 2 * elements(images) * (elements(weight) / static_cast<std::uint64_t>(filters));
@@ -35,7 +38,8 @@ std::uint64_t factorization_flops(const Op& op) {
   if (op.kind == OpKind::kPivotsToPermutation) return 0;
   const View& x = op.inputs[0].view;
   const std::size_t rank = x.sizes.size();
-  const auto rows = static_cast<std::uint64_t>(x.sizes[rank - 2]), columns = static_cast<std::uint64_t>(x.sizes[rank - 1]);
+  const auto rows = static_cast<std::uint64_t>(x.sizes[rank - 2]),
+             columns = static_cast<std::uint64_t>(x.sizes[rank - 1]);
   const std::uint64_t area = elements(op.inputs[0]), least = std::min(rows, columns);
   switch (op.kind) {
     case OpKind::kCholesky:
@@ -79,7 +83,8 @@ std::uint64_t flops(const Op& op) {
     case OpClass::kSort: {
       const auto& sizes = op.inputs[0].view.sizes;
       const auto line = sizes.empty() ? 1 : sizes[static_cast<std::size_t>(op.attributes.dims[0])];
-      return elements(op.inputs[0]) * static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(line - 1, 0))));
+      return elements(op.inputs[0]) * static_cast<std::uint64_t>(std::bit_width(
+                                          static_cast<std::uint64_t>(std::max<std::int64_t>(line - 1, 0))));
     }
     case OpClass::kIndexed:
       if (op.kind == OpKind::kScatterAddRows) return elements(op.inputs[0]);
@@ -109,7 +114,8 @@ Work work(const Program& program, OpId id) {
   const Op& op = program.ops[id];
   Work result;
   for (const Operand& input : op.inputs) {
-    if (!input.is_scalar()) result.bytes_read += distinct_elements(program, input) * size_bytes(program.values[input.value].dtype);
+    if (!input.is_scalar())
+      result.bytes_read += distinct_elements(program, input) * size_bytes(program.values[input.value].dtype);
   }
   for (const Operand& output : op.outputs) {
     const Value& value = program.values[output.value];

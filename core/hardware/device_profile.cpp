@@ -26,7 +26,8 @@ constexpr auto kKeys = std::to_array<FigureKey>({
     {"peak.vector.f32", Quantity::kFlopsPerSecond, true, ""},
     {"peak.vector.f16", Quantity::kFlopsPerSecond, false, ""},
     {"peak.vector.bf16", Quantity::kFlopsPerSecond, false, ""},
-    {"peak.matrix.f64", Quantity::kFlopsPerSecond, false, "matrix units, dense; of a calibration: a large product by the library"},
+    {"peak.matrix.f64", Quantity::kFlopsPerSecond, false,
+     "matrix units, dense; of a calibration: a large product by the library"},
     {"peak.matrix.f32", Quantity::kFlopsPerSecond, false, ""},
     {"peak.matrix.tf32", Quantity::kFlopsPerSecond, false, ""},
     {"peak.matrix.f16", Quantity::kFlopsPerSecond, false, "accumulated in f32"},
@@ -44,16 +45,21 @@ constexpr auto kKeys = std::to_array<FigureKey>({
     {"limits.grid", Quantity::kCount, false, "work-groups along the first axis"},
     {"cost.launch", Quantity::kSeconds, true, "one launch inside a plan"},
     {"cost.barrier", Quantity::kSeconds, false, "between two launches that depend on each other, beyond the launch"},
-    {"health.warn_celsius", Quantity::kCount, false, "degrees from which crucible health warns; not there: by what the device tells"},
+    {"health.warn_celsius", Quantity::kCount, false,
+     "degrees from which crucible health warns; not there: by what the device tells"},
     {"health.sick_celsius", Quantity::kCount, false, "degrees from which it calls the device sick"},
-    {"health.warn_corrected_errors", Quantity::kCount, false, "corrected errors of the memory since the driver started"},
+    {"health.warn_corrected_errors", Quantity::kCount, false,
+     "corrected errors of the memory since the driver started"},
     {"health.warn_retired_pages", Quantity::kCount, false, ""},
     {"health.sick_retired_pages", Quantity::kCount, false, ""},
     {"health.warn_memory_percent", Quantity::kCount, false, "of the memory in use"},
-    {"host_link.bandwidth", Quantity::kBytesPerSecond, false, "to the host, one direction; not there where the memory is the host's"},
+    {"host_link.bandwidth", Quantity::kBytesPerSecond, false,
+     "to the host, one direction; not there where the memory is the host's"},
 });
 
-std::uint64_t whole(double value) { return value <= 0 ? 0 : static_cast<std::uint64_t>(std::min(std::round(value), 1.8e19)); }
+std::uint64_t whole(double value) {
+  return value <= 0 ? 0 : static_cast<std::uint64_t>(std::min(std::round(value), 1.8e19));
+}
 
 struct Prefix {
   std::string_view text;
@@ -65,7 +71,8 @@ std::string with_prefix(double value, std::span<const Prefix> prefixes, std::str
   const auto found = std::ranges::find_if(prefixes, [&](const Prefix& prefix) { return value >= prefix.factor; });
   const Prefix& prefix = found == prefixes.end() ? prefixes.back() : *found;
   const double scaled = value / prefix.factor;
-  return fmt::format("{} {}{}", scaled >= 1e5 ? fmt::format("{:.0f}", scaled) : fmt::format("{:.6g}", scaled), prefix.text, unit);
+  return fmt::format("{} {}{}", scaled >= 1e5 ? fmt::format("{:.0f}", scaled) : fmt::format("{:.6g}", scaled),
+                     prefix.text, unit);
 }
 
 constexpr Prefix kBinary[] = {{"Ti", 0x1p40}, {"Gi", 0x1p30}, {"Mi", 0x1p20}, {"Ki", 0x1p10}, {"", 1}};
@@ -158,25 +165,29 @@ std::vector<std::string> check(const DeviceProfile& profile) {
   std::vector<std::string> problems;
   for (const FigureKey& key : kKeys) {
     if (key.is_required && profile.find(key.name) == nullptr) {
-      problems.push_back(fmt::format("{} is missing: {}", key.name, key.meaning.empty() ? words(key.quantity) : key.meaning));
+      problems.push_back(
+          fmt::format("{} is missing: {}", key.name, key.meaning.empty() ? words(key.quantity) : key.meaning));
     }
   }
   if (profile.memory_bytes() > 0 && profile.usable_bytes() == 0) {
-    problems.push_back(fmt::format("memory.reserved keeps back {} of {} bytes: nothing is left", profile.reserved_bytes(), profile.memory_bytes()));
+    problems.push_back(fmt::format("memory.reserved keeps back {} of {} bytes: nothing is left",
+                                   profile.reserved_bytes(), profile.memory_bytes()));
   }
   double bandwidth = 0;
   std::string_view nearer;
   for (const std::string_view level : kLevels) {
     const double own_bandwidth = profile.value(fmt::format("level.{}.bandwidth", level));
     if (own_bandwidth > 0 && bandwidth > 0 && own_bandwidth > bandwidth) {
-      problems.push_back(fmt::format("level.{}.bandwidth is larger than level.{}.bandwidth, which is nearer", level, nearer));
+      problems.push_back(
+          fmt::format("level.{}.bandwidth is larger than level.{}.bandwidth, which is nearer", level, nearer));
     }
     if (own_bandwidth > 0) bandwidth = own_bandwidth, nearer = level;
   }
   if (profile.value("sub_group.smallest") > profile.value("sub_group.largest")) {
     problems.push_back("sub_group.smallest is larger than sub_group.largest");
   }
-  if (profile.find("health.sick_celsius") != nullptr && profile.value("health.warn_celsius") > profile.value("health.sick_celsius")) {
+  if (profile.find("health.sick_celsius") != nullptr &&
+      profile.value("health.warn_celsius") > profile.value("health.sick_celsius")) {
     problems.push_back("health.warn_celsius is larger than health.sick_celsius");
   }
   return problems;
@@ -187,8 +198,8 @@ const DeviceProfile* find_profile(std::span<const DeviceProfile> profiles, std::
   return found == profiles.end() ? nullptr : &*found;
 }
 
-const DeviceProfile* find_for_device(std::span<const DeviceProfile> profiles, std::string_view backend, std::string_view device,
-                                     std::uint32_t threads) {
+const DeviceProfile* find_for_device(std::span<const DeviceProfile> profiles, std::string_view backend,
+                                     std::string_view device, std::uint32_t threads) {
   const DeviceProfile* best = nullptr;
   const auto is_of_device = [&](const DeviceProfile& profile) {
     return std::ranges::find(profile.devices, device) != profile.devices.end();

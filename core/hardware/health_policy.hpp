@@ -1,7 +1,8 @@
-// Whether a device can be trusted with a job: a verdict on what it says of itself, with each reason and what to do about it.
+// Whether a device can be trusted with a job: a verdict on what it says of itself, with each reason and what to do
+// about it.
 //
-// Limits are the device's own (the temperature at which it slows down), those of its profile (hwprofiles/, figures health.*), else the
-// defaults below. Pure: no device is asked here.
+// Limits are the device's own (the temperature at which it slows down), those of its profile (hwprofiles/, figures
+// health.*), else the defaults below. Pure: no device is asked here.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ struct HealthLimits {
 /// The profile's figures health.*, else the defaults. Null: the defaults.
 HealthLimits limits_of(const DeviceProfile* profile);
 
-/// Degrees from which a device is warned about and sick. Between the two the device's own: 5 below the slowdown, 3 below the shutdown; where it
-/// tells no shutdown, 5 above the slowdown.
+/// Degrees from which a device is warned about and sick. Between the two the device's own: 5 below the slowdown, 3
+/// below the shutdown; where it tells no shutdown, 5 above the slowdown.
 struct TemperatureLimits {
   std::uint64_t warn = 0, sick = 0;
 };

@@ -62,8 +62,9 @@ TEST(HealthSample, ANumberThatCannotBeIsAbsentWithThatReason) {
   EXPECT_EQ(sample.number("temperature_celsius"), std::nullopt);
   EXPECT_EQ(sample.number("temperature_memory_celsius"), 200u);
   EXPECT_EQ(sample.number("of_a_newer_plugin"), ~0ull);
-  EXPECT_THAT(sample.absent(), ElementsAre(AbsentValue{"temperature_celsius", "the driver told 4294967295, which cannot be"},
-                                           AbsentValue{"repair_failed", "the driver told 2, which cannot be"}));
+  EXPECT_THAT(sample.absent(),
+              ElementsAre(AbsentValue{"temperature_celsius", "the driver told 4294967295, which cannot be"},
+                          AbsentValue{"repair_failed", "the driver told 2, which cannot be"}));
 }
 
 TEST(HealthPolicy, NothingMeasuredIsNoVerdict) {
@@ -77,9 +78,11 @@ TEST(HealthPolicy, NothingMeasuredIsNoVerdict) {
 
 TEST(HealthPolicy, TemperatureByTheDevicesOwnThresholds) {
   EXPECT_THAT(reasons(with("temperature_celsius", 86)), IsEmpty());
-  EXPECT_THAT(reasons(with("temperature_celsius", 87)), ElementsAre("warn: 87 C, from 87 C on that is a warning, and the device slows down at 92 C"));
+  EXPECT_THAT(reasons(with("temperature_celsius", 87)),
+              ElementsAre("warn: 87 C, from 87 C on that is a warning, and the device slows down at 92 C"));
   EXPECT_THAT(reasons(with("temperature_celsius", 93)), ElementsAre(HasSubstr("warn: 93 C")));
-  EXPECT_THAT(reasons(with("temperature_celsius", 94)), ElementsAre("sick: 94 C, 94 C is too hot, and the device slows down at 92 C"));
+  EXPECT_THAT(reasons(with("temperature_celsius", 94)),
+              ElementsAre("sick: 94 C, 94 C is too hot, and the device slows down at 92 C"));
 }
 
 TEST(HealthPolicy, TemperatureByDefaultsAndByTheProfile) {
@@ -103,13 +106,15 @@ TEST(HealthPolicy, TemperatureByDefaultsAndByTheProfile) {
 
 TEST(HealthPolicy, ErrorsOfTheMemory) {
   EXPECT_THAT(reasons(with("ecc_errors", 2)), ElementsAre("sick: 2 errors of the memory that were not corrected"));
-  EXPECT_THAT(reasons(with("ecc_errors_lifetime", 1)), ElementsAre(HasSubstr("warn: 1 errors of the memory in its life")));
+  EXPECT_THAT(reasons(with("ecc_errors_lifetime", 1)),
+              ElementsAre(HasSubstr("warn: 1 errors of the memory in its life")));
   EXPECT_THAT(reasons(with("ecc_corrected", 999)), IsEmpty());
   EXPECT_THAT(reasons(with("ecc_corrected", 1000)), ElementsAre(HasSubstr("warn: 1000 corrected errors")));
   EXPECT_THAT(reasons(with("retired_pages", 14)), IsEmpty());
   EXPECT_THAT(reasons(with("retired_pages", 15)), ElementsAre(HasSubstr("warn: 15 retired pages")));
   EXPECT_THAT(reasons(with("retired_pages", 60)), ElementsAre(HasSubstr("sick: 60 retired pages")));
-  EXPECT_THAT(reasons(with("repair_pending", 1)), ElementsAre(HasSubstr("warn: its memory is repaired at the next reset")));
+  EXPECT_THAT(reasons(with("repair_pending", 1)),
+              ElementsAre(HasSubstr("warn: its memory is repaired at the next reset")));
   EXPECT_THAT(reasons(with("repair_failed", 1)), ElementsAre(HasSubstr("sick: its memory could not be repaired")));
   EXPECT_THAT(reasons(with_text("memory_health", "degraded")), ElementsAre(HasSubstr("warn: ")));
   EXPECT_THAT(reasons(with_text("memory_health", "replace")), ElementsAre(HasSubstr("sick: ")));
@@ -120,9 +125,12 @@ TEST(HealthPolicy, WhatTheDriverAndThePluginComplainOf) {
   HealthSample sample = with("device_errors", 1);
   sample.set_text("driver_events", "79, fallen off the bus");
   sample.set_number("program_errors", 2);
-  EXPECT_THAT(reasons(sample), ElementsAre("sick: the driver blames 1 errors on the device (79, fallen off the bus)", HasSubstr("warn: the driver blames 2")));
-  EXPECT_THAT(reasons(with_text("throttle_reason", "too hot")), ElementsAre("warn: the device slows itself down: too hot"));
-  EXPECT_THAT(reasons(with("memory_used_bytes", (std::uint64_t{1} << 30) - 1)), ElementsAre("warn: 99 % of its memory is in use"));
+  EXPECT_THAT(reasons(sample), ElementsAre("sick: the driver blames 1 errors on the device (79, fallen off the bus)",
+                                           HasSubstr("warn: the driver blames 2")));
+  EXPECT_THAT(reasons(with_text("throttle_reason", "too hot")),
+              ElementsAre("warn: the device slows itself down: too hot"));
+  EXPECT_THAT(reasons(with("memory_used_bytes", (std::uint64_t{1} << 30) - 1)),
+              ElementsAre("warn: 99 % of its memory is in use"));
   HealthSample lost = well();
   lost.set_state(DeviceState::kLost, "it fell off");
   EXPECT_THAT(reasons(lost), ElementsAre("sick: the device is lost: it fell off"));
@@ -132,7 +140,8 @@ TEST(HealthPolicy, WhatTheDriverAndThePluginComplainOf) {
 }
 
 TEST(HealthPolicy, CountersBetweenTwoSamples) {
-  const HealthSample before = with("throttle_events", 5), same = with("throttle_events", 5), more = with("throttle_events", 8), less = with("throttle_events", 1);
+  const HealthSample before = with("throttle_events", 5), same = with("throttle_events", 5),
+                     more = with("throttle_events", 8), less = with("throttle_events", 1);
   EXPECT_THAT(reasons(judge(same, {}, &before)), IsEmpty());
   EXPECT_THAT(reasons(judge(more, {}, &before)), ElementsAre("warn: it was slowed down 3 times since the last sample"));
   EXPECT_THAT(reasons(judge(less, {}, &before)), ElementsAre(HasSubstr("throttle_events went back from 5 to 1")));

@@ -9,8 +9,10 @@
 namespace crucible::hardware {
 namespace {
 
-// What no device of today reaches by far: a number above it is a sensor that does not answer, or a unit that was mistaken.
-constexpr std::uint64_t kHot = 200, kMuchPower = 100'000'000, kFast = 100'000'000'000, kManyBytes = std::uint64_t{1} << 50;
+// What no device of today reaches by far: a number above it is a sensor that does not answer, or a unit that was
+// mistaken.
+constexpr std::uint64_t kHot = 200, kMuchPower = 100'000'000, kFast = 100'000'000'000,
+                        kManyBytes = std::uint64_t{1} << 50;
 
 constexpr auto kKeys = std::to_array<HealthKey>({
     {"temperature_celsius", HealthUnit::kCelsius, false, kHot, "hottest sensor of the processor"},
@@ -74,7 +76,9 @@ void HealthSample::set_text(std::string_view key, std::string_view text) {
   if (!text.empty()) texts_.insert_or_assign(std::string(key), std::string(text));
 }
 
-void HealthSample::set_absent(std::string_view key, std::string_view reason) { absent_.push_back({std::string(key), std::string(reason)}); }
+void HealthSample::set_absent(std::string_view key, std::string_view reason) {
+  absent_.push_back({std::string(key), std::string(reason)});
+}
 
 void HealthSample::set_state(DeviceState state, std::string_view reason) {
   state_ = state;

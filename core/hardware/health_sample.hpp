@@ -1,7 +1,8 @@
-// What a device says of how it is: temperature, power, clocks, memory, errors; each value or the reason why it is not there.
+// What a device says of how it is: temperature, power, clocks, memory, errors; each value or the reason why it is not
+// there.
 //
-// Plugins answer with keys and values (the ABI's table `health`); the table of keys below is what is understood of them, and
-// reports follow it. What it means is health_policy.hpp's. No vendor is named here.
+// Plugins answer with keys and values (the ABI's table `health`); the table of keys below is what is understood of
+// them, and reports follow it. What it means is health_policy.hpp's. No vendor is named here.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,8 @@ std::string_view name(DeviceState state);
 
 class HealthSample {
  public:
-  /// Takes a number. One that cannot be true (a sensor's 0xFFFFFFFF) is an absent value with that reason; unknown keys are kept, for reports
-  /// of newer plugins.
+  /// Takes a number. One that cannot be true (a sensor's 0xFFFFFFFF) is an absent value with that reason; unknown keys
+  /// are kept, for reports of newer plugins.
   void set_number(std::string_view key, std::uint64_t value);
   /// Takes a text; an empty one is none.
   void set_text(std::string_view key, std::string_view text);

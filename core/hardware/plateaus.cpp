@@ -49,7 +49,9 @@ std::vector<Plateau> find_plateaus(std::span<const CurvePoint> curve, std::size_
   }
   std::size_t chosen = 0;
   for (std::size_t k = 1; k < most; ++k) {
-    if (best[k][count].error + gain * static_cast<double>(k) < best[chosen][count].error + gain * static_cast<double>(chosen)) chosen = k;
+    if (best[k][count].error + gain * static_cast<double>(k) <
+        best[chosen][count].error + gain * static_cast<double>(chosen))
+      chosen = k;
   }
   std::vector<Plateau> plateaus;
   for (std::size_t end = count, k = chosen + 1; k-- > 0;) {

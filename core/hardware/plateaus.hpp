@@ -18,9 +18,9 @@ struct Plateau {
   double bytes_per_second = 0;  // the best third of its points: what the level gives where nothing disturbs
 };
 
-/// Cuts a curve (working sets rising, bandwidths above 0) into at most `most` plateaus of falling bandwidth: those with the
-/// least squared error of the logarithms, one more only where that takes away more than `gain` per plateau. A single plateau
-/// for an empty or flat curve (none for an empty one).
+/// Cuts a curve (working sets rising, bandwidths above 0) into at most `most` plateaus of falling bandwidth: those with
+/// the least squared error of the logarithms, one more only where that takes away more than `gain` per plateau. A
+/// single plateau for an empty or flat curve (none for an empty one).
 std::vector<Plateau> find_plateaus(std::span<const CurvePoint> curve, std::size_t most = 4, double gain = 0.15);
 
 }  // namespace crucible::hardware

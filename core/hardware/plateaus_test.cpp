@@ -34,8 +34,10 @@ TEST(Plateaus, AFlatCurveIsOneLevel) {
 }
 
 TEST(Plateaus, WhatDoesNotFallIsOneLevel) {
-  for (const auto& plateau : {find_plateaus(curve_of({10, 10, 10, 100, 100, 100})), find_plateaus(curve_of({50, 50, 5, 5, 50, 50}))}) {
-    for (std::size_t i = 1; i < plateau.size(); ++i) EXPECT_LT(plateau[i].bytes_per_second, plateau[i - 1].bytes_per_second);
+  for (const auto& plateau :
+       {find_plateaus(curve_of({10, 10, 10, 100, 100, 100})), find_plateaus(curve_of({50, 50, 5, 5, 50, 50}))}) {
+    for (std::size_t i = 1; i < plateau.size(); ++i)
+      EXPECT_LT(plateau[i].bytes_per_second, plateau[i - 1].bytes_per_second);
     EXPECT_EQ(plateau.front().begin, 0u);
     EXPECT_EQ(plateau.back().end, 6u);
   }
@@ -55,7 +57,8 @@ TEST(Plateaus, CoverEveryCurveWithoutGaps) {
       at = plateau.end;
     }
     EXPECT_EQ(at, rates.size());
-    for (std::size_t i = 1; i < plateaus.size(); ++i) EXPECT_LT(plateaus[i].bytes_per_second, plateaus[i - 1].bytes_per_second);
+    for (std::size_t i = 1; i < plateaus.size(); ++i)
+      EXPECT_LT(plateaus[i].bytes_per_second, plateaus[i - 1].bytes_per_second);
   }
 }
 

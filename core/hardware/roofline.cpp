@@ -50,7 +50,8 @@ Prediction predict(const DeviceProfile& profile, const Work& work) {
   }
   const double peak = peak_of(profile, work.dtype, work.is_matrix);
   if (peak > 0) prediction.compute_ns = work.flops / peak;
-  prediction.launch_ns = profile.value("cost.launch") * 1e9 + (work.is_shared ? profile.value("cost.barrier") * 1e9 : 0);
+  prediction.launch_ns =
+      profile.value("cost.launch") * 1e9 + (work.is_shared ? profile.value("cost.barrier") * 1e9 : 0);
   return prediction;
 }
 

@@ -1,5 +1,5 @@
-// How long a step takes at best on a device: the roofline. Bytes over the bandwidth of the level that they come from, flops
-// over the peak, whichever is longer, and a launch. A bound to compare with, not a simulation.
+// How long a step takes at best on a device: the roofline. Bytes over the bandwidth of the level that they come from,
+// flops over the peak, whichever is longer, and a launch. A bound to compare with, not a simulation.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,8 @@
 
 namespace crucible::hardware {
 
-/// Bytes that a step reads or writes, and how much was touched since they were touched last: a cache of that size still has them.
+/// Bytes that a step reads or writes, and how much was touched since they were touched last: a cache of that size still
+/// has them.
 struct Traffic {
   double bytes = 0;
   double distance_bytes = 0;
@@ -35,12 +36,12 @@ struct Prediction {
   Bound bound() const;
 };
 
-/// Bytes per nanosecond of the nearest level that is at least `distance_bytes` large and whose bandwidth is known. The first
-/// level does not count on devices with sub-groups: there no launch finds in it what another one left.
+/// Bytes per nanosecond of the nearest level that is at least `distance_bytes` large and whose bandwidth is known. The
+/// first level does not count on devices with sub-groups: there no launch finds in it what another one left.
 double bandwidth_at(const DeviceProfile& profile, double distance_bytes);
 
-/// Operations per nanosecond: of the matrix units where `is_matrix` and the profile knows them, else of the vector units; f32's
-/// where nothing is known of `dtype`.
+/// Operations per nanosecond: of the matrix units where `is_matrix` and the profile knows them, else of the vector
+/// units; f32's where nothing is known of `dtype`.
 double peak_of(const DeviceProfile& profile, std::string_view dtype, bool is_matrix);
 
 /// Needs a profile that check() has nothing against; rates that are not known count as infinite.

@@ -239,7 +239,8 @@ TEST(OpKinds, IndexedOps) {
   expect_agreement(programs);
 }
 
-/// Whole, a part, every second element, of each dtype as every other; NaNs of any payload and what no bool should be go through.
+/// Whole, a part, every second element, of each dtype as every other; NaNs of any payload and what no bool should be go
+/// through.
 TEST(OpKinds, BitcastsBetweenAllDtypes) {
   std::deque<TestProgram> programs;
   for (DType from : kAll) {
@@ -280,13 +281,15 @@ TEST(OpKinds, BitcastsThatNameNans) {
       for (std::size_t i = 0; i < 80; i += 3) {  // NaN of both signs and of any payload, infinities of both signs
         std::byte* const top = &bytes[(i + 1) * width - 1];
         top[0] = i % 2 == 0 ? std::byte{0x7f} : std::byte{0xff};
-        top[-1] = from == DType::kF16 ? static_cast<std::byte>(i) : static_cast<std::byte>((from == DType::kF64 ? 0xf0 : 0x80) + i % 5);
+        top[-1] = from == DType::kF16 ? static_cast<std::byte>(i)
+                                      : static_cast<std::byte>((from == DType::kF64 ? 0xf0 : 0x80) + i % 5);
         if (i % 4 == 0) {
           std::fill(top - width + 1, top - 1, std::byte{0});
           if (from == DType::kF16) top[0] = i % 2 == 0 ? std::byte{0x7c} : std::byte{0xfc};
         }
       }
-      for (const graph::View& view : {graph::View::contiguous({80}), graph::View{16, {24}, {1}}, graph::View{8, {32}, {2}}}) {
+      for (const graph::View& view :
+           {graph::View::contiguous({80}), graph::View{16, {24}, {1}}, graph::View{8, {32}, {2}}}) {
         const std::int64_t all = view.elements() * size_bytes(from);
         graph::Attributes list;
         list.dims = {0};
@@ -460,7 +463,8 @@ TEST(OpKinds, MaxPoolingOfLongRowsAndWideWindows) {
   struct Shape {
     std::int64_t width, kernel, stride, padding, dilation, out;
   };
-  for (const Shape& s : {Shape{20000, 3, 2, 1, 1, 10000}, Shape{300, 70, 3, 30, 1, 97}, Shape{260, 65, 1, 60, 3, 188}}) {
+  for (const Shape& s :
+       {Shape{20000, 3, 2, 1, 1, 10000}, Shape{300, 70, 3, 30, 1, 97}, Shape{260, 65, 1, 60, 3, 188}}) {
     for (DType dtype : {DType::kF32, DType::kI32}) {
       TestProgram& t = programs.emplace_back(12);
       graph::Attributes a;
@@ -469,7 +473,8 @@ TEST(OpKinds, MaxPoolingOfLongRowsAndWideWindows) {
       const Operand x = t.input(dtype, {1, 2, 3, s.width}, -4, 4);
       if (dtype == DType::kF32) {
         graph::store_real(dtype, std::numeric_limits<double>::quiet_NaN(), t.values[x.value].data() + 30 * 4);
-        for (std::int64_t i = 3 * s.width; i < 6 * s.width; ++i) graph::store_real(dtype, -std::numeric_limits<double>::infinity(), t.values[x.value].data() + i * 4);
+        for (std::int64_t i = 3 * s.width; i < 6 * s.width; ++i)
+          graph::store_real(dtype, -std::numeric_limits<double>::infinity(), t.values[x.value].data() + i * 4);
       }
       t.keep(t.op(OpKind::kMaxPool2d, {x}, {1, 2, 4, s.out}, dtype, a));
       t.keep(t.second_result({1, 2, 4, s.out}, DType::kI64));

@@ -38,7 +38,8 @@ std::string describe(const graph::Program& program, const Step& step) {
     text += (text.empty() ? "" : ", ") + std::string(graph::name(program.ops[op].kind));
   }
   const std::uint32_t source = program.ops[step.ops.front()].source;
-  if (source < program.sources.size() && !program.sources[source].site.empty()) text += " at " + program.sources[source].site;
+  if (source < program.sources.size() && !program.sources[source].site.empty())
+    text += " at " + program.sources[source].site;
   return text;
 }
 
@@ -47,7 +48,8 @@ class Watches {
  public:
   MemoryWatch* of(graph::ValueId root, std::int64_t elements, bool is_defined) {
     Entry& entry = watches_[root];
-    if (!entry.watch || entry.elements != elements) entry = {elements, std::make_unique<MemoryWatch>(elements, is_defined || entry.watch)};
+    if (!entry.watch || entry.elements != elements)
+      entry = {elements, std::make_unique<MemoryWatch>(elements, is_defined || entry.watch)};
     return entry.watch.get();
   }
 
@@ -70,13 +72,15 @@ std::vector<std::uint64_t> scalars_of(const Step& step, std::span<const graph::N
   return scalars;
 }
 
-Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, const Schedule& schedule, std::vector<graph::Bytes> values,
-                                               std::span<const graph::Number> slots, const RunOptions& options,
+Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, const Schedule& schedule,
+                                               std::vector<graph::Bytes> values, std::span<const graph::Number> slots,
+                                               const RunOptions& options,
                                                const std::function<Result<void>(const Launch&)>& launch) {
   values.resize(program.values.size());
   const auto root = shared_buffers(program, schedule, options.in_place);
   for (graph::ValueId v = 0; v < values.size(); ++v) {
-    const std::size_t bytes = static_cast<std::size_t>(program.values[v].elements) * size_bytes(program.values[v].dtype);
+    const std::size_t bytes =
+        static_cast<std::size_t>(program.values[v].elements) * size_bytes(program.values[v].dtype);
     const bool has_buffer = schedule.materialized.empty() || schedule.materialized[v];
     if (program.values[v].kind == graph::ValueKind::kTemporary && root[v] == v && has_buffer)
       values[v].assign(bytes, options.poison ? std::byte{0xa5} : std::byte{0});
@@ -108,7 +112,8 @@ Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, co
 Result<ScheduleInterpreter> ScheduleInterpreter::create(const graph::Program& program, const Schedule& schedule) {
   for (const Step& step : schedule.steps) {
     if (step.kind == StepKind::kLaunch && !schedule.kernels[step.kernel].is_opaque()) continue;
-    return Error{ErrorCode::kInternal, fmt::format("the interpreter runs generated kernels alone: {}", describe(program, step))};
+    return Error{ErrorCode::kInternal,
+                 fmt::format("the interpreter runs generated kernels alone: {}", describe(program, step))};
   }
   ScheduleInterpreter interpreter;
   for (const Kernel& kernel : schedule.kernels) {
@@ -119,12 +124,14 @@ Result<ScheduleInterpreter> ScheduleInterpreter::create(const graph::Program& pr
 }
 
 Result<std::vector<graph::Bytes>> ScheduleInterpreter::run(const graph::Program& program, const Schedule& schedule,
-                                                           std::vector<graph::Bytes> values, std::span<const graph::Number> slots,
+                                                           std::vector<graph::Bytes> values,
+                                                           std::span<const graph::Number> slots,
                                                            const RunOptions& options, bool watch) const {
   std::uint64_t pass = 0;
   Watches watches;
   const Step* present = nullptr;
-  std::uint64_t before_present = 0;  // passes of one launch are numbered on through its slices, which may run in any order
+  std::uint64_t before_present =
+      0;  // passes of one launch are numbered on through its slices, which may run in any order
   return run_schedule(program, schedule, std::move(values), slots, options, [&](const Launch& launch) -> Result<void> {
     const KernelIr& kernel = kernels_[launch.step.kernel];
     if (present != &launch.step) before_present = pass;
@@ -133,11 +140,13 @@ Result<std::vector<graph::Bytes>> ScheduleInterpreter::run(const graph::Program&
     for (std::size_t i = 0; i < launch.buffers.size(); ++i) {
       const auto elements = static_cast<std::int64_t>(launch.buffers[i]->size() / size_bytes(kernel.buffers[i].type));
       const bool is_defined = program.values[launch.roots[i]].kind != graph::ValueKind::kTemporary;
-      buffers.push_back({launch.buffers[i]->data(), elements, watch ? watches.of(launch.roots[i], elements, is_defined) : nullptr});
+      buffers.push_back(
+          {launch.buffers[i]->data(), elements, watch ? watches.of(launch.roots[i], elements, is_defined) : nullptr});
     }
     const auto done = interpret(kernel, buffers, launch.scalars, launch.begin, launch.end, {before_present, &pass});
     if (done) return {};
-    return Error{done.error().code, fmt::format("{}, kernel {} of {}", done.error().message, launch.step.kernel, describe(program, launch.step))};
+    return Error{done.error().code, fmt::format("{}, kernel {} of {}", done.error().message, launch.step.kernel,
+                                                describe(program, launch.step))};
   });
 }
 

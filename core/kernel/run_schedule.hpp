@@ -1,5 +1,6 @@
-// Running the steps of a schedule on plain host buffers, one after the other, whoever does the launches: the interpreter of the
-// kernel IR here, compiled kernels in tests (host_executor.hpp). No plan, no plugin; library calls are not for it.
+// Running the steps of a schedule on plain host buffers, one after the other, whoever does the launches: the
+// interpreter of the kernel IR here, compiled kernels in tests (host_executor.hpp). No plan, no plugin; library calls
+// are not for it.
 #pragma once
 
 #include <functional>
@@ -32,10 +33,11 @@ struct Launch {
 /// What a step hands its kernel: eight bytes each, as in Launch. `slots` has a number per slot of the program.
 std::vector<std::uint64_t> scalars_of(const Step& step, std::span<const graph::Number> slots);
 
-/// Runs one iteration. `values` as for graph::run_iteration. Returns all buffers; those of values that fusion did away with are empty. Errors: those of `launch`; kInternal when a step is a
-/// library call.
-Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, const Schedule& schedule, std::vector<graph::Bytes> values,
-                                               std::span<const graph::Number> slots, const RunOptions& options,
+/// Runs one iteration. `values` as for graph::run_iteration. Returns all buffers; those of values that fusion did away
+/// with are empty. Errors: those of `launch`; kInternal when a step is a library call.
+Result<std::vector<graph::Bytes>> run_schedule(const graph::Program& program, const Schedule& schedule,
+                                               std::vector<graph::Bytes> values, std::span<const graph::Number> slots,
+                                               const RunOptions& options,
                                                const std::function<Result<void>(const Launch&)>& launch);
 
 /// Runs schedules of one program by the interpreter (interpreter.hpp), straight from their kernels' serialised IR.
@@ -43,9 +45,11 @@ class ScheduleInterpreter {
  public:
   /// Errors: kInternal when a step is no launch, kBadInput for IR that cannot be read.
   static Result<ScheduleInterpreter> create(const graph::Program& program, const Schedule& schedule);
-  /// `watch`: each access is checked (MemoryWatch). Errors: those of run_schedule() and interpret(), with the ops of the step.
-  Result<std::vector<graph::Bytes>> run(const graph::Program& program, const Schedule& schedule, std::vector<graph::Bytes> values,
-                                        std::span<const graph::Number> slots, const RunOptions& options, bool watch) const;
+  /// `watch`: each access is checked (MemoryWatch). Errors: those of run_schedule() and interpret(), with the ops of
+  /// the step.
+  Result<std::vector<graph::Bytes>> run(const graph::Program& program, const Schedule& schedule,
+                                        std::vector<graph::Bytes> values, std::span<const graph::Number> slots,
+                                        const RunOptions& options, bool watch) const;
 
  private:
   ScheduleInterpreter() = default;

@@ -56,7 +56,8 @@ std::optional<LibraryKind> library_kind(OpKind kind) {
 }
 
 /// The kernel of a product or convolution; nothing for other ops. `epilogue`: null for none.
-std::optional<Emitted> emit_product(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device, const Epilogue* epilogue) {
+std::optional<Emitted> emit_product(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device,
+                                    const Epilogue* epilogue) {
   if (op.kind == OpKind::kMatMul) return emit_matmul(program, op, numerics, device, epilogue);
   if (op.kind == OpKind::kConv2d) return emit_conv2d(program, op, device, epilogue);
   if (op.kind == OpKind::kConv2dBackwardInput) return emit_conv2d_backward_input(program, op, device, epilogue);
@@ -70,7 +71,8 @@ class Scheduler {
       : program_(program), options_(options), units_(std::move(units)) {}
 
   Result<Schedule> run() {
-    if (options_.fuse && options_.claims && !is_strict()) attentions_ = claim_attentions(program_, units_, options_.claims);
+    if (options_.fuse && options_.claims && !is_strict())
+      attentions_ = claim_attentions(program_, units_, options_.claims);
     in_attention_.assign(program_.ops.size(), false);
     for (const LibraryAttention& attention : attentions_) {
       for (const OpId op : attention.ops) in_attention_[op] = true;
@@ -78,7 +80,8 @@ class Scheduler {
     if (options_.fuse) fuse_attention(program_, units_, options_);
     schedule_.epilogues = options_.fuse && options_.epilogues;
     if (schedule_.epilogues) {
-      units_ = join_epilogues(program_, std::move(units_), [&](OpId op) { return !is_in_attention(op) && !is_claimed(op); });
+      units_ =
+          join_epilogues(program_, std::move(units_), [&](OpId op) { return !is_in_attention(op) && !is_claimed(op); });
     }
     if (options_.fuse && options_.claims && !is_strict())
       product_calls_ = take_epilogues(program_, units_, [&](OpId op) { return is_claimed(op); }, options_.claims);
@@ -118,7 +121,8 @@ class Scheduler {
       }
       if (unit.library_attention != kNone) {
         live_[u] = !stored_[u].empty();
-        for (const ValueId operand : attentions_[unit.library_attention].operands) needed[operand] = needed[operand] || live_[u];
+        for (const ValueId operand : attentions_[unit.library_attention].operands)
+          needed[operand] = needed[operand] || live_[u];
         continue;
       }
       const bool acts = std::ranges::any_of(unit.ops, [&](OpId op) { return has_effects(program_, program_.ops[op]); });
@@ -127,14 +131,16 @@ class Scheduler {
       std::set<OpId> dead;
       for (std::size_t i = unit.ops.size(); i-- > 0;) {
         const Op& op = program_.ops[unit.ops[i]];
-        const bool is_wanted = std::ranges::any_of(op.outputs, [&](const auto& output) { return needed[output.value]; });
+        const bool is_wanted =
+            std::ranges::any_of(op.outputs, [&](const auto& output) { return needed[output.value]; });
         if (!is_wanted && !has_effects(program_, op)) {
           dead.insert(unit.ops[i]);
           continue;
         }
         mark_reads(unit, unit.ops[i], needed);
       }
-      for (auto* ops : {&unit.ops, &unit.inner, &unit.outer}) std::erase_if(*ops, [&](OpId op) { return dead.contains(op); });
+      for (auto* ops : {&unit.ops, &unit.inner, &unit.outer})
+        std::erase_if(*ops, [&](OpId op) { return dead.contains(op); });
       std::erase_if(unit.group.members, [&](const Member& member) { return dead.contains(member.op); });
       if (dead.contains(unit.anchor)) unit.anchor = kNone;  // its epilogue may do what has nothing to do with it
     }
@@ -169,9 +175,11 @@ class Scheduler {
     if (unit.library_attention != kNone) return add_attention(attentions_[unit.library_attention]);
     if (unit.is_attention()) return add_launch(emit_attention(program_, unit, stored, options_.device), unit.ops);
     const Epilogue epilogue{unit.group, stored};
-    if (const auto found = product_calls_.find(unit.anchor); found != product_calls_.end()) return add_product_call(found->second);
+    if (const auto found = product_calls_.find(unit.anchor); found != product_calls_.end())
+      return add_product_call(found->second);
     if (unit.anchor != kNone) return add_product(program_.ops[unit.anchor], unit.ops, &epilogue);
-    if (!unit.group.members.empty()) return add_launch(emit_group(program_, unit.group, stored, options_.device.lanes), unit.ops);
+    if (!unit.group.members.empty())
+      return add_launch(emit_group(program_, unit.group, stored, options_.device.lanes), unit.ops);
     const Op& op = program_.ops[unit.ops[0]];
     if (is_claimed(unit.ops[0])) return add_library(op, *library_call_of(program_, op), unit.ops);
     if (library_kind(op.kind)) return add_product(op, unit.ops, nullptr);
@@ -257,7 +265,8 @@ class Scheduler {
     Step step;
     step.kind = StepKind::kLibrary;
     step.library = call.call;
-    const Op& product = program_.ops[*std::ranges::find(call.ops, OpKind::kMatMul, [&](OpId op) { return program_.ops[op].kind; })];
+    const Op& product =
+        program_.ops[*std::ranges::find(call.ops, OpKind::kMatMul, [&](OpId op) { return program_.ops[op].kind; })];
     for (const auto& input : product.inputs) step.buffers.push_back({input.value, false});
     step.buffers.push_back({call.result, true});
     step.buffers.push_back({call.bias, false});
@@ -282,8 +291,10 @@ class Scheduler {
   /// A launch of one work item whose text is the op itself: only a device of that dialect can do it.
   Result<void> add_opaque(const Op& op, const std::vector<OpId>& ops) {
     if (is_strict()) {
-      return Error{ErrorCode::kUsage, fmt::format("{} runs as the framework has it, whose bits nothing names: it cannot be strict; "
-                                                  "--numerics fast runs it", describe(ops[0]))};
+      return Error{ErrorCode::kUsage,
+                   fmt::format("{} runs as the framework has it, whose bits nothing names: it cannot be strict; "
+                               "--numerics fast runs it",
+                               describe(ops[0]))};
     }
     Step step;
     std::string opaque = graph::opaque_kernel(program_, op);

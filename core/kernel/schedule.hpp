@@ -1,7 +1,7 @@
 // From a program to a list of steps: which ops became one kernel, which are library calls, in which order they run.
 //
-// The scheduler fuses element-wise ops and reductions into kernels and writes each kernel in the kernel IR (kernel_ir.hpp), which
-// plugins print or compile. A step names buffers by value; addresses come from the memory plan.
+// The scheduler fuses element-wise ops and reductions into kernels and writes each kernel in the kernel IR
+// (kernel_ir.hpp), which plugins print or compile. A step names buffers by value; addresses come from the memory plan.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace crucible::kernel {
 
-/// One kernel, which does the work items [begin, end) of a step's grid; work items are independent of each other. Kernels with equal
-/// IR are one kernel. What a plugin makes of it may call the functions of math_prelude().
+/// One kernel, which does the work items [begin, end) of a step's grid; work items are independent of each other.
+/// Kernels with equal IR are one kernel. What a plugin makes of it may call the functions of math_prelude().
 struct Kernel {
   std::string name;             // "k_" and the first 16 digits of the SHA-256 of `ir`, or "o_" and those of `opaque`
   std::vector<std::byte> ir{};  // serialised (plugins/kernel_ir/serialize.hpp)
@@ -36,12 +36,14 @@ enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, 
 enum class LibraryEpilogue : std::uint8_t { kNone, kBias, kBiasRelu, kBiasGelu };
 
 /// A call that a backend's library may claim. Views are of the step's buffers: for kMatMul a, b, c; for the
-/// convolutions the operands in the order of the op, then the result; for kAttention q, k, v, then `extra`, the result, each
-/// [batch, heads, rows, width]; behind the views of a product `extra`, what its epilogue reads. Sizes and strides in elements.
+/// convolutions the operands in the order of the op, then the result; for kAttention q, k, v, then `extra`, the result,
+/// each [batch, heads, rows, width]; behind the views of a product `extra`, what its epilogue reads. Sizes and strides
+/// in elements.
 struct LibraryCall {
   LibraryKind kind = LibraryKind::kMatMul;
   DType dtype = DType::kF32;
-  bool keeps_f32 = false;  // of f16 and bf16: the result is not rounded yet, since something is added to it before it is (a bias)
+  bool keeps_f32 =
+      false;  // of f16 and bf16: the result is not rounded yet, since something is added to it before it is (a bias)
   graph::View views[3];
   graph::Attributes attributes;  // alpha for kMatMul and kAttention; stride, padding, dilation, groups for convolutions
   graph::View extra = {};        // kAttention; of kMatMul with an epilogue: a number for each column of c
@@ -80,10 +82,12 @@ struct Schedule {
   bool epilogues = false;  // whether products could have them
   std::vector<Kernel> kernels;
   std::vector<Step> steps;         // in execution order
-  std::vector<InPlace> aliases;    // what the kernels allow: the operand is read at the indices at which the result is written
+  std::vector<InPlace>
+      aliases;  // what the kernels allow: the operand is read at the indices at which the result is written
   std::vector<InPlace> in_place;   // of these, what the order of the steps allows, best first (in_place.hpp)
   std::vector<bool> materialized;  // per value of the program: it needs a buffer (fused-away temporaries do not)
-  std::vector<bool> is_on_host;    // per value: it lies in the host's memory, where only transfers reach it; empty: none does
+  std::vector<bool>
+      is_on_host;  // per value: it lies in the host's memory, where only transfers reach it; empty: none does
   bool on_host(graph::ValueId value) const { return value < is_on_host.size() && is_on_host[value]; }
 };
 
@@ -94,19 +98,21 @@ struct Options {
   bool fuse = true;  // false: one kernel per op, for debugging and for the tests that compare the two
   /// kStrict: no claim is made, each sum has its named order, and ops without one (opaque ones) are errors.
   Numerics numerics = Numerics::kFast;
-  /// Of products (epilogue.hpp); without `fuse` there are none. Off until they are measured to be no slower on large updates.
+  /// Of products (epilogue.hpp); without `fuse` there are none. Off until they are measured to be no slower on large
+  /// updates.
   bool epilogues = false;
   /// Products are cut into work items and tiles that suit it.
   DeviceShape device = {};
-  /// Which way to cut the generated kernel of a call (ProductCut), 0: the one with the best score. Null: 0 for all. No bit depends on it.
+  /// Which way to cut the generated kernel of a call (ProductCut), 0: the one with the best score. Null: 0 for all. No
+  /// bit depends on it.
   std::function<std::size_t(const LibraryCall&)> cut = nullptr;
 };
 
 /// The call that a library would be asked for in place of this op; nothing for ops that no library is asked for.
 std::optional<LibraryCall> library_call_of(const graph::Program& program, const graph::Op& op);
 
-/// Errors: kBadInput when the program has an op that no kernel can be generated for, kUsage when it has one that cannot be
-/// strict; with its source.
+/// Errors: kBadInput when the program has an op that no kernel can be generated for, kUsage when it has one that cannot
+/// be strict; with its source.
 Result<Schedule> schedule(const graph::Program& program, const Options& options);
 
 /// A schedule, and the program that it is of where that is not the one that was given.
@@ -115,8 +121,8 @@ struct Prepared {
   Schedule schedule;
 };
 
-/// As schedule(), of the program as rematerialize() changes it (rematerialize.hpp); values keep their numbers, and new ones come after
-/// them. Without fusion nothing changes.
+/// As schedule(), of the program as rematerialize() changes it (rematerialize.hpp); values keep their numbers, and new
+/// ones come after them. Without fusion nothing changes.
 Result<Prepared> prepare(const graph::Program& program, const Options& options);
 
 /// C text that every batch of kernels starts with: types and math functions, self-contained (no #include).

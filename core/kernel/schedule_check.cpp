@@ -114,18 +114,21 @@ class Checker {
     return {};
   }
 
-  static bool is_library_attention(const Step& step) { return step.kind == StepKind::kLibrary && step.library.kind == LibraryKind::kAttention; }
+  static bool is_library_attention(const Step& step) {
+    return step.kind == StepKind::kLibrary && step.library.kind == LibraryKind::kAttention;
+  }
 
   /// What a call of an attention reads otherwise than its ops do: a cast of an operand, and a mask that it knows.
   bool is_seen_through(const Step& step, OpId producer) const {
     if (producer == kNone || !is_library_attention(step)) return false;
     const Op& op = program_.ops[producer];
     if (program_.values[op.outputs[0].value].dtype == DType::kBool) return true;
-    return op.kind == OpKind::kCopy && std::ranges::any_of(step.buffers, [&](const BufferArgument& b) { return b.value == op.inputs[0].value; });
+    return op.kind == OpKind::kCopy &&
+           std::ranges::any_of(step.buffers, [&](const BufferArgument& b) { return b.value == op.inputs[0].value; });
   }
 
-  /// Work items are independent, and each owns rows: of what a step makes, a product in it can have its own rows on the left, nothing on the
-  /// right; and of a product's result in the step, others in it read no more than those rows.
+  /// Work items are independent, and each owns rows: of what a step makes, a product in it can have its own rows on the
+  /// left, nothing on the right; and of a product's result in the step, others in it read no more than those rows.
   Result<void> check_product(StepId s, OpId id) const {
     const Op& op = program_.ops[id];
     const auto is_inside = [&](ValueId value) {
@@ -153,13 +156,16 @@ class Checker {
     };
     for (const std::size_t from_last : {1u, 2u}) {
       if (size(read, from_last) != size(made, from_last)) return false;
-      if (size(read, from_last) > 1 && read.strides[read.sizes.size() - from_last] != made.strides[made.sizes.size() - from_last]) return false;
+      if (size(read, from_last) > 1 &&
+          read.strides[read.sizes.size() - from_last] != made.strides[made.sizes.size() - from_last])
+        return false;
     }
     return true;
   }
 
   static bool is_product(OpKind kind) {
-    return kind == OpKind::kMatMul || kind == OpKind::kConv2d || kind == OpKind::kConv2dBackwardInput || kind == OpKind::kConv2dBackwardWeight;
+    return kind == OpKind::kMatMul || kind == OpKind::kConv2d || kind == OpKind::kConv2dBackwardInput ||
+           kind == OpKind::kConv2dBackwardWeight;
   }
   /// The product of a launch that does one and more, else null.
   const Op* product_of(const Step& step) const {
@@ -174,24 +180,29 @@ class Checker {
 
   /// The same where the rest is its epilogue; with sums it is an attention, which check_product() is for.
   const Op* epilogue_product(const Step& step) const {
-    const bool sums = std::ranges::any_of(step.ops, [&](OpId op) { return graph::is_reduction(program_.ops[op].kind); });
+    const bool sums =
+        std::ranges::any_of(step.ops, [&](OpId op) { return graph::is_reduction(program_.ops[op].kind); });
     return schedule_.epilogues && !sums ? product_of(step) : nullptr;
   }
 
-  /// What a product's kernel does besides the product: each element where the product made it, of nothing that other work items make.
+  /// What a product's kernel does besides the product: each element where the product made it, of nothing that other
+  /// work items make.
   Result<void> check_epilogue(StepId s) const {
     constexpr std::size_t kMostBuffers = 24;
     const Step& step = schedule_.steps[s];
     const Op* const product = epilogue_product(step);
     if (product == nullptr || step.kind != StepKind::kLaunch) return {};
-    if (step.buffers.size() > kMostBuffers) return broken(s, "a product with its epilogue has {} buffers, the most is {}", step.buffers.size(), kMostBuffers);
+    if (step.buffers.size() > kMostBuffers)
+      return broken(s, "a product with its epilogue has {} buffers, the most is {}", step.buffers.size(), kMostBuffers);
     const std::int64_t elements = product->outputs[0].view.elements();
     for (const OpId id : step.ops) {
       const Op& op = program_.ops[id];
       if (&op == product) continue;
-      if (!graph::is_elementwise(op.kind)) return broken(s, "op {} ({}) is in a product's epilogue", id, graph::name(op.kind));
+      if (!graph::is_elementwise(op.kind))
+        return broken(s, "op {} ({}) is in a product's epilogue", id, graph::name(op.kind));
       if (op.outputs[0].view.elements() != elements)
-        return broken(s, "op {} has {} elements in the epilogue of a product of {}", id, op.outputs[0].view.elements(), elements);
+        return broken(s, "op {} has {} elements in the epilogue of a product of {}", id, op.outputs[0].view.elements(),
+                      elements);
     }
     for (const OpId id : step.ops) CRUCIBLE_TRY_VOID(check_places(s, id, *product));
     return {};
@@ -230,7 +241,8 @@ class Checker {
   }
 
   /// The element of the product that an element of the step is made of: kAnywhere when of none, kApart when of several.
-  std::int64_t place(StepId s, OpId id, const std::vector<std::int64_t>& point, const Op& product, Places& places) const {
+  std::int64_t place(StepId s, OpId id, const std::vector<std::int64_t>& point, const Op& product,
+                     Places& places) const {
     const Op& op = program_.ops[id];
     const auto key = std::pair(op.outputs[0].value, graph::element_at(op.outputs[0].view, point));
     if (&op == &product) return key.second;
@@ -239,7 +251,8 @@ class Checker {
     for (const graph::Operand& input : op.inputs) {
       const OpId producer = input.is_scalar() ? kNone : program_.values[input.value].producer;
       if (producer == kNone || step_of_[producer] != s || is_generator(producer)) continue;
-      const std::vector<std::int64_t> at = point_at(program_.ops[producer].outputs[0].view, graph::element_at(input.view, point));
+      const std::vector<std::int64_t> at =
+          point_at(program_.ops[producer].outputs[0].view, graph::element_at(input.view, point));
       const std::int64_t one = place(s, producer, at, product, places);
       if (one == kAnywhere) continue;
       result = result == kAnywhere || result == one ? one : kApart;
@@ -253,7 +266,8 @@ class Checker {
     const auto is_host = [&](const BufferArgument& argument) { return schedule_.on_host(argument.value); };
     if (step.kind != StepKind::kTransfer) {
       const auto found = std::ranges::find_if(step.buffers, is_host);
-      return found == step.buffers.end() ? Result<void>() : broken(s, "uses value {}, which is on the host", found->value);
+      return found == step.buffers.end() ? Result<void>()
+                                         : broken(s, "uses value {}, which is on the host", found->value);
     }
     if (step.buffers.size() != 2 || step.ops.size() != 1 || program_.ops[step.ops[0]].kind != OpKind::kCopy ||
         step.buffers[0].written || !step.buffers[1].written) {
@@ -269,25 +283,31 @@ class Checker {
   /// Two products with one softmax between them, of sizes that fit, and nothing of it in memory but the result.
   Result<void> check_attention(StepId s) const {
     const Step& step = schedule_.steps[s];
-    const auto count = [&](OpKind kind) { return std::ranges::count_if(step.ops, [&](OpId op) { return program_.ops[op].kind == kind; }); };
-    for (const auto& [kind, wanted] : {std::pair(OpKind::kMatMul, 2), std::pair(OpKind::kExp, 1), std::pair(OpKind::kReduceMax, 1), std::pair(OpKind::kReduceSum, 1)}) {
-      if (count(kind) != wanted) return broken(s, "an attention has {} {}, it needs {}", count(kind), graph::name(kind), wanted);
+    const auto count = [&](OpKind kind) {
+      return std::ranges::count_if(step.ops, [&](OpId op) { return program_.ops[op].kind == kind; });
+    };
+    for (const auto& [kind, wanted] : {std::pair(OpKind::kMatMul, 2), std::pair(OpKind::kExp, 1),
+                                       std::pair(OpKind::kReduceMax, 1), std::pair(OpKind::kReduceSum, 1)}) {
+      if (count(kind) != wanted)
+        return broken(s, "an attention has {} {}, it needs {}", count(kind), graph::name(kind), wanted);
     }
     const LibraryCall& call = step.library;
     for (const graph::View* view : {&call.views[0], &call.views[1], &call.views[2], &call.extra}) {
       if (view->sizes.size() != 4) return broken(s, "an attention has an operand of {} dimensions", view->sizes.size());
     }
     const auto &q = call.views[0].sizes, &k = call.views[1].sizes, &v = call.views[2].sizes;
-    if (q[3] != k[3] || k[2] != v[2] || call.extra.sizes != std::vector{q[0], q[1], q[2], v[3]} || !std::equal(q.begin(), q.begin() + 2, k.begin()) ||
-        !std::equal(q.begin(), q.begin() + 2, v.begin()))
+    if (q[3] != k[3] || k[2] != v[2] || call.extra.sizes != std::vector{q[0], q[1], q[2], v[3]} ||
+        !std::equal(q.begin(), q.begin() + 2, k.begin()) || !std::equal(q.begin(), q.begin() + 2, v.begin()))
       return broken(s, "the sizes of an attention do not fit");
     return {};
   }
 
   Result<void> check_library(StepId s) const {
     const Step& step = schedule_.steps[s];
-    const bool is_attention = is_library_attention(step), has_epilogue = step.library.epilogue != LibraryEpilogue::kNone;
-    if (step.buffers.size() != (is_attention || has_epilogue ? 4u : 3u) || (!is_attention && (step.ops.size() != 1) != has_epilogue))
+    const bool is_attention = is_library_attention(step),
+               has_epilogue = step.library.epilogue != LibraryEpilogue::kNone;
+    if (step.buffers.size() != (is_attention || has_epilogue ? 4u : 3u) ||
+        (!is_attention && (step.ops.size() != 1) != has_epilogue))
       return broken(s, "a library call has {} buffers and {} ops", step.buffers.size(), step.ops.size());
     if (is_attention) CRUCIBLE_TRY_VOID(check_attention(s));
     for (std::size_t i = 0; i < step.buffers.size(); ++i) {
@@ -319,7 +339,8 @@ class Checker {
                      fmt::format("schedule check: op {} ({}) is done by no step", id, graph::name(op.kind))};
       }
       if (step_of_[id] != kNone && is_library_attention(schedule_.steps[step_of_[id]])) {
-        for (const BufferArgument& argument : schedule_.steps[step_of_[id]].buffers) wanted[argument.value] = wanted[argument.value] || !argument.written;
+        for (const BufferArgument& argument : schedule_.steps[step_of_[id]].buffers)
+          wanted[argument.value] = wanted[argument.value] || !argument.written;
         continue;  // a mask that it knows need not be made
       }
       for (const auto& input : op.inputs) {
@@ -377,7 +398,8 @@ class Checker {
     }
     if (const Op* const product = product_of(schedule_.steps[pair.step])) {
       for (const graph::Operand& input : product->inputs) {
-        if (input.value == pair.operand) return broken(pair.step, "in place: value {} is an operand of the product", pair.operand);
+        if (input.value == pair.operand)
+          return broken(pair.step, "in place: value {} is an operand of the product", pair.operand);
       }
     }
     bool reads = false, writes = false;
@@ -396,8 +418,10 @@ class Checker {
       return broken(pair.step, "in place: value {} must not be overwritten", pair.operand);
     for (const OpId id : schedule_.steps[pair.step].ops) {
       const Op& op = program_.ops[id];
-      if (op.kind == OpKind::kMatMul && std::ranges::any_of(op.inputs, [&](const auto& input) { return input.value == pair.operand; }))
-        return broken(pair.step, "in place: value {} is an operand of product {}, whose items all read it", pair.operand, id);
+      if (op.kind == OpKind::kMatMul &&
+          std::ranges::any_of(op.inputs, [&](const auto& input) { return input.value == pair.operand; }))
+        return broken(pair.step, "in place: value {} is an operand of product {}, whose items all read it",
+                      pair.operand, id);
     }
     return {};
   }

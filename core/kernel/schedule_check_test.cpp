@@ -118,7 +118,8 @@ TEST(ScheduleCheck, SeesARightOperandThatTheStepMakes) {
   SoundAttention sound;
   Step moved = sound.schedule.steps[0];
   Step& attention = sound.schedule.steps[1];
-  std::erase_if(attention.buffers, [&](const BufferArgument& argument) { return argument.value == sound.values.value; });
+  std::erase_if(attention.buffers,
+                [&](const BufferArgument& argument) { return argument.value == sound.values.value; });
   attention.ops.insert(attention.ops.begin(), moved.ops.begin(), moved.ops.end());
   sound.schedule.steps.erase(sound.schedule.steps.begin());
   EXPECT_THAT(sound.reason(), HasSubstr("on its right, which the step makes row by row"));
@@ -206,7 +207,8 @@ TEST(ScheduleCheck, SeesAnEpilogueOfALibraryCallAndOneWithTooManyBuffers) {
   library.schedule.steps[0].kind = StepKind::kLibrary;
   EXPECT_THAT(library.reason(), HasSubstr("a library call has 3 buffers and 3 ops"));
   WithEpilogue many;
-  for (int i = 0; i < 22; ++i) many.schedule.steps[0].buffers.push_back({many.t.input(DType::kF32, {4, 4}).value, false});
+  for (int i = 0; i < 22; ++i)
+    many.schedule.steps[0].buffers.push_back({many.t.input(DType::kF32, {4, 4}).value, false});
   EXPECT_THAT(many.reason(), HasSubstr("has 25 buffers, the most is 24"));
 }
 

@@ -41,8 +41,8 @@ void compare_random_programs(int batch, Numerics numerics, Executors executors =
   }
 }
 
-/// A number in the environment, in tests that are named without it: CRUCIBLE_RANDOM_BATCHES is how many batches are compiled,
-/// CRUCIBLE_INTERPRETED_PROGRAMS how many programs the interpreter alone runs.
+/// A number in the environment, in tests that are named without it: CRUCIBLE_RANDOM_BATCHES is how many batches are
+/// compiled, CRUCIBLE_INTERPRETED_PROGRAMS how many programs the interpreter alone runs.
 int environment(const char* name, int otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::max(1, std::atoi(text));
@@ -53,7 +53,9 @@ class RandomPrograms : public ::testing::TestWithParam<int> {};
 TEST_P(RandomPrograms, AgreeWithTheInterpreter) { compare_random_programs(GetParam(), Numerics::kFast); }
 
 /// Others than those above.
-TEST_P(RandomPrograms, HaveTheSameBitsFusedAndUnfusedWhenStrict) { compare_random_programs(1000 + GetParam(), Numerics::kStrict); }
+TEST_P(RandomPrograms, HaveTheSameBitsFusedAndUnfusedWhenStrict) {
+  compare_random_programs(1000 + GetParam(), Numerics::kStrict);
+}
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, ::testing::Range(0, environment("CRUCIBLE_RANDOM_BATCHES", 4)));
 
@@ -192,7 +194,8 @@ void add_map_patterns(std::deque<Pattern>& patterns) {
   }
 }
 
-/// Fifty partial gradients, added as they come: one kernel for all of them would keep all alive until the last is there.
+/// Fifty partial gradients, added as they come: one kernel for all of them would keep all alive until the last is
+/// there.
 TEST(Fusion, LetsFewLargeTensorsWaitForEachOther) {
   for (const std::int64_t side : {16, 64}) {
     TestProgram t(11);
@@ -225,7 +228,8 @@ TEST(Patterns, AreOneKernelEachAndAgreeWithTheInterpreter) {
   for (const Pattern& pattern : patterns) list.push_back(&pattern.test);
   std::vector<std::size_t> steps;
   for (const std::string& failure : run_and_compare(list, &steps)) ADD_FAILURE() << failure;
-  for (const std::string& failure : run_and_compare(list, nullptr, Numerics::kStrict)) ADD_FAILURE() << "strict: " << failure;
+  for (const std::string& failure : run_and_compare(list, nullptr, Numerics::kStrict))
+    ADD_FAILURE() << "strict: " << failure;
   ASSERT_EQ(steps.size(), patterns.size());
   for (std::size_t i = 0; i < steps.size(); ++i) EXPECT_LE(steps[i], patterns[i].most_steps) << patterns[i].name;
 }

@@ -36,7 +36,8 @@ TEST_P(WholeSlotKernels, KeepEveryDigit) {
     compiled = *std::move(kernels);
   }
   for (std::size_t i = 0; i < graph::kWholeNumbers.size(); ++i) {
-    const auto interpreted = interpreter->run(made.program, *scheduled, made.values, made.slots[i], {.pieces = 2}, true);
+    const auto interpreted =
+        interpreter->run(made.program, *scheduled, made.values, made.slots[i], {.pieces = 2}, true);
     ASSERT_TRUE(interpreted) << interpreted.error().message;
     EXPECT_EQ(graph::difference(made, i, made.program, *interpreted), "") << "interpreted";
     if (!compiled) continue;
@@ -47,9 +48,11 @@ TEST_P(WholeSlotKernels, KeepEveryDigit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, WholeSlotKernels,
-                         testing::Values(Way{true, Numerics::kFast}, Way{false, Numerics::kFast}, Way{true, Numerics::kStrict}, Way{false, Numerics::kStrict}),
+                         testing::Values(Way{true, Numerics::kFast}, Way{false, Numerics::kFast},
+                                         Way{true, Numerics::kStrict}, Way{false, Numerics::kStrict}),
                          [](const auto& way) {
-                           return std::string(way.param.fuse ? "Fused" : "PerOp") + (way.param.numerics == Numerics::kStrict ? "Strict" : "Fast");
+                           return std::string(way.param.fuse ? "Fused" : "PerOp") +
+                                  (way.param.numerics == Numerics::kStrict ? "Strict" : "Fast");
                          });
 
 TEST(WholeSlots, AStepThatReadsASlotInAnotherTypeIsRefused) {

@@ -70,9 +70,10 @@ Result<void> check_certificate(const Problem& problem, const Solution& solution,
   };
   const ContentHash found = digest(problem, solution.offsets);
   if (certificate.digest != found) {
-    return refused(fmt::format("it was made for the plan {} but this one is {}: plan again, or use the certificate that "
-                               "came with this plan",
-                               certificate.digest.hex(), found.hex()));
+    return refused(
+        fmt::format("it was made for the plan {} but this one is {}: plan again, or use the certificate that "
+                    "came with this plan",
+                    certificate.digest.hex(), found.hex()));
   }
   if (!certificate.is_valid) return refused("it says that the plan is not valid: " + certificate.verdict);
   CRUCIBLE_TRY_VOID(check(problem, solution));

@@ -31,8 +31,8 @@ struct Certificate {
 /// SHA-256 of everything that a problem says and of the offsets. Threads: any.
 ContentHash digest(const Problem& problem, std::span<const std::uint64_t> offsets);
 
-/// Judges a solution by check() and writes down what it found. A solution that is refused gets a certificate that is not
-/// valid, with the reason. Threads: any.
+/// Judges a solution by check() and writes down what it found. A solution that is refused gets a certificate that is
+/// not valid, with the reason. Threads: any.
 Certificate certify(const Problem& problem, const Solution& solution);
 
 /// Accepts a valid certificate of exactly this problem and these offsets; the sweep is made anew.

@@ -1,6 +1,6 @@
 // The independent checker of memory plans. It shares no code with the planner: buffers come and go in an ordered map of
-// occupied byte ranges, and a newcomer is compared with its two neighbours. Used by tests, by every build of a session and
-// by every certificate.
+// occupied byte ranges, and a newcomer is compared with its two neighbours. Used by tests, by every build of a session
+// and by every certificate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -132,7 +132,8 @@ class Checker {
       unit.is_pinned = unit.is_pinned || pinned_groups.contains(problem_.buffers[unit.first].group);
       if (!unit.is_pinned) continue;
       std::uint64_t& highest = swept_[problem_.buffers[unit.first].space].highest_pin;
-      highest = std::max(highest, offsets_[unit.first] + unit_bytes(unit.first));  // fits: note_end() has seen its largest
+      highest =
+          std::max(highest, offsets_[unit.first] + unit_bytes(unit.first));  // fits: note_end() has seen its largest
     }
     return {};
   }
@@ -142,7 +143,8 @@ class Checker {
     Swept& swept = swept_[buffer.space];
     std::uint64_t end = 0;
     if (__builtin_add_overflow(offsets_[i], rounded(buffer.size_bytes, i), &end)) {
-      return failed(fmt::format("buffer {} of {} bytes at {} ends behind the arena: no arena is that large", i, buffer.size_bytes, offsets_[i]));
+      return failed(fmt::format("buffer {} of {} bytes at {} ends behind the arena: no arena is that large", i,
+                                buffer.size_bytes, offsets_[i]));
     }
     swept.highest_end = std::max(swept.highest_end, end);
     return {};
@@ -241,7 +243,8 @@ Result<void> check_peak(const Space& space, const SpacePlan& plan, const Swept& 
                               plan.peak_bytes, swept.highest_end, space.alignment));
   }
   if (plan.peak_bytes > space.capacity_bytes) {
-    return failed(fmt::format("the arena of {} bytes is above the capacity of {}", plan.peak_bytes, space.capacity_bytes));
+    return failed(
+        fmt::format("the arena of {} bytes is above the capacity of {}", plan.peak_bytes, space.capacity_bytes));
   }
   return {};
 }
@@ -250,8 +253,9 @@ Result<void> check_peak(const Space& space, const SpacePlan& plan, const Swept& 
 Result<void> check_bound(const Problem& problem, std::uint32_t space, const SpacePlan& plan, const Checker& checker) {
   const Swept& swept = checker.swept()[space];
   if (plan.lower_bound_bytes != std::max(swept.most_alive, swept.highest_pin)) {
-    return failed(fmt::format("the lower bound is {} but at most {} bytes are alive at once and pinned buffers end at {}",
-                              plan.lower_bound_bytes, swept.most_alive, swept.highest_pin));
+    return failed(
+        fmt::format("the lower bound is {} but at most {} bytes are alive at once and pinned buffers end at {}",
+                    plan.lower_bound_bytes, swept.most_alive, swept.highest_pin));
   }
   if (plan.peak_bytes < plan.lower_bound_bytes) {
     return failed(fmt::format("the peak {} is below the lower bound {}", plan.peak_bytes, plan.lower_bound_bytes));
@@ -262,13 +266,15 @@ Result<void> check_bound(const Problem& problem, std::uint32_t space, const Spac
     const bool is_alive = id < problem.buffers.size() && problem.buffers[id].space == space &&
                           checker.is_alive_at(id, plan.lower_bound_time);
     if (!is_alive) {
-      return failed(fmt::format("witness {} is not a buffer alive at {}, or is named twice", id, plan.lower_bound_time));
+      return failed(
+          fmt::format("witness {} is not a buffer alive at {}, or is named twice", id, plan.lower_bound_time));
     }
     seen.push_back(checker.unit_of(id));
     sum += checker.unit_bytes(id);
   }
   std::ranges::sort(seen);
-  if (std::ranges::adjacent_find(seen) != seen.end()) return failed("a witness is not a buffer alive, or is named twice");
+  if (std::ranges::adjacent_find(seen) != seen.end())
+    return failed("a witness is not a buffer alive, or is named twice");
   const std::uint64_t pin = plan.witness.size() == 1 ? checker.pin_of(plan.witness[0]) : kUnpinned;
   const bool is_pin = pin != kUnpinned && pin + sum == plan.lower_bound_bytes;
   if (sum != plan.lower_bound_bytes && !is_pin) {

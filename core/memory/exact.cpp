@@ -1,5 +1,6 @@
-// Branch and bound in the order of offsets: the next block always lies at or above the last one, on top of what it meets.
-// Every placement can be pushed down into one of this form. A node is cut when some section cannot hold what is left.
+// Branch and bound in the order of offsets: the next block always lies at or above the last one, on top of what it
+// meets. Every placement can be pushed down into one of this form. A node is cut when some section cannot hold what is
+// left.
 #include "core/memory/exact.hpp"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace {
 constexpr std::uint32_t kPreorders = 3;
 
 /// The most difficult blocks come first: three ways to judge. `total` is the highest load during the block's life.
-std::array<std::uint64_t, 3> difficulty(const Part& part, std::uint32_t block, std::uint64_t total, std::uint32_t kind) {
+std::array<std::uint64_t, 3> difficulty(const Part& part, std::uint32_t block, std::uint64_t total,
+                                        std::uint32_t kind) {
   const std::uint64_t length = part.length[block], size = part.blocks[block].size;
   const std::uint64_t area = size > ~std::uint64_t{0} / length ? ~std::uint64_t{0} : size * length;
   if (kind == 0) return {length, area, total};
@@ -158,7 +160,8 @@ class ExactSearch::Tree {
     Range own;
     for (std::uint32_t block = 0; block < count_; ++block) {
       for (const Range& range : part_.life(block, own)) {
-        for (std::uint32_t section = range.begin; section < range.end; ++section) alive[section].push_back(item_of[block]);
+        for (std::uint32_t section = range.begin; section < range.end; ++section)
+          alive[section].push_back(item_of[block]);
       }
     }
     alive_.first.assign(1, 0);
@@ -313,7 +316,8 @@ class ExactSearch::Tree {
   }
 
   /// The floor of a section is at least the lowest offset that an unplaced item of it can have. `watch_` remembers an
-  /// item that keeps the floor down: while it does, there is nothing to do. False when a section cannot hold what is left.
+  /// item that keeps the floor down: while it does, there is nothing to do. False when a section cannot hold what is
+  /// left.
   bool raise_to_least(const Range& sections) {
     const auto keeps_down = [&](std::uint32_t item, std::uint32_t section) {
       return !is_placed_[item] && least_[item] <= floor_[section];

@@ -18,7 +18,8 @@ enum class Search {
 };
 
 /// Searches of one part. Deterministic. Threads: one at a time.
-/// Source: canonical placements in offset order, floors of sections and dominance as in Moffitt, MiniMalloc (ASPLOS 2023).
+/// Source: canonical placements in offset order, floors of sections and dominance as in Moffitt, MiniMalloc (ASPLOS
+/// 2023).
 class ExactSearch {
  public:
   static constexpr std::size_t kMaxBlocks = 640;

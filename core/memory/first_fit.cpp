@@ -1,5 +1,5 @@
-// First fit by a segment tree over the sections. A life is covered by at most two nodes a level; what a life meets lies in
-// the lists of those nodes (anything below them) and in the lists above them (what covers them whole).
+// First fit by a segment tree over the sections. A life is covered by at most two nodes a level; what a life meets lies
+// in the lists of those nodes (anything below them) and in the lists above them (what covers them whole).
 #include "core/memory/first_fit.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// One pass that fills gaps: each block of a ranked order goes to the lowest offset at which it is free during the whole of
-// its life (first fit), or into the smallest gap that takes it (best fit). Knows every rule of a part: pins, lives with
-// gaps, pairs kept apart.
+// One pass that fills gaps: each block of a ranked order goes to the lowest offset at which it is free during the whole
+// of its life (first fit), or into the smallest gap that takes it (best fit). Knows every rule of a part: pins, lives
+// with gaps, pairs kept apart.
 //
-// The second tier of the planner, and the pass that the search repeats where the skyline does not know the rules. No graph
-// of overlaps is built: a tree over time holds merged occupied intervals.
+// The second tier of the planner, and the pass that the search repeats where the skyline does not know the rules. No
+// graph of overlaps is built: a tree over time holds merged occupied intervals.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,19 @@
 namespace crucible::memory {
 namespace {
 
-enum class Column : std::size_t { kId, kLower, kUpper, kLast, kSize, kAlignment, kSpace, kGroup, kCarried, kPin, kGaps };
+enum class Column : std::size_t {
+  kId,
+  kLower,
+  kUpper,
+  kLast,
+  kSize,
+  kAlignment,
+  kSpace,
+  kGroup,
+  kCarried,
+  kPin,
+  kGaps
+};
 constexpr std::size_t kColumns = 11;
 constexpr std::size_t kMaxSpaces = 256;
 
@@ -83,9 +95,10 @@ class Reader {
       const std::string_view field = take(header, ',');
       const auto name = std::ranges::find(kNames, field, &Name::text);
       if (name == std::end(kNames)) {
-        return bad(1, fmt::format("'{}' is not a column; the first line has to be a header of id, lower, upper, size and "
-                                  "perhaps alignment, space, group, carried, pinned or offset",
-                                  shown(field)));
+        return bad(1,
+                   fmt::format("'{}' is not a column; the first line has to be a header of id, lower, upper, size and "
+                               "perhaps alignment, space, group, carried, pinned or offset",
+                               shown(field)));
       }
       if (seen[static_cast<std::size_t>(name->column)]) {
         return bad(1, fmt::format("the column '{}' is there twice", shown(field)));
@@ -94,8 +107,10 @@ class Reader {
       columns_.push_back(name->column);
     }
     const auto has = [&](Column column) { return seen[static_cast<std::size_t>(column)]; };
-    if (has(Column::kUpper) && has(Column::kLast)) return bad(1, "has both 'upper' and 'end': one says when a buffer dies");
-    if (!has(Column::kId) || !has(Column::kLower) || !has(Column::kSize) || !(has(Column::kUpper) || has(Column::kLast))) {
+    if (has(Column::kUpper) && has(Column::kLast))
+      return bad(1, "has both 'upper' and 'end': one says when a buffer dies");
+    if (!has(Column::kId) || !has(Column::kLower) || !has(Column::kSize) ||
+        !(has(Column::kUpper) || has(Column::kLast))) {
       return bad(1, fmt::format("the header '{}' lacks one of id, lower, upper, size", shown(whole)));
     }
     instance_.has_alignments = has(Column::kAlignment);
@@ -169,7 +184,8 @@ class Reader {
     const auto [stop, error] = std::from_chars(field.data(), end, value);
     if (error == std::errc() && stop == end && value <= highest) return out = static_cast<T>(value), Result<void>();
     const bool is_digits = !field.empty() && field.find_first_not_of("0123456789") == std::string_view::npos;
-    if (is_digits) return bad(line_, fmt::format("{} {} is above {}, the highest possible", name, shown(field), highest));
+    if (is_digits)
+      return bad(line_, fmt::format("{} {} is above {}, the highest possible", name, shown(field), highest));
     if (field.size() > 1 && field[0] == '-' && field.find_first_not_of("0123456789", 1) == std::string_view::npos) {
       return bad(line_, fmt::format("{} {} is negative", name, shown(field)));
     }
@@ -195,7 +211,8 @@ class Reader {
       }
     }
     if (second == instance_.ids.size()) return {};
-    return bad(second + 2, fmt::format("the id '{}' was already used in line {}", shown(instance_.ids[second]), first + 2));
+    return bad(second + 2,
+               fmt::format("the id '{}' was already used in line {}", shown(instance_.ids[second]), first + 2));
   }
 
   std::string_view rest_;

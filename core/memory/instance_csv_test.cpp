@@ -19,7 +19,8 @@ TEST(InstanceCsv, ReadsWhatMiniMallocReads) {
   EXPECT_EQ(instance->problem.buffers[1].begin, 3u);
   EXPECT_EQ(instance->problem.buffers[1].end, 9u);
   EXPECT_EQ(instance->problem.buffers[1].size_bytes, 4u);
-  EXPECT_EQ(to_csv(*instance, std::vector<std::uint64_t>{0, 4}), "id,lower,upper,size,offset\nb1,0,3,4,0\nb2,3,9,4,4\n");
+  EXPECT_EQ(to_csv(*instance, std::vector<std::uint64_t>{0, 4}),
+            "id,lower,upper,size,offset\nb1,0,3,4,0\nb2,3,9,4,4\n");
 }
 
 TEST(InstanceCsv, TakesColumnsInAnyOrderAndTheInclusiveEnd) {
@@ -72,7 +73,8 @@ TEST(InstanceCsv, RefusesEachFaultWithItsLine) {
       {"id,lower,upper,size\na,0,1,1.5\n", "line 2: size '1.5' is not a whole number"},
       {"id,lower,upper,size\na,0,1,\n", "line 2: size '' is not a whole number"},
       {"id,lower,upper,size\na,0,1, 4\n", "line 2: size ' 4' is not a whole number"},
-      {"id,lower,upper,size\na,0,1,18446744073709551616\n", "line 2: size 18446744073709551616 is above 18446744073709551615"},
+      {"id,lower,upper,size\na,0,1,18446744073709551616\n",
+       "line 2: size 18446744073709551616 is above 18446744073709551615"},
       {"id,lower,upper,size\na,0,4294967296,1\n", "line 2: upper 4294967296 is above 4294967295"},
       {"id,lower,end,size\na,0,4294967295,1\n", "line 2: end 4294967295 is above 4294967294"},
       {"id,lower,upper,size\na,7,4,1\n", "line 2: upper 4 is below lower 7"},
@@ -103,7 +105,8 @@ TEST(InstanceCsv, ManyEqualIdsAreRefusedQuickly) {
 /// Damaged files: read or refused, and what is read can be written and read again.
 TEST(InstanceCsv, TakesDamageWithoutHarm) {
   const std::string good =
-      "id,lower,upper,size,alignment,space,group,carried,offset\na,0,3,4,2,0,,0,8\nb,5,2,4,1,1,7,1,\nc,1,9,300,8,0,7,0,\n";
+      "id,lower,upper,size,alignment,space,group,carried,offset\na,0,3,4,2,0,,0,8\nb,5,2,4,1,1,7,1,\nc,1,9,300,8,0,7,0,"
+      "\n";
   constexpr std::string_view kBytes = ",\n\r-0123456789abx\"; \xff";
   std::mt19937 random(1);
   std::uint32_t read = 0;

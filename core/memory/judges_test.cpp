@@ -1,5 +1,5 @@
-// Two judges that know nothing of the planner: brute force over all offsets of tiny problems, and Z3 on small ones. What
-// the planner has proved must be what they say.
+// Two judges that know nothing of the planner: brute force over all offsets of tiny problems, and Z3 on small ones.
+// What the planner has proved must be what they say.
 #include <gtest/gtest.h>
 #include <z3++.h>
 
@@ -91,7 +91,8 @@ bool z3_finds(const Problem& problem, std::uint64_t capacity) {
     const z3::expr quotient = context.int_const(("q" + std::to_string(i)).c_str());
     offsets.push_back(quotient * constant(std::max(unit, buffer.alignment)));
     solver.add(quotient >= 0);
-    if (judge.is_used(i)) solver.add(offsets[i] + constant((buffer.size_bytes + unit - 1) / unit * unit) <= constant(capacity));
+    if (judge.is_used(i))
+      solver.add(offsets[i] + constant((buffer.size_bytes + unit - 1) / unit * unit) <= constant(capacity));
     if (buffer.pinned_offset != kUnpinned) solver.add(offsets[i] == constant(buffer.pinned_offset));
     for (std::uint32_t k = 0; k < i; ++k) {
       if (judge.are_one(i, k)) solver.add(offsets[i] == offsets[k]);

@@ -87,8 +87,10 @@ class PartSolver {
     constexpr std::uint32_t kLineRanks[] = {0, 1, 2, 3, 4, 5}, kLoadRanks[] = {0, 3, 4};
     constexpr std::uint32_t kFitRanks[] = {4, 5, 0, 3, 2, 1};
     const bool is_large = part_.blocks.size() > kManyToRank && !keeps_starts;
-    const std::span<const std::uint32_t> line_ranks = is_large ? std::span<const std::uint32_t>(kLoadRanks) : kLineRanks;
-    const std::uint32_t lines = is_plain ? std::min(goal_.fixed_passes, static_cast<std::uint32_t>(line_ranks.size())) : 0;
+    const std::span<const std::uint32_t> line_ranks =
+        is_large ? std::span<const std::uint32_t>(kLoadRanks) : kLineRanks;
+    const std::uint32_t lines =
+        is_plain ? std::min(goal_.fixed_passes, static_cast<std::uint32_t>(line_ranks.size())) : 0;
     std::uint32_t fits = std::min(goal_.fixed_passes, is_plain ? kRanks / 2 : kRanks);
     if (is_plain && part_.blocks.size() > kManyToFit) fits = std::min(fits, 1u);
     if (is_plain && (part_.blocks.size() > kFitLimit || !goal_.first_fit)) fits = 0;
@@ -98,8 +100,8 @@ class PartSolver {
     const std::uint32_t found = run_jobs(count, goal_.threads, [&](std::uint32_t job, const std::atomic<bool>&) {
       Start& start = starts_[job];
       const bool is_line = job < lines;
-      // What is higher than another is dropped half done, unless the search wants to go on from it. What is not is never
-      // dropped, so that the result does not depend on which job is faster.
+      // What is higher than another is dropped half done, unless the search wants to go on from it. What is not is
+      // never dropped, so that the result does not depend on which job is faster.
       const std::uint64_t limit = keeps_starts && (is_line || !is_plain) ? kNoLimit : lowest.load();
       start.order = ranked(part_, is_line ? line_ranks[job] : kFitRanks[(job - lines) % fits]);
       if (is_line) {

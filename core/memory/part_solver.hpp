@@ -1,5 +1,5 @@
-// All tiers of the planner on one part: skyline and first fit in fixed ranks, the search on ranks, the exact search. Each
-// stops as soon as the peak is low enough.
+// All tiers of the planner on one part: skyline and first fit in fixed ranks, the search on ranks, the exact search.
+// Each stops as soon as the peak is low enough.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The planner: refuses what contradicts itself, reduces each space to parts, solves them, and puts the offsets together.
+// The planner: refuses what contradicts itself, reduces each space to parts, solves them, and puts the offsets
+// together.
 #include "core/memory/plan.hpp"
 
 #include <fmt/format.h>
@@ -54,9 +55,10 @@ class SpaceSolver {
     plan_.lower_bound_time = blocks_.bound_time;
     plan_.witness = std::move(blocks_.witness);
     if (plan_.lower_bound_bytes > space_.capacity_bytes) {
-      refuse(Outcome::kImpossible, fmt::format("at step {} at least {} bytes are needed, {} more than the capacity of {}",
-                                               plan_.lower_bound_time, plan_.lower_bound_bytes,
-                                               plan_.lower_bound_bytes - space_.capacity_bytes, space_.capacity_bytes));
+      refuse(Outcome::kImpossible,
+             fmt::format("at step {} at least {} bytes are needed, {} more than the capacity of {}",
+                         plan_.lower_bound_time, plan_.lower_bound_bytes,
+                         plan_.lower_bound_bytes - space_.capacity_bytes, space_.capacity_bytes));
       plan_.peak_bytes = plan_.lower_bound_bytes;
       return plan_;
     }
@@ -110,7 +112,9 @@ class SpaceSolver {
     return {};
   }
 
-  std::uint32_t first_member(const Part& part, std::uint32_t block) const { return blocks_.members[part.ids[block]][0]; }
+  std::uint32_t first_member(const Part& part, std::uint32_t block) const {
+    return blocks_.members[part.ids[block]][0];
+  }
 
   /// The parts with the highest bounds first: the others need not be lower than those.
   void solve_parts(std::uint64_t& passes) {
@@ -118,7 +122,8 @@ class SpaceSolver {
     const std::uint64_t capacity = space_.capacity_bytes / blocks_.unit_bytes;
     std::vector<std::uint32_t> order(blocks_.parts.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) { return blocks_.parts[a].bound > blocks_.parts[b].bound; });
+    std::ranges::stable_sort(
+        order, [&](std::uint32_t a, std::uint32_t b) { return blocks_.parts[a].bound > blocks_.parts[b].bound; });
     const std::size_t count = blocks_.members.first.size() - 1;
     const bool is_quick = options_.budget_passes == Options::kQuick;
     PartGoal goal{.target = has_capacity ? capacity : blocks_.bound,
@@ -155,11 +160,12 @@ class SpaceSolver {
                                                space_.capacity_bytes, plan_.peak_bytes));
       plan_.optimal = false;
     } else {
-      refuse(Outcome::kNotFound,
-             fmt::format("the best plan found needs {} bytes, {} more than the capacity of {}; at least {} are needed, so "
-                         "there may be one that fits: allow more passes",
-                         plan_.peak_bytes, plan_.peak_bytes - space_.capacity_bytes, space_.capacity_bytes,
-                         plan_.lower_bound_bytes));
+      refuse(
+          Outcome::kNotFound,
+          fmt::format("the best plan found needs {} bytes, {} more than the capacity of {}; at least {} are needed, so "
+                      "there may be one that fits: allow more passes",
+                      plan_.peak_bytes, plan_.peak_bytes - space_.capacity_bytes, space_.capacity_bytes,
+                      plan_.lower_bound_bytes));
     }
   }
 

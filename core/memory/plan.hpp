@@ -1,10 +1,10 @@
-// The memory planner: intervals in, offsets out. It knows nothing of graphs or devices, and other compilers may use it as
-// it stands (docs/memory-planner.md).
+// The memory planner: intervals in, offsets out. It knows nothing of graphs or devices, and other compilers may use it
+// as it stands (docs/memory-planner.md).
 //
-// A buffer lives on the half-open interval [begin, end); two buffers that are alive at once must not share a byte. plan()
-// is the short form: one space, one alignment, a small effort. solve() takes everything that a Problem can say, and its
-// answer keeps apart what was found, what is proved impossible, and what the budget did not suffice for. What either
-// returns is judged by check(), which shares no code with them, and by certify() (certificate.hpp).
+// A buffer lives on the half-open interval [begin, end); two buffers that are alive at once must not share a byte.
+// plan() is the short form: one space, one alignment, a small effort. solve() takes everything that a Problem can say,
+// and its answer keeps apart what was found, what is proved impossible, and what the budget did not suffice for. What
+// either returns is judged by check(), which shares no code with them, and by certify() (certificate.hpp).
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,8 @@ struct Problem {
   std::uint32_t period = 0;
 };
 
-/// How much is tried. The effort is counted, not timed: the same options give the same plan on every machine and with any
-/// number of threads.
+/// How much is tried. The effort is counted, not timed: the same options give the same plan on every machine and with
+/// any number of threads.
 struct Options {
   /// Passes over all buffers that may be spent on searching after the fixed tiers; kQuick and kThorough depend on the
   /// number of buffers (about a tenth of a second and a few seconds).

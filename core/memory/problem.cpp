@@ -32,7 +32,8 @@ Result<void> check_interval(const Buffer& buffer, std::size_t i, std::uint32_t p
 Result<void> check_place(const Problem& problem, std::size_t i) {
   const Buffer& buffer = problem.buffers[i];
   if (buffer.space >= problem.spaces.size()) {
-    return bad(fmt::format("buffer {} is in space {}, but there are {} spaces", i, buffer.space, problem.spaces.size()));
+    return bad(
+        fmt::format("buffer {} is in space {}, but there are {} spaces", i, buffer.space, problem.spaces.size()));
   }
   if (!std::has_single_bit(buffer.alignment)) {
     return bad(fmt::format("buffer {} has alignment {}, which is not a power of two", i, buffer.alignment));

@@ -1,5 +1,5 @@
-// Random problems with every feature, and the definition of a valid plan compared pair by pair and step by step: slow, and
-// too simple to be wrong. For the tests of this folder.
+// Random problems with every feature, and the definition of a valid plan compared pair by pair and step by step: slow,
+// and too simple to be wrong. For the tests of this folder.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,9 @@ inline Problem random_problem(std::uint32_t seed, std::uint32_t count, std::uint
   }
   for (Buffer& buffer : problem.buffers) {  // any one of a group, the smallest or one that occupies nothing too
     if (buffer.group == kNoGroup || !chance(pins, 8)) continue;
-    const auto has_pin = [&](const Buffer& other) { return other.group == buffer.group && other.pinned_offset != kUnpinned; };
+    const auto has_pin = [&](const Buffer& other) {
+      return other.group == buffer.group && other.pinned_offset != kUnpinned;
+    };
     if (std::ranges::none_of(problem.buffers, has_pin)) buffer.pinned_offset = 16 * below(2 + largest / 16);
   }
   return problem;
@@ -90,7 +92,8 @@ class PairByPair {
     return size;
   }
   bool must_differ(std::uint32_t a, std::uint32_t b) const {
-    if (problem_.buffers[a].space != problem_.buffers[b].space || are_one(a, b) || !is_used(a) || !is_used(b)) return false;
+    if (problem_.buffers[a].space != problem_.buffers[b].space || are_one(a, b) || !is_used(a) || !is_used(b))
+      return false;
     for (std::uint32_t time = 0; time < period_; ++time) {
       bool alive_a = false, alive_b = false;
       for (std::uint32_t k = 0; k < problem_.buffers.size(); ++k) {

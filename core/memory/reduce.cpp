@@ -162,8 +162,8 @@ class Reduction {
     for (std::uint32_t& time : section_time_) time = times_[time];
   }
 
-  /// Ranges from times to numbers of times: of all from the first to the last, or if these are many more than the ranges, of
-  /// those at which one begins or ends.
+  /// Ranges from times to numbers of times: of all from the first to the last, or if these are many more than the
+  /// ranges, of those at which one begins or ends.
   void number_times() {
     if (ranges_.empty()) return;
     std::uint32_t first = ranges_[0].begin, last = ranges_[0].end;
@@ -284,7 +284,8 @@ class Reduction {
   void add_block(std::uint32_t block, const std::vector<std::uint32_t>& section_in_part, Part& part) {
     number_[block] = static_cast<std::uint32_t>(part.blocks.size());
     const std::uint32_t first = first_range_[block], last = first_range_[block + 1] - 1;
-    const std::uint32_t end = section_in_part[ranges_[last].end - 1] + 1;  // the last section that it is alive in, plus one
+    const std::uint32_t end =
+        section_in_part[ranges_[last].end - 1] + 1;  // the last section that it is alive in, plus one
     part.blocks.push_back({raw_[block].size, section_in_part[ranges_[first].begin], end});
     part.ids.push_back(block);
     part.length.push_back(std::reduce(lengths_.begin() + first, lengths_.begin() + last + 1));

@@ -22,12 +22,12 @@ struct Node {
   std::uint32_t latest_end = 0;
 };
 
-/// The unplaced blocks among some, sorted by begin, in buckets; a tree over the buckets. Finds the best-ranked block inside
-/// a time span.
+/// The unplaced blocks among some, sorted by begin, in buckets; a tree over the buckets. Finds the best-ranked block
+/// inside a time span.
 class FitTree {
  public:
-  /// `entries`: of blocks that are alive for `shortest` sections or more; those that begin at section s are first_at[s] to
-  /// first_at[s + 1] - 1.
+  /// `entries`: of blocks that are alive for `shortest` sections or more; those that begin at section s are first_at[s]
+  /// to first_at[s + 1] - 1.
   FitTree(std::uint32_t shortest, std::vector<std::uint32_t> first_at, std::span<Entry> entries)
       : shortest_(shortest), first_at_(std::move(first_at)), entries_(entries) {
     while (leaves_ * kBucket < entries.size()) leaves_ *= 2;
@@ -44,7 +44,8 @@ class FitTree {
   std::uint32_t best_within(std::uint32_t begin, std::uint32_t end, std::uint32_t best) const {
     if (end - begin < shortest_ || nodes_[1].best_rank >= best) return best;
     const std::uint32_t from = first_at_[begin], to = first_at_[end - shortest_ + 1];
-    const std::uint32_t first = (from + kBucket - 1) / kBucket, last = to / kBucket;  // buckets that lie between the two
+    const std::uint32_t first = (from + kBucket - 1) / kBucket,
+                        last = to / kBucket;                      // buckets that lie between the two
     if (first > last) return part_of(last, from, to, end, best);  // both are in one bucket
     if (from < first * kBucket) best = part_of(first - 1, from, first * kBucket, end, best);
     if (last * kBucket < to) best = part_of(last, last * kBucket, to, end, best);
@@ -125,8 +126,8 @@ class FitTree {
   std::vector<Node> nodes_;
 };
 
-/// All unplaced blocks. Long and short ones are in different trees: together, well-ranked blocks that are too long for a
-/// span would hide those that fit from the search.
+/// All unplaced blocks. Long and short ones are in different trees: together, well-ranked blocks that are too long for
+/// a span would hide those that fit from the search.
 class Unplaced {
  public:
   explicit Unplaced(const Part& part) : place_of_(part.blocks.size()), entries_(part.blocks.size()) {

@@ -25,8 +25,9 @@ Placed slow_pass(const Part& part, std::span<const std::uint32_t> order) {
     const std::uint64_t lowest = heights[from];
     std::uint32_t to = from;
     while (to < part.sections && heights[to] == lowest) ++to;
-    const auto fits = std::ranges::find_if(
-        unplaced, [&](std::uint32_t block) { return from <= part.blocks[block].begin && part.blocks[block].end <= to; });
+    const auto fits = std::ranges::find_if(unplaced, [&](std::uint32_t block) {
+      return from <= part.blocks[block].begin && part.blocks[block].end <= to;
+    });
     if (fits == unplaced.end()) {
       std::uint64_t raised = std::numeric_limits<std::uint64_t>::max();
       if (from > 0) raised = heights[from - 1];
@@ -52,7 +53,8 @@ Problem random_lengths(std::uint32_t seed, std::uint32_t count, std::uint32_t st
     const std::uint32_t longest = steps >> random() % static_cast<std::uint32_t>(std::bit_width(steps));
     const std::uint32_t begin = random() % steps;
     const std::uint32_t length = 1 + random() % longest;
-    problem.buffers.push_back({.size_bytes = 1 + random() % 30, .begin = begin, .end = std::min(steps, begin + length)});
+    problem.buffers.push_back(
+        {.size_bytes = 1 + random() % 30, .begin = begin, .end = std::min(steps, begin + length)});
     if (seed % 4 == 0 && random() % 8 == 0) problem.buffers.back().alignment = 8;
   }
   return problem;

@@ -1,4 +1,5 @@
-// Properties of solve() on random problems with every feature. CRUCIBLE_MEMORY_INSTANCES says how many (default: 20,000).
+// Properties of solve() on random problems with every feature. CRUCIBLE_MEMORY_INSTANCES says how many (default:
+// 20,000).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,7 +104,8 @@ TEST(Solve, ProvedPeaksDoNotDependOnOrderDirectionOrScale) {
       buffer.begin = 100 - buffer.end, buffer.end = 100 - begin;
     }
     const std::uint32_t stretch = seed % 2 == 0 ? 3 : 100'000;  // the latter: far more steps than buffers
-    for (Buffer& buffer : stretched.buffers) buffer.begin = 5 + stretch * buffer.begin, buffer.end = 5 + stretch * buffer.end;
+    for (Buffer& buffer : stretched.buffers)
+      buffer.begin = 5 + stretch * buffer.begin, buffer.end = 5 + stretch * buffer.end;
     for (Buffer& buffer : scaled.buffers) {
       buffer.size_bytes *= 64, buffer.alignment *= 64;
       if (buffer.pinned_offset != kUnpinned) buffer.pinned_offset *= 64;
@@ -155,7 +157,8 @@ TEST(Solve, SaysWhyACapacityCannotBeKept) {
   problem.spaces[0].capacity_bytes = 199;
   const Solution solution = solve_or_fail(problem, {});
   EXPECT_EQ(solution.outcome, Outcome::kImpossible);
-  EXPECT_THAT(solution.spaces[0].reason, HasSubstr("at step 1 at least 200 bytes are needed, 1 more than the capacity of 199"));
+  EXPECT_THAT(solution.spaces[0].reason,
+              HasSubstr("at step 1 at least 200 bytes are needed, 1 more than the capacity of 199"));
   EXPECT_FALSE(check(problem, solution));
   EXPECT_FALSE(certify(problem, solution).is_valid);
 }

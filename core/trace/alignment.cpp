@@ -12,7 +12,9 @@ using Keys = std::span<const std::uint64_t>;
 /// How far each diagonal (a - b) from -edits to +edits reaches in `a` after `edits` edits.
 struct Front {
   std::vector<std::int32_t> reach;
-  std::int32_t& at(std::int64_t diagonal, std::int64_t edits) { return reach[static_cast<std::size_t>(diagonal + edits)]; }
+  std::int32_t& at(std::int64_t diagonal, std::int64_t edits) {
+    return reach[static_cast<std::size_t>(diagonal + edits)];
+  }
 };
 
 /// Where the path to `diagonal` with `edits` edits comes from: one key of `b` left over (true) or one of `a`.
@@ -43,7 +45,9 @@ bool align_middle(Keys a, Keys b, std::size_t max_edits, std::vector<EqualRun>& 
         fronts.back().at(diagonal, edits) = -2;
         continue;
       }
-      while (x < size_a && x - diagonal < size_b && a[static_cast<std::size_t>(x)] == b[static_cast<std::size_t>(x - diagonal)]) ++x;
+      while (x < size_a && x - diagonal < size_b &&
+             a[static_cast<std::size_t>(x)] == b[static_cast<std::size_t>(x - diagonal)])
+        ++x;
       fronts.back().at(diagonal, edits) = static_cast<std::int32_t>(x);
       if (x == size_a && x - diagonal == size_b) {
         is_found = true;
@@ -65,7 +69,8 @@ bool align_middle(Keys a, Keys b, std::size_t max_edits, std::vector<EqualRun>& 
       start = is_above ? from_x : from_x + 1;
     }
     if (x > start)
-      runs.push_back({static_cast<std::size_t>(start), static_cast<std::size_t>(start - diagonal), static_cast<std::size_t>(x - start)});
+      runs.push_back({static_cast<std::size_t>(start), static_cast<std::size_t>(start - diagonal),
+                      static_cast<std::size_t>(x - start)});
     x = from_x;
     y = from_y;
   }

@@ -1,5 +1,5 @@
-// Two lists of keys laid side by side so that as many as possible stand opposite their equals (Myers' greedy algorithm).
-// `crucible trace diff` uses it for ops; it knows keys only.
+// Two lists of keys laid side by side so that as many as possible stand opposite their equals (Myers' greedy
+// algorithm). `crucible trace diff` uses it for ops; it knows keys only.
 #pragma once
 
 #include <cstddef>

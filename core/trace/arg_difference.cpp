@@ -76,7 +76,8 @@ void ArgComparison::compare_at(const Arg& a, const Arg& b, const std::string& pl
   if (a.kind != b.kind) {
     const auto described = [](const Compounds& compounds, const Arg& arg) {
       const bool is_clear = arg.kind == Arg::Kind::kNone || arg.kind == Arg::Kind::kUndefinedTensor;
-      return is_clear ? std::string(kind_name(arg.kind)) : fmt::format("{} {}", kind_name(arg.kind), arg_text(compounds, arg));
+      return is_clear ? std::string(kind_name(arg.kind))
+                      : fmt::format("{} {}", kind_name(arg.kind), arg_text(compounds, arg));
     };
     return report(place, fmt::format("{} against {}", described(a_.compounds, a), described(b_.compounds, b)));
   }
@@ -135,7 +136,8 @@ void ArgComparison::compare_tensors_at(TensorId a, TensorId b, const std::string
   };
   flag("requires_grad", x.requires_grad, y.requires_grad);
   flag("is_wrapped_number", x.is_wrapped_number, y.is_wrapped_number);
-  if (std::string storages = compare_storages(x.storage, y.storage, found.empty()); !storages.empty()) found.push_back(std::move(storages));
+  if (std::string storages = compare_storages(x.storage, y.storage, found.empty()); !storages.empty())
+    found.push_back(std::move(storages));
   if (!found.empty()) report(place, fmt::format("{}", fmt::join(found, "; ")));
   compare_compounds(a, b, place, depth, report);
 }
@@ -174,7 +176,8 @@ std::string ArgComparison::compare_storages(StorageId a, StorageId b, bool with_
     const Storage& x = a_.trace->storages[a];
     const Storage& y = b_.trace->storages[b];
     std::string text;
-    if (with_size && x.size_bytes != y.size_bytes) text = fmt::format("storage of {} bytes against {}", x.size_bytes, y.size_bytes);
+    if (with_size && x.size_bytes != y.size_bytes)
+      text = fmt::format("storage of {} bytes against {}", x.size_bytes, y.size_bytes);
     if (x.device != y.device)
       text += fmt::format("{}device {} against {}", text.empty() ? "" : "; ", printable(x.device), printable(y.device));
     return text;

@@ -1,5 +1,5 @@
-// Two arguments of two recordings compared, in words. It remembers which storage of the one recording stands for which of
-// the other, so that sharing is compared and numbers are not.
+// Two arguments of two recordings compared, in words. It remembers which storage of the one recording stands for which
+// of the other, so that sharing is compared and numbers are not.
 #pragma once
 
 #include <cstdint>

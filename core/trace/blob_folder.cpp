@@ -42,8 +42,9 @@ Result<void> BlobFolder::store(const ContentHash& hash, std::span<const std::byt
 Result<std::vector<std::byte>> BlobFolder::load(const ContentHash& hash, std::uint64_t size_bytes) const {
   const std::filesystem::path path = path_of(hash);
   const auto unusable = [&](const std::string& what) {
-    return Error{ErrorCode::kBadInput, fmt::format("{} {}; put the blob folder {} back as it was when the file was written",
-                                                   path.string(), what, folder_.string())};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{} {}; put the blob folder {} back as it was when the file was written", path.string(),
+                             what, folder_.string())};
   };
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return unusable("is missing");

@@ -21,9 +21,9 @@ class BlobFolder {
   /// FOLDER/ab/cdef...: the hash in hexadecimal, its first two digits a folder.
   std::filesystem::path path_of(const ContentHash& hash) const;
 
-  /// Writes the bytes under their name (temporary, fsync, rename), and the folders on the way. A good blob that is there
-  /// already is left alone; a damaged one is replaced. Compares them with `hash` first.
-  /// Errors: kBadInput (disk full, not writable), naming the path and what to do.
+  /// Writes the bytes under their name (temporary, fsync, rename), and the folders on the way. A good blob that is
+  /// there already is left alone; a damaged one is replaced. Compares them with `hash` first. Errors: kBadInput (disk
+  /// full, not writable), naming the path and what to do.
   Result<void> store(const ContentHash& hash, std::span<const std::byte> content) const;
 
   /// The bytes, compared with size and hash.

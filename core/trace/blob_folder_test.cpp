@@ -86,7 +86,8 @@ TEST_F(BlobFolderTest, FilesShareIt) {
   options.blob_folder = folder_ / "blobs";
   for (const char* file : {"a.crtrace", "b.crtrace"}) ASSERT_TRUE(write_file(trace, folder_ / file, options));
   std::size_t files = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "blobs")) files += entry.is_regular_file();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "blobs"))
+    files += entry.is_regular_file();
   EXPECT_EQ(files, trace.blobs.size());
   EXPECT_EQ(read_layout(folder_ / "a.crtrace")->sections[0].stored_bytes, 0u);
   ASSERT_TRUE(check_file(folder_ / "a.crtrace"));
@@ -128,17 +129,20 @@ TEST_F(BlobFolderTest, ADamagedIndexIsRefused) {
   const auto refusal = [&](BlobPlace place) {
     std::vector<BlobPlace> places(trace.blobs.size(), {0, 0, Codec::kFolder, 0});
     places.back() = place;
-    samples::write_bytes(path, samples::rebuild(good, {{SectionId::kBlobIndex, encode_blob_index(trace.blobs, places)}}));
+    samples::write_bytes(path,
+                         samples::rebuild(good, {{SectionId::kBlobIndex, encode_blob_index(trace.blobs, places)}}));
     const auto read = read_file(path);
     return read ? "" : read.error().message;
   };
   EXPECT_EQ(refusal({0, 0, Codec::kFolder, 0}), "");
-  for (const BlobPlace place : {BlobPlace{64, 0, Codec::kFolder, 0}, {0, 1, Codec::kFolder, 0}, {0, 0, Codec::kFolder, 1}})
+  for (const BlobPlace place :
+       {BlobPlace{64, 0, Codec::kFolder, 0}, {0, 1, Codec::kFolder, 0}, {0, 0, Codec::kFolder, 1}})
     EXPECT_THAT(refusal(place), HasSubstr("it is in the blob folder and has an offset, bytes or a checksum here"));
   EXPECT_THAT(refusal({0, 0, Codec::kIndexed, 0}), HasSubstr("codec 2 is not one of a blob"));
   EXPECT_THAT(refusal({0, 0, static_cast<Codec>(4), 0}), HasSubstr("codec 4 is not known"));
   Trace nameless;
-  samples::write_bytes(path, samples::rebuild(good, {{SectionId::kMetadata, encode_section(nameless, SectionId::kMetadata)}}));
+  samples::write_bytes(
+      path, samples::rebuild(good, {{SectionId::kMetadata, encode_section(nameless, SectionId::kMetadata)}}));
   EXPECT_THAT(read_file(path).error().message, HasSubstr("blobs are in the blob folder, and the metadata name none"));
 }
 

@@ -85,7 +85,8 @@ std::string place(const Trace& trace, const Collective& collective) {
   return fmt::format("op {}", collective.op);
 }
 
-std::string compare(std::span<const Trace> traces, const std::string& group, const RankOps& first, const RankOps& other) {
+std::string compare(std::span<const Trace> traces, const std::string& group, const RankOps& first,
+                    const RankOps& other) {
   const std::string where = group.empty() ? "" : " of " + printable(group);
   const std::size_t common = std::min(first.list.size(), other.list.size());
   for (std::size_t i = 0; i < common; ++i) {
@@ -96,9 +97,10 @@ std::string compare(std::span<const Trace> traces, const std::string& group, con
   }
   if (first.list.size() == other.list.size()) return "";
   const RankOps& longer = first.list.size() > common ? first : other;
-  return fmt::format("rank {} calls {} collectives{} and rank {} calls {}; the first without a partner is {} on rank {} ({})",
-                     first.rank, first.list.size(), where, other.rank, other.list.size(), longer.list[common].text,
-                     longer.rank, place(traces[longer.rank], longer.list[common]));
+  return fmt::format(
+      "rank {} calls {} collectives{} and rank {} calls {}; the first without a partner is {} on rank {} ({})",
+      first.rank, first.list.size(), where, other.rank, other.list.size(), longer.list[common].text, longer.rank,
+      place(traces[longer.rank], longer.list[common]));
 }
 
 }  // namespace
@@ -119,7 +121,8 @@ std::vector<Collective> collectives(const Trace& trace) {
       const std::string_view argument = i < names.size() ? std::string_view(names[i]) : "";
       if (argument == "process_group" || argument == "group_name") {
         made.group = without_rank(op.args[i].text);
-      } else if (!is_unequal && argument != "timeout" && argument != "device_ids" && op.args[i].kind != Arg::Kind::kNone) {
+      } else if (!is_unequal && argument != "timeout" && argument != "device_ids" &&
+                 op.args[i].kind != Arg::Kind::kNone) {
         made.text += separator + argument_text(compounds, op.args[i]);
         separator = ", ";
       }
@@ -141,8 +144,8 @@ std::string collective_disagreement(std::span<const Trace> traces) {
   for (const auto& [group, ranks] : groups) {
     const std::size_t expected = group_size(group).value_or(ranks.size());
     if (ranks.size() != expected) {
-      return fmt::format("{} calls collectives on {} of its {} ranks only: the first is {} on rank {} ({})", printable(group),
-                         ranks.size(), expected, ranks[0].list[0].text, ranks[0].rank,
+      return fmt::format("{} calls collectives on {} of its {} ranks only: the first is {} on rank {} ({})",
+                         printable(group), ranks.size(), expected, ranks[0].list[0].text, ranks[0].rank,
                          place(traces[ranks[0].rank], ranks[0].list[0]));
     }
     for (std::size_t i = 1; i < ranks.size(); ++i) {

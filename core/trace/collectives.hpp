@@ -1,5 +1,5 @@
-// Whether the ranks of one program called the same collectives in the same order: `crucible trace merge`. A collective is
-// told by its operator's namespace; what it computes is not known here.
+// Whether the ranks of one program called the same collectives in the same order: `crucible trace merge`. A collective
+// is told by its operator's namespace; what it computes is not known here.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Collective {
 /// Every collective of the recording in order; sends and receives between two ranks are none.
 std::vector<Collective> collectives(const Trace& trace);
 
-/// "" when every group's collectives are the same on all its ranks, else the first disagreement in words. `traces` are the
-/// ranks 0, 1, ... in order.
+/// "" when every group's collectives are the same on all its ranks, else the first disagreement in words. `traces` are
+/// the ranks 0, 1, ... in order.
 std::string collective_disagreement(std::span<const Trace> traces);
 
 }  // namespace crucible::trace

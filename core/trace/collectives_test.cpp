@@ -33,14 +33,17 @@ class Rank {
  public:
   explicit Rank(int rank, int world = 2) : rank_(rank), world_(world) { maker_.begin_iteration(); }
   Rank& allreduce(std::int64_t size, const std::string& reduce = "sum", const std::string& group = "default_pg") {
-    maker_.op(kAllreduce, {list_of({tensor_of(maker_.tensor({size}))}), group_arg(group), opaque("reduce op " + reduce), Arg{},
-                           integer(1000 + rank_)}, {});
+    maker_.op(kAllreduce,
+              {list_of({tensor_of(maker_.tensor({size}))}), group_arg(group), opaque("reduce op " + reduce), Arg{},
+               integer(1000 + rank_)},
+              {});
     return *this;
   }
   Rank& scatter(bool is_root) {
     std::vector<Arg> pieces;
     if (is_root) pieces = {list_of({tensor_of(maker_.tensor({2})), tensor_of(maker_.tensor({2}))})};
-    maker_.op(kScatter, {list_of({tensor_of(maker_.tensor({2}))}), list_of(pieces), group_arg("default_pg"), integer(0)}, {});
+    maker_.op(kScatter,
+              {list_of({tensor_of(maker_.tensor({2}))}), list_of(pieces), group_arg("default_pg"), integer(0)}, {});
     return *this;
   }
   Rank& send() {
@@ -72,7 +75,8 @@ TEST(Collectives, AreFoundWithoutTheRank) {
 }
 
 TEST(Collectives, EqualSequencesAgree) {
-  const std::vector<Trace> ranks = {Rank(0).allreduce(32).relu().allreduce(8).send(), Rank(1).allreduce(32).allreduce(8).relu()};
+  const std::vector<Trace> ranks = {Rank(0).allreduce(32).relu().allreduce(8).send(),
+                                    Rank(1).allreduce(32).allreduce(8).relu()};
   EXPECT_EQ(collective_disagreement(ranks), "");
   EXPECT_EQ(collective_disagreement({}), "");
 }
@@ -84,9 +88,10 @@ TEST(Collectives, ScatterDiffersByDesign) {
 
 TEST(Collectives, AnotherShapeIsADisagreement) {
   const std::vector<Trace> ranks = {Rank(0).allreduce(4).allreduce(32), Rank(1).allreduce(4).relu().allreduce(64)};
-  EXPECT_EQ(collective_disagreement(ranks),
-            "collective 1 of process group 'default_pg' of 2 is allreduce_ (f32[32]), reduce op sum on rank 0 (iteration 0, "
-            "op 1, train.py:10) and allreduce_ (f32[64]), reduce op sum on rank 1 (iteration 0, op 2, train.py:10)");
+  EXPECT_EQ(
+      collective_disagreement(ranks),
+      "collective 1 of process group 'default_pg' of 2 is allreduce_ (f32[32]), reduce op sum on rank 0 (iteration 0, "
+      "op 1, train.py:10) and allreduce_ (f32[64]), reduce op sum on rank 1 (iteration 0, op 2, train.py:10)");
 }
 
 TEST(Collectives, AnotherReductionIsADisagreement) {
@@ -96,14 +101,16 @@ TEST(Collectives, AnotherReductionIsADisagreement) {
 
 TEST(Collectives, OneMoreIsADisagreement) {
   const std::vector<Trace> ranks = {Rank(0).allreduce(4), Rank(1).allreduce(4).allreduce(5)};
-  EXPECT_EQ(collective_disagreement(ranks),
-            "rank 0 calls 1 collectives of process group 'default_pg' of 2 and rank 1 calls 2; the first without a partner "
-            "is allreduce_ (f32[5]), reduce op sum on rank 1 (iteration 0, op 1, train.py:10)");
+  EXPECT_EQ(
+      collective_disagreement(ranks),
+      "rank 0 calls 1 collectives of process group 'default_pg' of 2 and rank 1 calls 2; the first without a partner "
+      "is allreduce_ (f32[5]), reduce op sum on rank 1 (iteration 0, op 1, train.py:10)");
 }
 
 TEST(Collectives, ARankThatIsMissingFromItsGroup) {
   const std::vector<Trace> ranks = {Rank(0).allreduce(4), Rank(1).relu()};
-  EXPECT_THAT(collective_disagreement(ranks), HasSubstr("calls collectives on 1 of its 2 ranks only: the first is allreduce_"));
+  EXPECT_THAT(collective_disagreement(ranks),
+              HasSubstr("calls collectives on 1 of its 2 ranks only: the first is allreduce_"));
 }
 
 TEST(Collectives, SubgroupsMayBeInterleavedAnyhow) {

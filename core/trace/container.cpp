@@ -98,8 +98,9 @@ Result<SectionEntry> decode_entry(ByteReader& reader, std::uint64_t table_end) {
         entry.id, fmt::format("its offset {} is not a multiple of {} from {} on", entry.offset, kAlignment, table_end));
   }
   if (is_known && !is_blobs && entry.raw_bytes > limits().table_bytes) {
-    return section_error(entry.id, fmt::format("its size of {} bytes is above the limit of {} (--table-limit lets more be read)", entry.raw_bytes,
-                                               limits().table_bytes));
+    return section_error(entry.id,
+                         fmt::format("its size of {} bytes is above the limit of {} (--table-limit lets more be read)",
+                                     entry.raw_bytes, limits().table_bytes));
   }
   if (is_known && entry.codec != Codec::kZstd && entry.raw_bytes != entry.stored_bytes) {
     return section_error(entry.id, fmt::format("it is not compressed, but has {} bytes stored and {} uncompressed",

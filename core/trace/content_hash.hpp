@@ -8,11 +8,11 @@
 namespace crucible::trace {
 
 struct ContentHashes {
-  /// SHA-256 over the ops with schemas, arguments, phases and module paths, the tensors' types, shapes and strides, which
-  /// of them share a storage, and the iterations. No bytes, no losses, no Python lines, no threads, no metadata.
+  /// SHA-256 over the ops with schemas, arguments, phases and module paths, the tensors' types, shapes and strides,
+  /// which of them share a storage, and the iterations. No bytes, no losses, no Python lines, no threads, no metadata.
   ContentHash program;
-  /// SHA-256 over `program` and what it ran on and gave: externals and final states with names and roles, draws, generator
-  /// states, outputs and losses. No op hashes: whether they were taken changes nothing.
+  /// SHA-256 over `program` and what it ran on and gave: externals and final states with names and roles, draws,
+  /// generator states, outputs and losses. No op hashes: whether they were taken changes nothing.
   ContentHash content;
 };
 

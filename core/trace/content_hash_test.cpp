@@ -183,7 +183,8 @@ std::vector<Change> program_changes() {
   const Trace sample = samples::small_trace();
   for (std::size_t i = 0; i < sample.ops[0].args.size(); ++i) {
     const Arg& arg = sample.ops[0].args[i];
-    changes.push_back([i](Trace& it) { it.ops[0].args.erase(it.ops[0].args.begin() + static_cast<std::ptrdiff_t>(i)); });
+    changes.push_back(
+        [i](Trace& it) { it.ops[0].args.erase(it.ops[0].args.begin() + static_cast<std::ptrdiff_t>(i)); });
     changes.push_back([i](Trace& it) {
       Arg& changed = it.ops[0].args[i];
       changed.kind = changed.kind == Arg::Kind::kOpaque ? Arg::Kind::kNone : Arg::Kind::kOpaque;

@@ -248,7 +248,8 @@ TEST_F(DamagedTrace, WhatUnpacksToTooMuchIsReadWhereTheLimitIsRaised) {
   set_limits(before);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->modules.size(), dense.modules.size());
-  EXPECT_TRUE(has(larger, "its size of 2097156 bytes is above the limit of 2097155 (--table-limit lets more be read)")) << larger;
+  EXPECT_TRUE(has(larger, "its size of 2097156 bytes is above the limit of 2097155 (--table-limit lets more be read)"))
+      << larger;
 }
 
 TEST_F(DamagedTrace, FalseCountsAllocateNothing) {

@@ -131,7 +131,8 @@ class Comparison {
     compare_texts("metadata", "created", a.created, b.created);
     compare_texts("metadata", "incomplete_reason", a.incomplete_reason, b.incomplete_reason);
     const auto number = [](const std::optional<std::uint32_t>& it) { return it ? std::to_string(*it) : "none"; };
-    compare_texts("metadata", "warmup_iterations", std::to_string(a.warmup_iterations), std::to_string(b.warmup_iterations));
+    compare_texts("metadata", "warmup_iterations", std::to_string(a.warmup_iterations),
+                  std::to_string(b.warmup_iterations));
     compare_texts("metadata", "rank", number(a.rank), number(b.rank));
     compare_texts("metadata", "world_size", number(a.world_size), number(b.world_size));
   }
@@ -184,7 +185,8 @@ class Comparison {
   std::uint64_t schema_number(const Trace& trace, SchemaId id) {
     std::vector<std::uint64_t>& known = &trace == &a_ ? schemas_a_ : schemas_b_;
     known.resize(trace.schemas.size(), 0);
-    if (known[id] == 0) known[id] = schema_numbers_.try_emplace(trace.schemas[id].full_name(), schema_numbers_.size() + 1).first->second;
+    if (known[id] == 0)
+      known[id] = schema_numbers_.try_emplace(trace.schemas[id].full_name(), schema_numbers_.size() + 1).first->second;
     return known[id];
   }
 
@@ -250,11 +252,15 @@ class Comparison {
       return;
     }
     if (schema.text != b_.schemas[y.schema].text && told_schemas_.insert(schema.full_name()).second)
-      add(at("schema", number, place, "", fmt::format("declared as {} against {}", printable(schema.text), printable(b_.schemas[y.schema].text))));
+      add(at("schema", number, place, "",
+             fmt::format("declared as {} against {}", printable(schema.text), printable(b_.schemas[y.schema].text))));
     compare_args("argument", number, place, x.args, y.args, argument_names(schema.text));
     compare_args("result", number, place, x.outputs, y.outputs, {});
-    if (x.phase != y.phase) add(at("phase", number, place, "", fmt::format("{} against {}", name(x.phase), name(y.phase))));
-    const auto module = [](const Trace& trace, const Op& op) { return op.module == kNone ? "" : trace.modules[op.module]; };
+    if (x.phase != y.phase)
+      add(at("phase", number, place, "", fmt::format("{} against {}", name(x.phase), name(y.phase))));
+    const auto module = [](const Trace& trace, const Op& op) {
+      return op.module == kNone ? "" : trace.modules[op.module];
+    };
     if (module(a_, x) != module(b_, y))
       add(at("module", number, place, "", fmt::format("{:?} against {:?}", module(a_, x), module(b_, y))));
     if (options_.all) compare_whence(number, place, x, y);
@@ -275,7 +281,8 @@ class Comparison {
   void compare_args(const char* kind, std::uint32_t number, Place place, const std::vector<Arg>& a,
                     const std::vector<Arg>& b, const std::vector<std::string>& names) {
     if (a.size() != b.size())
-      add(at(kind, number, place, "", fmt::format("{} against {}", quantity(a.size(), kind), quantity(b.size(), kind))));
+      add(at(kind, number, place, "",
+             fmt::format("{} against {}", quantity(a.size(), kind), quantity(b.size(), kind))));
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
       args_.compare(a[i], b[i], [&](const std::string& inside, const std::string& what) {
         add(at(kind, number, place, (i < names.size() ? printable(names[i]) : std::to_string(i)) + inside, what));
@@ -439,7 +446,9 @@ class Comparison {
       }
       const Output& partner = *found->second;
       in_b.erase(found);
-      args_.compare_tensors(output.tensor, partner.tensor, [&](const std::string& inside, const std::string& what) { tell_of(output.name + inside, what); });
+      args_.compare_tensors(output.tensor, partner.tensor, [&](const std::string& inside, const std::string& what) {
+        tell_of(output.name + inside, what);
+      });
       CRUCIBLE_TRY(const std::string what, compare_blobs(output.blob, partner.blob, a_.tensors[output.tensor].dtype));
       if (!what.empty()) tell_of(output.name, what);
     }
@@ -503,7 +512,8 @@ std::string Difference::text() const {
   }
   std::string about = kind;
   std::ranges::replace(about, '_', ' ');
-  const bool says_itself = kind == "missing" || kind == "extra" || kind == "op" || kind == "iterations" || kind == "schema";
+  const bool says_itself =
+      kind == "missing" || kind == "extra" || kind == "op" || kind == "iterations" || kind == "schema";
   if (says_itself) return text.empty() ? what : fmt::format("{}: {}", text, what);
   if (kind == "results") about = "result";
   if (kind == "external") about = "external bytes of";

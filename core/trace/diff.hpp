@@ -1,5 +1,5 @@
-// The differences of two recordings in words: `crucible trace diff`. What a Python line, a thread or the metadata say does
-// not count unless it is asked for; ids never count: storages are compared by what shares them.
+// The differences of two recordings in words: `crucible trace diff`. What a Python line, a thread or the metadata say
+// does not count unless it is asked for; ids never count: storages are compared by what shares them.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace crucible::trace {
 
 /// One difference; "X against Y" is the first recording's X against the second's Y.
 struct Difference {
-  /// "results" (hashes of what an op computed), "metadata", "iterations", "missing" (ops only in the first), "extra" (ops
-  /// only in the second), "op" (another operator), "schema", "argument", "result", "phase", "module", "site", "thread",
-  /// "external", "draw", "loss", "generator", "output", "final_state", "not_recorded".
+  /// "results" (hashes of what an op computed), "metadata", "iterations", "missing" (ops only in the first), "extra"
+  /// (ops only in the second), "op" (another operator), "schema", "argument", "result", "phase", "module", "site",
+  /// "thread", "external", "draw", "loss", "generator", "output", "final_state", "not_recorded".
   std::string kind;
   std::optional<std::uint32_t> iteration;
   std::optional<std::uint32_t> op_a, op_b;  // index in the iteration

@@ -62,7 +62,8 @@ TEST(Diff, ShapesAreNotMissingOps) {
   const auto lines = texts(training_trace(same), training_trace(other));
   EXPECT_EQ(lines[0], "iteration 0, op 0 aten::mm (train.py:10), argument self: shape [8, 4] against [16, 4]");
   for (const std::string& line : lines) {
-    EXPECT_THAT(line, ::testing::AnyOf(HasSubstr("shape ["), HasSubstr("storage of "), HasSubstr("external bytes"))) << line;
+    EXPECT_THAT(line, ::testing::AnyOf(HasSubstr("shape ["), HasSubstr("storage of "), HasSubstr("external bytes")))
+        << line;
   }
 }
 
@@ -84,52 +85,61 @@ TEST(Diff, AnotherOpInItsPlace) {
 }
 
 TEST(Diff, TensorFields) {
-  EXPECT_THAT(after([](Trace& t) {
-                t.tensors[t.ops[0].args[1].tensor].requires_grad = true;
-                t.iterations.resize(1);
-              }),
-              ::testing::Contains("iteration 0, op 0 aten::mm (train.py:10), argument mat2: requires_grad false against true"));
-  EXPECT_THAT(after([](Trace& t) {
-                Tensor& tensor = t.tensors[t.ops[3].outputs[0].tensor];
-                tensor.dtype = DType::kBF16;
-                tensor.offset = 2;
-              }),
-              ElementsAre("iteration 0, op 3 aten::sum (train.py:13), result 0: type f32 against bf16; offset 0 against 2",
-                          "iteration 0, op 4 aten::_local_scalar_dense (train.py:14), argument self: type f32 against bf16; "
-                          "offset 0 against 2"));
+  EXPECT_THAT(
+      after([](Trace& t) {
+        t.tensors[t.ops[0].args[1].tensor].requires_grad = true;
+        t.iterations.resize(1);
+      }),
+      ::testing::Contains("iteration 0, op 0 aten::mm (train.py:10), argument mat2: requires_grad false against true"));
+  EXPECT_THAT(
+      after([](Trace& t) {
+        Tensor& tensor = t.tensors[t.ops[3].outputs[0].tensor];
+        tensor.dtype = DType::kBF16;
+        tensor.offset = 2;
+      }),
+      ElementsAre("iteration 0, op 3 aten::sum (train.py:13), result 0: type f32 against bf16; offset 0 against 2",
+                  "iteration 0, op 4 aten::_local_scalar_dense (train.py:14), argument self: type f32 against bf16; "
+                  "offset 0 against 2"));
 }
 
 TEST(Diff, SharingOfStorages) {
-  EXPECT_THAT(after([](Trace& t) { t.ops[2].args[0] = t.ops[1].args[0]; }),
-              ElementsAre("iteration 0, op 2 aten::mul.Tensor (train.py:12), argument self: another storage is shared: the "
-                          "one that op 1 of iteration 0, aten::relu, made against the one that op 0 of iteration 0, "
-                          "aten::mm, made"));
+  EXPECT_THAT(
+      after([](Trace& t) { t.ops[2].args[0] = t.ops[1].args[0]; }),
+      ElementsAre("iteration 0, op 2 aten::mul.Tensor (train.py:12), argument self: another storage is shared: the "
+                  "one that op 1 of iteration 0, aten::relu, made against the one that op 0 of iteration 0, "
+                  "aten::mm, made"));
 }
 
 TEST(Diff, ExternalBytesByElement) {
   TrainingOptions other;
   other.weight = 1.5;
   const auto lines = texts(training_trace(), training_trace(other));
-  EXPECT_THAT(lines, ElementsAre("iteration 0, external bytes of fc.weight (parameter): element 0 of 8 is 1.0 against 1.5; "
-                                 "8 differ, by at most 0.5",
-                                 "final state fc.weight (parameter): element 0 of 8 is 101.0 against 101.5; 8 differ, by at "
-                                 "most 0.5"));
+  EXPECT_THAT(lines,
+              ElementsAre("iteration 0, external bytes of fc.weight (parameter): element 0 of 8 is 1.0 against 1.5; "
+                          "8 differ, by at most 0.5",
+                          "final state fc.weight (parameter): element 0 of 8 is 101.0 against 101.5; 8 differ, by at "
+                          "most 0.5"));
 }
 
 TEST(Diff, WhatOneRecordingAloneHas) {
   EXPECT_THAT(after([](Trace& t) { t.externals.erase(t.externals.begin() + 1); }),
               ElementsAre("iteration 0, external bytes of fc.weight (parameter): only in the first"));
-  EXPECT_THAT(after([](Trace& t) { t.final_states.pop_back(); }), ElementsAre("final state scale (buffer): only in the first"));
+  EXPECT_THAT(after([](Trace& t) { t.final_states.pop_back(); }),
+              ElementsAre("final state scale (buffer): only in the first"));
   EXPECT_THAT(after([](Trace& t) { t.iterations.pop_back(); }), ElementsAre("4 iterations against 3 iterations"));
-  EXPECT_THAT(after([](Trace& t) { t.iterations[3].complete = false; }), ElementsAre("iteration 3: complete against incomplete"));
+  EXPECT_THAT(after([](Trace& t) { t.iterations[3].complete = false; }),
+              ElementsAre("iteration 3: complete against incomplete"));
 }
 
 TEST(Diff, LossesDrawsGeneratorsOutputs) {
-  EXPECT_THAT(after([](Trace& t) { t.iterations[2].losses[0].value = 0.75; }), ElementsAre("iteration 2, loss 0: 0.5 against 0.75"));
+  EXPECT_THAT(after([](Trace& t) { t.iterations[2].losses[0].value = 0.75; }),
+              ElementsAre("iteration 2, loss 0: 0.5 against 0.75"));
   EXPECT_THAT(after([](Trace& t) { t.draws.push_back({6, 0, 0}); }),
               ElementsAre("iteration 1, op 0 aten::mm (train.py:10), draw 0: only the second has what it drew"));
-  EXPECT_THAT(after([](Trace& t) { t.generators.push_back({1, "cpu", 0}); }), ElementsAre("iteration 1, generator of cpu: only in the second"));
-  EXPECT_THAT(after([](Trace& t) { t.outputs.push_back({1, "logits", 0, 0}); }), ElementsAre("iteration 1, output logits: only in the second"));
+  EXPECT_THAT(after([](Trace& t) { t.generators.push_back({1, "cpu", 0}); }),
+              ElementsAre("iteration 1, generator of cpu: only in the second"));
+  EXPECT_THAT(after([](Trace& t) { t.outputs.push_back({1, "logits", 0, 0}); }),
+              ElementsAre("iteration 1, output logits: only in the second"));
 }
 
 TEST(Diff, ContentsOfDrawsGeneratorsOutputs) {
@@ -153,9 +163,10 @@ TEST(Diff, TheFirstOpWhoseResultsDiffer) {
     for (const std::size_t op : changed) t.op_hashes[op][1] = 0xabc;
     return t;
   };
-  EXPECT_THAT(texts(with({}), with({7, 9})),
-              ElementsAre("iteration 1, op 1 aten::relu (train.py:11), result 1: its values differ (hash 0000000000000002 "
-                          "against 0000000000000abc); the first of 2 ops whose results differ"));
+  EXPECT_THAT(
+      texts(with({}), with({7, 9})),
+      ElementsAre("iteration 1, op 1 aten::relu (train.py:11), result 1: its values differ (hash 0000000000000002 "
+                  "against 0000000000000abc); the first of 2 ops whose results differ"));
   EXPECT_THAT(texts(with({}), training_trace()), ElementsAre()) << "one of them has no hashes";
 }
 
@@ -181,15 +192,17 @@ TEST(Diff, PartsOfCompoundTensors) {
     const TensorId values = maker.tensor({4});
     maker.trace.tensors.push_back({kNone, DType::kF32, false, false, 0, {8}, {1}});
     const TensorId sparse = static_cast<TensorId>(maker.trace.tensors.size() - 1);
-    maker.trace.compounds.push_back({sparse, kind, {{"values", tensor_of(values)}, {"dense_dim", samples::integer(dimension)}}});
+    maker.trace.compounds.push_back(
+        {sparse, kind, {{"values", tensor_of(values)}, {"dense_dim", samples::integer(dimension)}}});
     maker.begin_iteration();
     maker.op("aten::relu(Tensor self) -> Tensor", {tensor_of(sparse)}, {});
     return maker.take();
   };
   EXPECT_THAT(texts(with(0, "sparse_coo"), with(1, "sparse_coo")),
               ElementsAre("iteration 0, op 0 aten::relu (train.py:10), argument self.dense_dim: 0 against 1"));
-  EXPECT_THAT(texts(with(0, "sparse_coo"), with(0, "nested")),
-              ElementsAre("iteration 0, op 0 aten::relu (train.py:10), argument self: sparse_coo tensor against nested"));
+  EXPECT_THAT(
+      texts(with(0, "sparse_coo"), with(0, "nested")),
+      ElementsAre("iteration 0, op 0 aten::relu (train.py:10), argument self: sparse_coo tensor against nested"));
 }
 
 TEST(Diff, EveryKindOfArgument) {

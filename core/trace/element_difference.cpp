@@ -78,7 +78,8 @@ Element read_element(const std::byte* from, DType dtype, bool with_text) {
     case DType::kC64:
       read.real = read_as<float>(from);
       read.imaginary = read_as<float>(from + 4);
-      if (with_text) read.text = fmt::format("({}, {}i)", float_text(read_as<float>(from)), float_text(read_as<float>(from + 4)));
+      if (with_text)
+        read.text = fmt::format("({}, {}i)", float_text(read_as<float>(from)), float_text(read_as<float>(from + 4)));
       break;
     case DType::kC128:
       read.real = read_as<double>(from);

@@ -1,4 +1,5 @@
-// Records of the journal: [checksum u64][kind u32][count u64][size u64][payload]; the checksum is of all that follows it.
+// Records of the journal: [checksum u64][kind u32][count u64][size u64][payload]; the checksum is of all that follows
+// it.
 #include "core/trace/journal.hpp"
 
 #include <fmt/format.h>

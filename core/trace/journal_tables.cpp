@@ -87,7 +87,8 @@ Result<void> check_blob_index(const JournalContent& content, JournalTables& tabl
   tables.blob_index = index.take();
   std::vector<Blob> blobs;
   CRUCIBLE_TRY(const auto places, decode_blob_index(tables.blob_index, ~std::uint64_t{0} / 2, blobs));
-  for (const BlobPlace& place : places) tables.blob_bytes = std::max(tables.blob_bytes, place.offset + place.stored_bytes);
+  for (const BlobPlace& place : places)
+    tables.blob_bytes = std::max(tables.blob_bytes, place.offset + place.stored_bytes);
   return {};
 }
 
@@ -108,7 +109,8 @@ Result<JournalTables> check_tables(const JournalContent& content) {
                          size(SectionId::kIterations), size(SectionId::kOpHashes), size(SectionId::kBlobIndex)});
   CRUCIBLE_TRY_VOID(checker.check_sizes());
   for (const auto& [id, bytes] : content.storage_sizes) {
-    if (id >= size(SectionId::kStorages)) return inconsistent(SectionId::kStorages, id, "it changes and does not exist");
+    if (id >= size(SectionId::kStorages))
+      return inconsistent(SectionId::kStorages, id, "it changes and does not exist");
   }
   for (const auto& [id, name] : content.external_names) {
     if (id >= size(SectionId::kExternals))

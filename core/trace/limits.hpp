@@ -1,4 +1,5 @@
-// How much a reader takes a file's word for. What a recording unpacks to is memory that a stranger's few bytes may ask for.
+// How much a reader takes a file's word for. What a recording unpacks to is memory that a stranger's few bytes may ask
+// for.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@ namespace crucible::trace {
 struct Limits {
   /// Uncompressed bytes of one section other than the blobs.
   std::uint64_t table_bytes = std::uint64_t{1} << 30;
-  /// How many times its stored bytes a section may unpack to, beyond the first `free_bytes`. Tables of recordings shrink to a fifth,
-  /// those of one op a million times to a hundredth.
+  /// How many times its stored bytes a section may unpack to, beyond the first `free_bytes`. Tables of recordings
+  /// shrink to a fifth, those of one op a million times to a hundredth.
   std::uint64_t expansion = 256, free_bytes = std::uint64_t{32} << 20;
 };
 

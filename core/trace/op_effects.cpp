@@ -17,7 +17,8 @@ constexpr std::array<std::string_view, 13> kReplaceFirst = {
     "aten::random_",  "aten::bernoulli_", "aten::cauchy_",    "aten::exponential_", "aten::geometric_",
     "aten::log_normal_", "aten::_foreach_zero_", "aten::_foreach_copy_"};
 
-/// True for operators that have running statistics among their arguments and change them, which their schemas keep quiet.
+/// True for operators that have running statistics among their arguments and change them, which their schemas keep
+/// quiet.
 bool changes_running_statistics(std::string_view name) {
   return name.find("backward") == std::string_view::npos && name.find("no_training") == std::string_view::npos;
 }
@@ -137,7 +138,8 @@ std::vector<TensorUse> OpEffects::uses(const Op& op) {
       if (is_declared && !known.arguments[i].is_aliased && std::ranges::find(returned, use.storage) != returned.end())
         use.is_written = true;
       use.is_viewed = is_declared && known.arguments[i].is_aliased && !use.is_written;
-      use.is_replaced = known.replaces_first && i == 0 && use.is_written && covers_storage(trace_, trace_.tensors[tensor]);
+      use.is_replaced =
+          known.replaces_first && i == 0 && use.is_written && covers_storage(trace_, trace_.tensors[tensor]);
       found.push_back(use);
     }
   }

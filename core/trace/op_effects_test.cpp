@@ -15,20 +15,23 @@ using samples::tensor_of;
 using ::testing::ElementsAre;
 
 TEST(ArgumentDeclarations, SplitsAtCommasOutsideBracketsAndQuotes) {
-  EXPECT_THAT(argument_declarations("a::b(Tensor(a!)[] self, int[2] k=[1, 2], *, str r=\"x, y)\", (int, int)? t=None) -> ()"),
-              ElementsAre("Tensor(a!)[] self", "int[2] k=[1, 2]", "str r=\"x, y)\"", "(int, int)? t=None"));
+  EXPECT_THAT(
+      argument_declarations("a::b(Tensor(a!)[] self, int[2] k=[1, 2], *, str r=\"x, y)\", (int, int)? t=None) -> ()"),
+      ElementsAre("Tensor(a!)[] self", "int[2] k=[1, 2]", "str r=\"x, y)\"", "(int, int)? t=None"));
   EXPECT_THAT(argument_declarations("a::b() -> ()"), ElementsAre());
   EXPECT_THAT(argument_declarations("no schema"), ElementsAre());
   EXPECT_THAT(argument_declarations("a::b(Tensor self"), ElementsAre());
 }
 
 /// "w" for a written use, "r" for a read one, "o" for one that overwrites all, in the order of the arguments.
-std::string uses_of(TraceMaker& maker, const std::string& schema, std::vector<Arg> args, std::vector<Arg> outputs = {}) {
+std::string uses_of(TraceMaker& maker, const std::string& schema, std::vector<Arg> args,
+                    std::vector<Arg> outputs = {}) {
   if (maker.trace.iterations.empty()) maker.begin_iteration();
   const std::uint32_t index = maker.op(schema, std::move(args), std::move(outputs));
   OpEffects effects(maker.trace);
   std::string text;
-  for (const TensorUse& use : effects.uses(maker.trace.ops[index])) text += use.is_replaced ? 'o' : use.is_written ? 'w' : 'r';
+  for (const TensorUse& use : effects.uses(maker.trace.ops[index]))
+    text += use.is_replaced ? 'o' : use.is_written ? 'w' : 'r';
   return text;
 }
 
@@ -37,10 +40,14 @@ TEST(OpEffects, WritesAreTheAnnotatedArguments) {
   const Arg a = tensor_of(maker.tensor({4})), b = tensor_of(maker.tensor({4})), c = tensor_of(maker.tensor({4}));
   EXPECT_EQ(uses_of(maker, "aten::add.Tensor(Tensor self, Tensor other) -> Tensor", {a, b}), "rr");
   EXPECT_EQ(uses_of(maker, "aten::add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", {a, b}, {a}), "wr");
-  EXPECT_EQ(uses_of(maker, "aten::add.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", {a, b, c}, {c}), "rrw");
-  EXPECT_EQ(uses_of(maker, "aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other) -> ()", {list_of({a, b}), list_of({c})}), "wwr");
+  EXPECT_EQ(uses_of(maker, "aten::add.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", {a, b, c}, {c}),
+            "rrw");
+  EXPECT_EQ(uses_of(maker, "aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
+                    {list_of({a, b}), list_of({c})}),
+            "wwr");
   EXPECT_EQ(uses_of(maker, "aten::view(Tensor(a) self, int[] size) -> Tensor(a)", {a, list_of({})}, {a}), "r");
-  EXPECT_EQ(uses_of(maker, "c10d::broadcast_(Tensor[] tensors, int root) -> Work", {list_of({a}), samples::integer(0)}), "w");
+  EXPECT_EQ(uses_of(maker, "c10d::broadcast_(Tensor[] tensors, int root) -> Work", {list_of({a}), samples::integer(0)}),
+            "w");
 }
 
 TEST(OpEffects, AResultThatSharesQuietlyIsAWrite) {

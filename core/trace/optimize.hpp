@@ -15,8 +15,8 @@ struct Optimized {
 };
 
 /// Drops external bytes where it is certain that no op reads them: no op uses the storage before its bytes are taken
-/// again, or the first that does replaces all of them (OpEffects) and the storage has no final state to be compared with
-/// after a replay. Then drops what nothing refers to (compacted). Replaying the result does the same as before.
+/// again, or the first that does replaces all of them (OpEffects) and the storage has no final state to be compared
+/// with after a replay. Then drops what nothing refers to (compacted). Replaying the result does the same as before.
 /// `trace` must be valid.
 Optimized optimize(const Trace& trace);
 

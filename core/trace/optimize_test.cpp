@@ -110,7 +110,8 @@ TEST(Compact, KeepsAConsistentTraceThatSaysTheSame) {
     }
     for (std::size_t i = 0; i < whole.externals.size(); ++i) {
       EXPECT_EQ(*once.blob_store->load(once.externals[i].blob), *whole.blob_store->load(whole.externals[i].blob));
-      EXPECT_EQ(once.storages[once.externals[i].storage].size_bytes, whole.storages[whole.externals[i].storage].size_bytes);
+      EXPECT_EQ(once.storages[once.externals[i].storage].size_bytes,
+                whole.storages[whole.externals[i].storage].size_bytes);
     }
   }
 }

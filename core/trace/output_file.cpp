@@ -52,7 +52,8 @@ Result<OutputFile> OutputFile::create(const std::filesystem::path& path, const s
   }
   // A temporary of this name is left over from a process that was killed.
   (void)unlink(temporary.c_str());
-  file.descriptor_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, readers == Readers::kOwner ? 0600 : 0666);
+  file.descriptor_ =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, readers == Readers::kOwner ? 0600 : 0666);
   if (file.descriptor_ < 0) return file.cannot_write(errno);
   file.temporary_ = temporary;
   return file;

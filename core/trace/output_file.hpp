@@ -10,8 +10,8 @@
 
 namespace crucible::trace {
 
-/// Who may read a file besides its owner: nobody (mode 0600), as everything that is made of a recording, which holds its maker's data; or
-/// whom the umask lets (mode 0666 under it).
+/// Who may read a file besides its owner: nobody (mode 0600), as everything that is made of a recording, which holds
+/// its maker's data; or whom the umask lets (mode 0666 under it).
 enum class Readers { kOwner, kAnyone };
 
 /// Writes to a temporary name until commit(). Destroyed before that, the temporary is removed, unless it is kept, and

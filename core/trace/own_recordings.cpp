@@ -20,8 +20,10 @@ namespace {
 constexpr std::size_t kRemembered = 4096;
 
 std::filesystem::path state_folder() {
-  if (const char* const xdg = std::getenv("XDG_STATE_HOME"); xdg != nullptr && *xdg == '/') return std::filesystem::path(xdg) / "crucible";
-  if (const char* const home = std::getenv("HOME"); home != nullptr && *home == '/') return std::filesystem::path(home) / ".local/state/crucible";
+  if (const char* const xdg = std::getenv("XDG_STATE_HOME"); xdg != nullptr && *xdg == '/')
+    return std::filesystem::path(xdg) / "crucible";
+  if (const char* const home = std::getenv("HOME"); home != nullptr && *home == '/')
+    return std::filesystem::path(home) / ".local/state/crucible";
   return {};
 }
 
@@ -29,14 +31,16 @@ std::filesystem::path state_folder() {
 std::optional<std::string> mark_of(const std::filesystem::path& file) {
   struct stat status = {};
   if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid()) return std::nullopt;
-  return fmt::format("{} {} {} {}.{} {}.{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
-                     status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+  return fmt::format("{} {} {} {}.{} {}.{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
 }
 
 std::vector<std::string> marks_in(const std::filesystem::path& list) {
   std::vector<std::string> marks;
   struct stat status = {};
-  if (lstat(list.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 022) != 0) return marks;
+  if (lstat(list.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+      (status.st_mode & 022) != 0)
+    return marks;
   std::ifstream stream(list);
   for (std::string line; std::getline(stream, line);) marks.push_back(std::move(line));
   return marks;
@@ -57,7 +61,8 @@ void remember_recording(const std::filesystem::path& file) {
   flock(lock, LOCK_EX);
   std::vector<std::string> marks = marks_in(folder / "recorded");
   std::string text;
-  for (std::size_t i = marks.size() < kRemembered ? 0 : marks.size() - kRemembered + 1; i < marks.size(); ++i) text += marks[i] + "\n";
+  for (std::size_t i = marks.size() < kRemembered ? 0 : marks.size() - kRemembered + 1; i < marks.size(); ++i)
+    text += marks[i] + "\n";
   if (write_output(folder / "recorded", text + *mark + "\n")) chmod((folder / "recorded").c_str(), 0600);
   close(lock);
 }

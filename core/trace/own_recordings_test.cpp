@@ -24,7 +24,8 @@ class OwnRecordings : public testing::Test {
   }
   void TearDown() override { unsetenv("XDG_STATE_HOME"); }
   const samples::Folder temporary_;
-  const std::filesystem::path folder_ = temporary_.path(), file_ = folder_ / "a.crtrace", list_ = folder_ / "state/crucible/recorded";
+  const std::filesystem::path folder_ = temporary_.path(), file_ = folder_ / "a.crtrace",
+                              list_ = folder_ / "state/crucible/recorded";
 };
 
 TEST_F(OwnRecordings, WhatWasNotRememberedIsAStrangers) {

@@ -26,8 +26,8 @@ bool still_named(int descriptor, const std::filesystem::path& path) {
          ours.st_ino == named.st_ino;
 }
 
-/// Why what stands at the lock file's name is none of ours: a file of the user's that has this name too, or something else
-/// than a lock's one line.
+/// Why what stands at the lock file's name is none of ours: a file of the user's that has this name too, or something
+/// else than a lock's one line.
 std::string_view fault_of_lock(int descriptor) {
   struct stat status{};
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return "it is no file";
@@ -36,7 +36,9 @@ std::string_view fault_of_lock(int descriptor) {
   if (status.st_size >= static_cast<off_t>(sizeof text)) return "it is longer than a lock file";
   const ssize_t size = pread(descriptor, text, sizeof text, 0);
   const std::string_view line(text, size < 0 ? 0 : static_cast<std::size_t>(size));
-  return line.find_first_not_of("0123456789\n") == std::string_view::npos ? "" : "it holds something else than a process number";
+  return line.find_first_not_of("0123456789\n") == std::string_view::npos
+             ? ""
+             : "it holds something else than a process number";
 }
 
 std::string holder(int descriptor) {
@@ -58,8 +60,9 @@ Result<PathLock> PathLock::acquire(const std::filesystem::path& path) {
     if (descriptor < 0) {
       const int reason = errno;
       if (reason == ELOOP) {
-        return Error{ErrorCode::kBadInput, fmt::format("cannot create the lock file {}: a link of that name stands there; remove it",
-                                                       lock_path.string())};
+        return Error{ErrorCode::kBadInput,
+                     fmt::format("cannot create the lock file {}: a link of that name stands there; remove it",
+                                 lock_path.string())};
       }
       return Error{ErrorCode::kBadInput,
                    fmt::format("cannot create the lock file {}: {}; {}", lock_path.string(), std::strerror(reason),
@@ -84,7 +87,8 @@ Result<PathLock> PathLock::acquire(const std::filesystem::path& path) {
     }
     if (const std::string_view fault = fault_of_lock(descriptor); !fault.empty()) {
       lock.lock_path_.clear();  // not ours to remove either
-      return Error{ErrorCode::kBadInput, fmt::format("cannot use {} as the lock file: {}; remove it", lock_path.string(), fault)};
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("cannot use {} as the lock file: {}; remove it", lock_path.string(), fault)};
     }
     const std::string number = fmt::format("{}\n", getpid());
     if (ftruncate(descriptor, 0) == 0) (void)write_whole(descriptor, std::as_bytes(std::span(number)), 0);

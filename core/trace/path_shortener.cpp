@@ -9,13 +9,17 @@ namespace crucible::trace {
 namespace {
 
 /// Ends a path in a text. Folders with such signs in their names are found as known folders, before this counts.
-bool ends_path(char sign) { return static_cast<unsigned char>(sign) <= ' ' || std::string_view("'\"`,;:()[]{}<>|&=").find(sign) != std::string_view::npos; }
+bool ends_path(char sign) {
+  return static_cast<unsigned char>(sign) <= ' ' ||
+         std::string_view("'\"`,;:()[]{}<>|&=").find(sign) != std::string_view::npos;
+}
 
 /// Whether an absolute path may begin at `at`, where a '/' is.
 bool may_begin(std::string_view text, std::size_t at) {
   if (at == 0) return true;
   const char before = text[at - 1];
-  return std::isalnum(static_cast<unsigned char>(before)) == 0 && std::string_view("_.~/-").find(before) == std::string_view::npos;
+  return std::isalnum(static_cast<unsigned char>(before)) == 0 &&
+         std::string_view("_.~/-").find(before) == std::string_view::npos;
 }
 
 struct Place {
@@ -24,7 +28,8 @@ struct Place {
 
 /// Whether `path`, which may have more text behind it, is `folder` or below it.
 bool is_below(std::string_view path, std::string_view folder) {
-  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/' || ends_path(path[folder.size()]));
+  return path.starts_with(folder) &&
+         (path.size() == folder.size() || path[folder.size()] == '/' || ends_path(path[folder.size()]));
 }
 
 /// Places of absolute paths; `known` says how much of the text at a place is a folder, whatever signs are in it.
@@ -49,7 +54,8 @@ std::vector<Place> places(std::string_view text, Known known) {
 
 std::vector<std::string_view> absolute_paths(std::string_view text) {
   std::vector<std::string_view> found;
-  for (const Place& place : places(text, [](std::string_view) { return std::size_t{0}; })) found.push_back(text.substr(place.begin, place.end - place.begin));
+  for (const Place& place : places(text, [](std::string_view) { return std::size_t{0}; }))
+    found.push_back(text.substr(place.begin, place.end - place.begin));
   return found;
 }
 
@@ -66,7 +72,8 @@ PathShortener::PathShortener(std::vector<std::string> folders, std::vector<std::
 
 std::string_view PathShortener::folder_of(std::string_view path) const {
   for (const std::vector<std::string>* list : {&folders_, &last_folders_}) {
-    const auto found = std::ranges::find_if(*list, [path](const std::string& folder) { return is_below(path, folder); });
+    const auto found =
+        std::ranges::find_if(*list, [path](const std::string& folder) { return is_below(path, folder); });
     if (found != list->end()) return *found;
   }
   return "";
@@ -77,7 +84,9 @@ std::string PathShortener::path(std::string_view path) const {
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   const std::string_view folder = folder_of(path);
   const std::string_view last = path.substr(path.rfind('/') + 1);
-  std::string_view rest = folder.empty() ? last : path.size() == folder.size() ? std::string_view(".") : path.substr(folder.size() + 1);
+  std::string_view rest = folder.empty()                 ? last
+                          : path.size() == folder.size() ? std::string_view(".")
+                                                         : path.substr(folder.size() + 1);
   const auto names_user = [this](std::string_view text) {
     for (std::size_t start = 0; !user_.empty() && start <= text.size();) {
       const std::size_t end = std::min(text.find('/', start), text.size());

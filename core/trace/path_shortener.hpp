@@ -8,15 +8,16 @@
 
 namespace crucible::trace {
 
-/// The absolute paths in `text`, in their order: they begin with '/' where no name or '.' is before it, and end at a blank, a quote
-/// or a sign that separates; addresses (https://...) are none. They point into `text`.
+/// The absolute paths in `text`, in their order: they begin with '/' where no name or '.' is before it, and end at a
+/// blank, a quote or a sign that separates; addresses (https://...) are none. They point into `text`.
 std::vector<std::string_view> absolute_paths(std::string_view text);
 
 /// Threads: any.
 class PathShortener {
  public:
-  /// A path below one of `folders` (absolute; the longest counts) becomes relative to it, else below one of `last_folders`. What
-  /// is below none becomes its last part, as does what would still name `user`; the home folder itself becomes "~".
+  /// A path below one of `folders` (absolute; the longest counts) becomes relative to it, else below one of
+  /// `last_folders`. What is below none becomes its last part, as does what would still name `user`; the home folder
+  /// itself becomes "~".
   PathShortener(std::vector<std::string> folders, std::vector<std::string> last_folders, std::string user);
   /// Of one path; a relative one stays, but for what climbs ("../alice/a.py").
   std::string path(std::string_view path) const;

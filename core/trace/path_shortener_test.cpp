@@ -11,14 +11,17 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(AbsolutePaths, AreFoundInAnyText) {
-  EXPECT_THAT(absolute_paths("python /home/ann/a.py --data=/data/x:/data/y '/tmp/z'"), ElementsAre("/home/ann/a.py", "/data/x", "/data/y", "/tmp/z"));
+  EXPECT_THAT(absolute_paths("python /home/ann/a.py --data=/data/x:/data/y '/tmp/z'"),
+              ElementsAre("/home/ann/a.py", "/data/x", "/data/y", "/tmp/z"));
   EXPECT_THAT(absolute_paths("https://host/a 3/4 a/b ./c ../d ~/e / //"), IsEmpty());
   EXPECT_THAT(absolute_paths("file:///etc/hosts //etc/passwd"), ElementsAre("/etc/hosts", "/etc/passwd"));
 }
 
 class Shortener : public ::testing::Test {
  protected:
-  const PathShortener paths_{{"/home/ann/project", "/home/ann/project/.venv/lib/site-packages/", "/usr/lib/python3.11"}, {"/opt/scripts"}, "ann"};
+  const PathShortener paths_{{"/home/ann/project", "/home/ann/project/.venv/lib/site-packages/", "/usr/lib/python3.11"},
+                             {"/opt/scripts"},
+                             "ann"};
 };
 
 TEST_F(Shortener, MakesPathsRelativeToWhatIsKnown) {
@@ -44,7 +47,8 @@ TEST_F(Shortener, LeavesNoAbsolutePathInATextAndAllElse) {
   EXPECT_EQ(paths_.text(""), "");
   const PathShortener blank({"/home/ann lee/my project"}, {}, "ann lee");
   EXPECT_EQ(blank.text("open('/home/ann lee/my project/a b.txt')"), "open('a b.txt')");
-  for (const char* text : {"//home/ann/x", "file:///home/ann/x", "a=/home/ann/x;/b"}) EXPECT_THAT(absolute_paths(paths_.text(text)), IsEmpty()) << text;
+  for (const char* text : {"//home/ann/x", "file:///home/ann/x", "a=/home/ann/x;/b"})
+    EXPECT_THAT(absolute_paths(paths_.text(text)), IsEmpty()) << text;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Why anchors suffice: inside a region of period p, a window at least as long as p comes again after p numbers and not
-// before, or the period would be shorter. So the first match of a window tells the period; a match that comes earlier than
-// half of the window belongs to a smaller window.
+// before, or the period would be shorter. So the first match of a window tells the period; a match that comes earlier
+// than half of the window belongs to a smaller window.
 #include "core/trace/period.hpp"
 
 #include <algorithm>
@@ -50,7 +50,8 @@ void PeriodFinder::look(Scale& scale) {
     if (is_ours && scale.period != distance) {
       // The hash says that the window came again; the numbers themselves have the last word.
       std::uint64_t matching = 0;
-      while (matching < scale.window && number(size_ - 1 - matching) == number(size_ - 1 - matching - distance)) ++matching;
+      while (matching < scale.window && number(size_ - 1 - matching) == number(size_ - 1 - matching - distance))
+        ++matching;
       if (matching == scale.window) {
         scale.period = distance;
         scale.start = scale.anchor - scale.window;

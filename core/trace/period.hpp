@@ -1,5 +1,6 @@
-// Finds what repeats at the end of a sequence of 64-bit numbers: which period the ops of a program have when nothing in the
-// program says where an iteration ends. Knows neither ops nor tensors; the recorder's scout does (frontends/torch/scout.hpp).
+// Finds what repeats at the end of a sequence of 64-bit numbers: which period the ops of a program have when nothing in
+// the program says where an iteration ends. Knows neither ops nor tensors; the recorder's scout does
+// (frontends/torch/scout.hpp).
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,10 @@
 
 namespace crucible::trace {
 
-/// Fed one number at a time; knows at each moment which periods the end of the sequence has. A period p is confirmed when
-/// the last 3p numbers are three equal blocks (a block and two repeats) and no shorter period divides them; it is found, at
-/// the latest, when five blocks have passed, and stays until a number does not fit.
-/// Time: constant per number and power of two below `longest`. Memory: about 40 bytes per unit of `longest`. Threads: one.
+/// Fed one number at a time; knows at each moment which periods the end of the sequence has. A period p is confirmed
+/// when the last 3p numbers are three equal blocks (a block and two repeats) and no shorter period divides them; it is
+/// found, at the latest, when five blocks have passed, and stays until a number does not fit. Time: constant per number
+/// and power of two below `longest`. Memory: about 40 bytes per unit of `longest`. Threads: one.
 class PeriodFinder {
  public:
   struct Run {

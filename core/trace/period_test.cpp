@@ -13,7 +13,8 @@ namespace {
 /// How many numbers at the end have this period.
 std::uint64_t run_by_hand(const std::vector<std::uint64_t>& numbers, std::uint64_t period) {
   std::uint64_t run = period;
-  while (run < numbers.size() && numbers[numbers.size() - 1 - (run - period)] == numbers[numbers.size() - 1 - run]) ++run;
+  while (run < numbers.size() && numbers[numbers.size() - 1 - (run - period)] == numbers[numbers.size() - 1 - run])
+    ++run;
   return std::min<std::uint64_t>(run, numbers.size());
 }
 
@@ -54,7 +55,8 @@ TEST(PeriodFinder, AgreesWithASearchOnRandomSequences) {
       for (std::size_t noise = random() % 9; noise > 0; --noise) all.push_back(random() % 3);
       std::vector<std::uint64_t> block(1 + random() % 17);
       for (std::uint64_t& number : block) number = random() % (1 + random() % 3);
-      for (std::size_t repeats = 1 + random() % 9; repeats > 0; --repeats) all.insert(all.end(), block.begin(), block.end());
+      for (std::size_t repeats = 1 + random() % 9; repeats > 0; --repeats)
+        all.insert(all.end(), block.begin(), block.end());
     }
     compare_with_search(all, 20);
   }

@@ -16,7 +16,9 @@ namespace {
 
 using Names = std::set<std::string>;
 
-bool is_word_sign(char sign) { return std::isalnum(static_cast<unsigned char>(sign)) != 0 || sign == '_' || sign == '-' || sign == '.'; }
+bool is_word_sign(char sign) {
+  return std::isalnum(static_cast<unsigned char>(sign)) != 0 || sign == '_' || sign == '-' || sign == '.';
+}
 
 /// Whether `text` has `word` with nothing of a word's before and behind it.
 bool has_word(std::string_view text, std::string_view word) {
@@ -30,19 +32,24 @@ bool has_word(std::string_view text, std::string_view word) {
 
 class Search {
  public:
-  Search(const Trace& trace, std::string user, std::string host) : trace_(trace), user_(std::move(user)), host_(std::move(host)) {}
+  Search(const Trace& trace, std::string user, std::string host)
+      : trace_(trace), user_(std::move(user)), host_(std::move(host)) {}
 
   PrivateContent run() {
     found_.command = note_text(trace_.metadata.command);
     found_.created = trace_.metadata.created;
     found_.reason = note_text(trace_.metadata.incomplete_reason);
-    for (const std::string* text : {&trace_.metadata.framework, &trace_.metadata.frontend, &trace_.metadata.device, &trace_.metadata.blob_folder}) note_text(*text);
+    for (const std::string* text :
+         {&trace_.metadata.framework, &trace_.metadata.frontend, &trace_.metadata.device, &trace_.metadata.blob_folder})
+      note_text(*text);
     for (const Site& site : trace_.sites) note_text(site.file), functions_.insert(note_text(site.function));
     for (const std::string& module : trace_.modules) modules_.insert(note_text(module));
     for (const Storage& storage : trace_.storages) note_text(storage.device);
     for (const Schema& schema : trace_.schemas) {
       const std::string space = schema.name.substr(0, schema.name.find("::"));
-      constexpr std::array kPublic = {"aten", "prims", "prim", "c10d", "_c10d_functional", "c10d_functional", "torchvision", "python", "quantized", "mkldnn"};
+      constexpr std::array kPublic = {
+          "aten",        "prims",  "prim",      "c10d",  "_c10d_functional", "c10d_functional",
+          "torchvision", "python", "quantized", "mkldnn"};
       if (std::ranges::find(kPublic, space) == kPublic.end()) operators_.insert(schema.name);
     }
     for (const Op& op : trace_.ops) {
@@ -59,8 +66,9 @@ class Search {
     note_secrets();
     const auto list = [](const Names& names) { return std::vector<std::string>(names.begin(), names.end()); };
     const std::pair<Names*, std::vector<std::string>*> lists[] = {
-        {&paths_, &found_.paths},     {&users_, &found_.users},     {&hosts_, &found_.hosts},         {&modules_, &found_.modules}, {&functions_, &found_.functions},
-        {&tensors_, &found_.tensors}, {&outputs_, &found_.outputs}, {&operators_, &found_.operators}, {&texts_, &found_.texts}};
+        {&paths_, &found_.paths},     {&users_, &found_.users},         {&hosts_, &found_.hosts},
+        {&modules_, &found_.modules}, {&functions_, &found_.functions}, {&tensors_, &found_.tensors},
+        {&outputs_, &found_.outputs}, {&operators_, &found_.operators}, {&texts_, &found_.texts}};
     for (const auto& [from, to] : lists) {
       from->erase("");
       *to = list(*from);
@@ -94,17 +102,21 @@ class Search {
       const std::string_view word = text.substr(at, end - at);
       const bool is_of_url = at >= 3 && text.substr(at - 3, 3) == "://";
       const bool is_behind_at = at >= 1 && text[at - 1] == '@';
-      const bool has_letters = std::ranges::any_of(word, [](char sign) { return std::isalpha(static_cast<unsigned char>(sign)) != 0; });
+      const bool has_letters =
+          std::ranges::any_of(word, [](char sign) { return std::isalpha(static_cast<unsigned char>(sign)) != 0; });
       if (!word.empty() && end < text.size() && text[end] == '@') users_.insert(std::string(word));
-      const bool is_number = !has_letters && std::ranges::count(word, '.') == 3 && word.find('-') == std::string_view::npos && word.size() >= 7;
-      if (is_number || (!word.empty() && (is_behind_at || (is_of_url && (end == text.size() || text[end] != '@'))))) hosts_.insert(std::string(word));
+      const bool is_number = !has_letters && std::ranges::count(word, '.') == 3 &&
+                             word.find('-') == std::string_view::npos && word.size() >= 7;
+      if (is_number || (!word.empty() && (is_behind_at || (is_of_url && (end == text.size() || text[end] != '@')))))
+        hosts_.insert(std::string(word));
       at = std::max(end, at + 1);
     }
   }
 
   void note_arg(const Arg& arg, bool is_result) {
     if (arg.kind == Arg::Kind::kString || arg.kind == Arg::Kind::kOpaque) texts_.insert(note_text(arg.text));
-    const bool is_number = arg.kind == Arg::Kind::kInt || arg.kind == Arg::Kind::kDouble || arg.kind == Arg::Kind::kComplex;
+    const bool is_number =
+        arg.kind == Arg::Kind::kInt || arg.kind == Arg::Kind::kDouble || arg.kind == Arg::Kind::kComplex;
     found_.results += is_result && is_number;
     for (const Arg& element : arg.list) note_arg(element, is_result);
   }
@@ -119,9 +131,13 @@ class Search {
       }
       if (data.count > 0) found_.data.push_back(std::move(data));
     };
-    constexpr std::pair<Role, const char*> kRoles[] = {{Role::kParameter, "parameters"}, {Role::kBuffer, "buffers"}, {Role::kOptimizerState, "optimizer states"},
-                                                       {Role::kInput, "inputs"},         {Role::kUnknown, "other tensors that entered"}};
-    for (const auto& [role, what] : kRoles) add(what, trace_.externals, [role](const External& external) { return external.role == role; });
+    constexpr std::pair<Role, const char*> kRoles[] = {{Role::kParameter, "parameters"},
+                                                       {Role::kBuffer, "buffers"},
+                                                       {Role::kOptimizerState, "optimizer states"},
+                                                       {Role::kInput, "inputs"},
+                                                       {Role::kUnknown, "other tensors that entered"}};
+    for (const auto& [role, what] : kRoles)
+      add(what, trace_.externals, [role](const External& external) { return external.role == role; });
     const auto all = [](const auto&) { return true; };
     add("states at the end", trace_.final_states, all);
     add("outputs", trace_.outputs, all);
@@ -141,7 +157,8 @@ class Search {
       std::string small;
       for (const char sign : word) small += static_cast<char>(std::tolower(static_cast<unsigned char>(sign)));
       constexpr std::array kWords = {"key", "token", "secret", "password", "passwd", "credential", "auth"};
-      const bool is_told = std::ranges::any_of(kWords, [&](const char* name) { return small.find(name) != std::string::npos; });
+      const bool is_told =
+          std::ranges::any_of(kWords, [&](const char* name) { return small.find(name) != std::string::npos; });
       const bool is_named = word.starts_with('-') || word.size() < end - at;
       if (is_told && is_named) found_.secrets.push_back(word);
       at = end + 1;
@@ -156,6 +173,8 @@ class Search {
 
 }  // namespace
 
-PrivateContent private_content(const Trace& trace, const std::string& user, const std::string& host) { return Search(trace, user, host).run(); }
+PrivateContent private_content(const Trace& trace, const std::string& user, const std::string& host) {
+  return Search(trace, user, host).run();
+}
 
 }  // namespace crucible::trace

@@ -17,7 +17,9 @@ using ::testing::Not;
 
 Trace telling_trace() {
   Trace trace = samples::small_trace();
-  trace.metadata.command = "python /home/ann/train.py --api-key=abc --host bob@node7 --url https://db.example.org/x API_TOKEN=1 --master 10.0.0.7";
+  trace.metadata.command =
+      "python /home/ann/train.py --api-key=abc --host bob@node7 --url https://db.example.org/x API_TOKEN=1 --master "
+      "10.0.0.7";
   trace.metadata.incomplete_reason = "raised OSError: on mymachine by eve";
   trace.schemas[1].name = "acme::frobnicate";
   return trace;
@@ -36,7 +38,8 @@ TEST(PrivateContent, IsFoundInTextsOfAnyKind) {
   EXPECT_GT(found.hashes, 0u);
   std::vector<std::string> kinds;
   for (const PrivateContent::Data& data : found.data) kinds.push_back(data.what);
-  EXPECT_THAT(kinds, ElementsAre("parameters", "inputs", "states at the end", "outputs", "what random ops drew", "states of generators"));
+  EXPECT_THAT(kinds, ElementsAre("parameters", "inputs", "states at the end", "outputs", "what random ops drew",
+                                 "states of generators"));
   EXPECT_EQ(found.data[0].size_bytes, 300u);
 }
 

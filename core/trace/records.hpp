@@ -15,9 +15,9 @@
 namespace crucible::trace {
 
 inline constexpr int kMaxListDepth = 16;  // lists in lists; the frameworks' own schemas reach 2
-/// Whoever prints an op or looks for what it reads unfolds its compound tensors, and those may name each other. One may unfold
-/// to kMaxParts arguments (the frameworks' own kinds have up to 6), and those that ops use, each as often as it is used, to
-/// kMaxPartsPerUse for each use and kMaxParts more.
+/// Whoever prints an op or looks for what it reads unfolds its compound tensors, and those may name each other. One may
+/// unfold to kMaxParts arguments (the frameworks' own kinds have up to 6), and those that ops use, each as often as it
+/// is used, to kMaxPartsPerUse for each use and kMaxParts more.
 inline constexpr std::uint64_t kMaxParts = 1 << 16, kMaxPartsPerUse = 64;
 
 /// What the results of one op hashed to: a record of the section 'op_hashes'.

@@ -67,7 +67,8 @@ Metadata recovered_metadata(const Recovered& recovered) {
   if (recovered.content.is_finished) return metadata;
   metadata.incomplete_reason = "recovered after the recorder was ended";
   if (recovered.content.lost_ops > 0)
-    metadata.incomplete_reason += fmt::format("; {} ops of an unfinished iteration were dropped", recovered.content.lost_ops);
+    metadata.incomplete_reason +=
+        fmt::format("; {} ops of an unfinished iteration were dropped", recovered.content.lost_ops);
   if (!recovered.damage.empty()) metadata.incomplete_reason += "; " + recovered.damage;
   return metadata;
 }

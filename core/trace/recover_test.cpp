@@ -319,7 +319,8 @@ std::uint32_t kill_at_random(const std::filesystem::path& path, unsigned seed) {
   if (seed % 4 != 0 && read(ends[0], buffer, 1) == 1) ++reported;
   usleep(500 + seed * 7919 % 6000);
   kill(child, SIGKILL);
-  for (ssize_t size = 0; (size = read(ends[0], buffer, sizeof buffer)) > 0;) reported += static_cast<std::uint32_t>(size);
+  for (ssize_t size = 0; (size = read(ends[0], buffer, sizeof buffer)) > 0;)
+    reported += static_cast<std::uint32_t>(size);
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);

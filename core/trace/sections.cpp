@@ -67,9 +67,10 @@ Result<std::vector<BlobPlace>> decode_blob_index(std::span<const std::byte> cont
   for (const auto& [blob, place] : entries) {
     if (place.codec == Codec::kFolder) {
       if (place.offset != 0 || place.stored_bytes != 0 || place.checksum != 0) {
-        return section_error(SectionId::kBlobIndex,
-                             fmt::format("record {}: it is in the blob folder and has an offset, bytes or a checksum here",
-                                         places.size()));
+        return section_error(
+            SectionId::kBlobIndex,
+            fmt::format("record {}: it is in the blob folder and has an offset, bytes or a checksum here",
+                        places.size()));
       }
       places.push_back(place);
       blobs.push_back(blob);

@@ -1,5 +1,5 @@
-// What stands inside each section of a .crtrace file: a count and that many records, one section per table of the Trace.
-// records.hpp has the records. Ids are not compared with table sizes here: validate.hpp does that.
+// What stands inside each section of a .crtrace file: a count and that many records, one section per table of the
+// Trace. records.hpp has the records. Ids are not compared with table sizes here: validate.hpp does that.
 #pragma once
 
 #include <cstddef>

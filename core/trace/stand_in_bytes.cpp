@@ -1,6 +1,6 @@
-// Two passes over the elements: what they are like, then others in their place. Values come from a beta distribution over
-// [least, largest], the one that exists for every mean and deviation that such values can have: a bell for weights, two peaks for
-// labels.
+// Two passes over the elements: what they are like, then others in their place. Values come from a beta distribution
+// over [least, largest], the one that exists for every mean and deviation that such values can have: a bell for
+// weights, two peaks for labels.
 #include "core/trace/stand_in_bytes.hpp"
 
 #include <algorithm>
@@ -18,12 +18,15 @@ namespace {
 using Random = std::mt19937_64;
 
 constexpr std::size_t kFew = 16;             // so few elements are known by their statistics: theirs are kept roughly
-constexpr std::size_t kTable = 1 << 16;      // values drawn one by one; beyond that they are taken from a table, a little shifted
+constexpr std::size_t kTable =
+    1 << 16;  // values drawn one by one; beyond that they are taken from a table, a little shifted
 constexpr std::size_t kMarkers = 4;          // negative integers of so few values mean something (-100: ignore)
 constexpr double kWideRange = 1000;          // integers of a wider one do not keep their extremes to the unit
 constexpr double kShare = 1e-3;              // of the range, by which extremes may be missed
 
-double uniform(Random& random, double low, double high) { return low + (high - low) * std::generate_canonical<double, 53>(random); }
+double uniform(Random& random, double low, double high) {
+  return low + (high - low) * std::generate_canonical<double, 53>(random);
+}
 
 /// Says yes exactly `wanted` times in `all` calls.
 class Sample {
@@ -43,7 +46,8 @@ class Sample {
 /// Of some numbers.
 struct Statistics {
   std::uint64_t count = 0;
-  double mean = 0, squares = 0, least = std::numeric_limits<double>::infinity(), largest = -std::numeric_limits<double>::infinity();
+  double mean = 0, squares = 0, least = std::numeric_limits<double>::infinity(),
+         largest = -std::numeric_limits<double>::infinity();
   std::uint64_t at_least = 0, at_largest = 0;  // how many are
   bool is_whole = true;
 
@@ -100,7 +104,10 @@ class Shape {
 class RealSource {
  public:
   RealSource(const Statistics& like, const StandInUse& use, Random& random)
-      : like_(like), use_(use), two_(like.is_two_values() && (like.is_whole || like.count >= kFew)), ones_(like.at_largest, like.count) {
+      : like_(like),
+        use_(use),
+        two_(like.is_two_values() && (like.is_whole || like.count >= kFew)),
+        ones_(like.at_largest, like.count) {
     if (like.count > 0 && !like.is_one_value()) shape_.emplace_back(like, random);
   }
   double next(Random& random) {
@@ -113,7 +120,8 @@ class RealSource {
   bool avoids(double number) const { return !two_ && !like_.is_whole && number != 0; }
   /// Near the least or the largest one, which noise alone may miss.
   double extreme(bool is_largest, Random& random) const {
-    const double off = like_.is_whole && like_.range() <= kWideRange ? 0 : like_.range() * uniform(random, kShare / 10, kShare);
+    const double off =
+        like_.is_whole && like_.range() <= kWideRange ? 0 : like_.range() * uniform(random, kShare / 10, kShare);
     const double number = is_largest ? like_.largest - off : like_.least + off;
     return like_.is_whole ? std::trunc(number) : number;
   }
@@ -210,7 +218,8 @@ void stand_in_reals(std::span<const std::byte> from, std::span<std::byte> to, co
     } else {
       const Element before = element_at<Element>(from, i);
       Element drawn = Element::of(source.next(random));
-      for (int again = 0; again < 4 && drawn.value() == before.value() && source.avoids(before.value()); ++again) drawn = Element::of(source.next(random));
+      for (int again = 0; again < 4 && drawn.value() == before.value() && source.avoids(before.value()); ++again)
+        drawn = Element::of(source.next(random));
       put(to, i, drawn);
     }
   }
@@ -243,7 +252,8 @@ template <class Number>
 bool is_each_once(std::span<const std::byte> from, std::size_t count, std::int64_t least) {
   std::vector<bool> met(count, false);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto place = static_cast<std::size_t>(static_cast<std::int64_t>(element_at<Plain<Number>>(from, i).number) - least);
+    const auto place =
+        static_cast<std::size_t>(static_cast<std::int64_t>(element_at<Plain<Number>>(from, i).number) - least);
     if (place >= count || met[place]) return false;
     met[place] = true;
   }
@@ -251,11 +261,13 @@ bool is_each_once(std::span<const std::byte> from, std::size_t count, std::int64
 }
 
 template <class Number>
-void stand_in_integers(std::span<const std::byte> from, std::span<std::byte> to, const StandInUse& use, Random& random) {
+void stand_in_integers(std::span<const std::byte> from, std::span<std::byte> to, const StandInUse& use,
+                       Random& random) {
   const std::size_t count = from.size() / sizeof(Number);
   Statistics like;
   Negatives negatives;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max(), largest = 0, last = std::numeric_limits<std::int64_t>::min();
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), largest = 0,
+               last = std::numeric_limits<std::int64_t>::min();
   bool ascends = true;
   for (std::size_t i = 0; i < count; ++i) {
     const auto number = static_cast<std::int64_t>(element_at<Plain<Number>>(from, i).number);
@@ -276,7 +288,8 @@ void stand_in_integers(std::span<const std::byte> from, std::span<std::byte> to,
     std::ranges::sort(sorted);
     return std::memcpy(to.data(), sorted.data(), count * sizeof(Number)), void();
   }
-  if (count > 1 && negatives.count == 0 && static_cast<std::uint64_t>(largest - least) == count - 1 && is_each_once<Number>(from, count, least)) {
+  if (count > 1 && negatives.count == 0 && static_cast<std::uint64_t>(largest - least) == count - 1 &&
+      is_each_once<Number>(from, count, least)) {
     std::vector<Number> order(count);
     for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<Number>(least + static_cast<std::int64_t>(i));
     std::ranges::shuffle(order, random);
@@ -299,20 +312,25 @@ void stand_in_integers(std::span<const std::byte> from, std::span<std::byte> to,
       number = one_value();
     } else {
       const double above = std::round(shape.front().next(random)) - static_cast<double>(least);
-      number = above >= static_cast<double>(largest - least) ? largest : least + std::max<std::int64_t>(static_cast<std::int64_t>(above), 0);
+      number = above >= static_cast<double>(largest - least)
+                   ? largest
+                   : least + std::max<std::int64_t>(static_cast<std::int64_t>(above), 0);
       if (places.size() < 2) places.push_back(i);
     }
     put(to, i, Plain<Number>{static_cast<Number>(number)});
   }
   if (like.count < kFew || places.size() < 2) return;
   const double range = static_cast<double>(largest - least);
-  const auto off = [&] { return range <= kWideRange ? 0 : static_cast<std::int64_t>(range * uniform(random, kShare / 10, kShare)); };
+  const auto off = [&] {
+    return range <= kWideRange ? 0 : static_cast<std::int64_t>(range * uniform(random, kShare / 10, kShare));
+  };
   put(to, places[0], Plain<Number>{static_cast<Number>(least + off())});
   put(to, places[1], Plain<Number>{static_cast<Number>(largest - off())});
 }
 
 void stand_in_truths(std::span<const std::byte> from, std::span<std::byte> to, Random& random) {
-  const auto truths = static_cast<std::uint64_t>(std::ranges::count_if(from, [](std::byte byte) { return byte != std::byte{0}; }));
+  const auto truths =
+      static_cast<std::uint64_t>(std::ranges::count_if(from, [](std::byte byte) { return byte != std::byte{0}; }));
   for (int again = 0; again < 8; ++again) {
     Sample is_true(truths, from.size());
     for (std::byte& byte : to) byte = is_true.next(random) ? std::byte{1} : std::byte{0};
@@ -322,7 +340,8 @@ void stand_in_truths(std::span<const std::byte> from, std::span<std::byte> to, R
 
 }  // namespace
 
-std::vector<std::byte> stand_in(std::span<const std::byte> content, DType dtype, const StandInUse& use, std::uint64_t seed) {
+std::vector<std::byte> stand_in(std::span<const std::byte> content, DType dtype, const StandInUse& use,
+                                std::uint64_t seed) {
   Random random(seed);
   std::vector<std::byte> made(content.size(), std::byte{0});
   switch (dtype) {

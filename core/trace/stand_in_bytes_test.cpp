@@ -30,9 +30,11 @@ struct Moments {
 
 template <class T>
 Moments moments(const std::vector<T>& of) {
-  Moments found{.least = static_cast<double>(*std::ranges::min_element(of)), .largest = static_cast<double>(*std::ranges::max_element(of))};
+  Moments found{.least = static_cast<double>(*std::ranges::min_element(of)),
+                .largest = static_cast<double>(*std::ranges::max_element(of))};
   for (const T number : of) found.mean += static_cast<double>(number) / static_cast<double>(of.size());
-  for (const T number : of) found.deviation += std::pow(static_cast<double>(number) - found.mean, 2) / static_cast<double>(of.size());
+  for (const T number : of)
+    found.deviation += std::pow(static_cast<double>(number) - found.mean, 2) / static_cast<double>(of.size());
   found.deviation = std::sqrt(found.deviation);
   return found;
 }
@@ -76,7 +78,8 @@ TEST(StandIn, RealNumbersKeepTheirStatistics) {
 
 TEST(StandIn, LabelsStayWholeAndMasksKeepTheirShare) {
   std::vector<float> labels(3000), mask(3000);
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<float>(i * 7 % 10), mask[i] = i % 5 == 0 ? 1.25f : 0.0f;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    labels[i] = static_cast<float>(i * 7 % 10), mask[i] = i % 5 == 0 ? 1.25f : 0.0f;
   const std::vector<float> others = noise(labels, DType::kF32), dropped = noise(mask, DType::kF32);
   EXPECT_TRUE(std::ranges::all_of(others, [](float number) { return number == std::trunc(number); }));
   expect_alike(labels, others, 0.03);
@@ -97,15 +100,20 @@ TEST(StandIn, SpecialNumbersAreAsManyElsewhere) {
 
 TEST(StandIn, OneValueChangesALittleAndZeroStays) {
   EXPECT_EQ(noise(std::vector<float>(64, 0.0f), DType::kF32), std::vector<float>(64, 0.0f));
-  for (const float number : noise(std::vector<float>(64, 3.0f), DType::kF32)) EXPECT_TRUE(number >= 2.84f && number < 2.98f) << number;
-  for (const float number : noise(std::vector<float>(64, 0.0f), DType::kF32, {.is_compared_only = true})) EXPECT_GE(number, 0.5f);
-  for (const std::int64_t number : noise(std::vector<std::int64_t>(9, 0), DType::kI64, {.is_compared_only = true})) EXPECT_GE(number, 1);
+  for (const float number : noise(std::vector<float>(64, 3.0f), DType::kF32))
+    EXPECT_TRUE(number >= 2.84f && number < 2.98f) << number;
+  for (const float number : noise(std::vector<float>(64, 0.0f), DType::kF32, {.is_compared_only = true}))
+    EXPECT_GE(number, 0.5f);
+  for (const std::int64_t number : noise(std::vector<std::int64_t>(9, 0), DType::kI64, {.is_compared_only = true}))
+    EXPECT_GE(number, 1);
 }
 
 TEST(StandIn, NarrowTypesStayInTheirRange) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     std::vector<std::uint16_t> from;  // 1.0 to 1.99 and their negatives, as bits
-    for (std::uint16_t i = 0; i < 1000; ++i) from.push_back(static_cast<std::uint16_t>((dtype == DType::kF16 ? 0x3c00 + i : 0x3f80 + i % 128) | (i % 2) << 15));
+    for (std::uint16_t i = 0; i < 1000; ++i)
+      from.push_back(
+          static_cast<std::uint16_t>((dtype == DType::kF16 ? 0x3c00 + i : 0x3f80 + i % 128) | (i % 2) << 15));
     const std::vector<std::uint16_t> to = noise(from, dtype);
     const std::uint16_t largest = dtype == DType::kF16 ? 0x3c00 + 999 : 0x3fff;
     double sum = 0;
@@ -125,8 +133,10 @@ TEST(StandIn, IndicesStayIndices) {
   expect_alike(tokens, others, 0.03);
   EXPECT_LT(equal_places(tokens, others), 20u);
   EXPECT_EQ(std::ranges::count(classes, -100), 100);
-  EXPECT_TRUE(std::ranges::all_of(classes, [](std::int64_t label) { return label == -100 || (label >= 0 && label < 7); }));
-  for (const std::int64_t one : noise(std::vector<std::int64_t>(32, 50256), DType::kI64)) EXPECT_TRUE(one >= 1 && one < 50256);
+  EXPECT_TRUE(
+      std::ranges::all_of(classes, [](std::int64_t label) { return label == -100 || (label >= 0 && label < 7); }));
+  for (const std::int64_t one : noise(std::vector<std::int64_t>(32, 50256), DType::kI64))
+    EXPECT_TRUE(one >= 1 && one < 50256);
   std::vector<std::int32_t> order(500);
   std::iota(order.begin(), order.end(), 10);
   auto shuffled = noise(order, DType::kI32);
@@ -159,7 +169,8 @@ TEST(StandIn, OddEndsAndNothingAtAll) {
   const auto made = stand_in(odd, DType::kF32, {}, 1);
   ASSERT_EQ(made.size(), 7u);
   EXPECT_EQ(made[6], std::byte{0});
-  for (const DType dtype : {DType::kC64, DType::kC128, DType::kOther, DType::kI16, DType::kI8}) EXPECT_EQ(stand_in(odd, dtype, {}, 1).size(), 7u);
+  for (const DType dtype : {DType::kC64, DType::kC128, DType::kOther, DType::kI16, DType::kI8})
+    EXPECT_EQ(stand_in(odd, dtype, {}, 1).size(), 7u);
 }
 
 }  // namespace

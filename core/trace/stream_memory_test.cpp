@@ -45,8 +45,8 @@ namespace {
 
 constexpr std::uint32_t kOps = 1'000'000;
 
-/// An op with two tensors, a number and a new result with a storage of its own; nothing is allocated for it but the first
-/// time.
+/// An op with two tensors, a number and a new result with a storage of its own; nothing is allocated for it but the
+/// first time.
 void add_op(StreamWriter& writer, std::uint32_t number) {
   const StorageId storage = writer.add(Storage{4096, "cpu"});
   static const Tensor kShape{0, DType::kF32, false, false, 0, {32, 32}, {32, 1}};
@@ -72,7 +72,8 @@ std::int64_t record(std::uint32_t ops, std::uint32_t iterations, const std::file
   auto writer = StreamWriter::create(path, {});
   EXPECT_TRUE(writer);
   for (int i = 0; i < 13; ++i) {
-    (*writer)->add(Schema{"aten::add", "Tensor", "aten::add.Tensor(Tensor self, Tensor other, Scalar alpha) -> Tensor"});
+    (*writer)->add(
+        Schema{"aten::add", "Tensor", "aten::add.Tensor(Tensor self, Tensor other, Scalar alpha) -> Tensor"});
     (*writer)->add(Site{"train.py", static_cast<std::uint32_t>(i), "step"});
     (*writer)->add_module("blocks." + std::to_string(i));
   }

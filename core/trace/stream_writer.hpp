@@ -1,6 +1,6 @@
-// A .crtrace file that is written while the recording grows: memory does not grow with it, and whatever ends the process
-// (kill -9, a crash, a full disk) loses at most the iteration that was not complete. trace_file.hpp's write_file is for
-// traces that are in memory.
+// A .crtrace file that is written while the recording grows: memory does not grow with it, and whatever ends the
+// process (kill -9, a crash, a full disk) loses at most the iteration that was not complete. trace_file.hpp's
+// write_file is for traces that are in memory.
 //
 // Until finish() there are two files: PATH.partial, which becomes PATH, has the blobs; PATH.journal has the tables
 // (journal.hpp). recover.hpp makes PATH of what a process that was ended has left.
@@ -30,13 +30,13 @@
 namespace crucible::trace {
 
 /// Threads: one caller at a time. A forked child may destroy its copy and nothing else.
-/// Errors: what goes wrong while adding (a full disk, above all) is kept: what follows is dropped, failure() says what it
-/// was, and the next end_iteration() returns it. The complete iterations before it stay.
+/// Errors: what goes wrong while adding (a full disk, above all) is kept: what follows is dropped, failure() says what
+/// it was, and the next end_iteration() returns it. The complete iterations before it stay.
 class StreamWriter {
  public:
-  /// Takes PATH.lock, unless this process has it, and creates the two files; what an earlier recording of that path left
-  /// unfinished is replaced. `metadata` is what a recovered file gets unless set_metadata() follows.
-  /// Errors: kBadInput when the folder is missing or not writable, or another recording holds the path.
+  /// Takes PATH.lock, unless this process has it, and creates the two files; what an earlier recording of that path
+  /// left unfinished is replaced. `metadata` is what a recovered file gets unless set_metadata() follows. Errors:
+  /// kBadInput when the folder is missing or not writable, or another recording holds the path.
   static Result<std::unique_ptr<StreamWriter>> create(const std::filesystem::path& path, const Metadata& metadata);
   /// Keeps both files when an iteration was complete and neither finish() nor drop() was called.
   ~StreamWriter();
@@ -69,9 +69,9 @@ class StreamWriter {
   void set_not_recorded(std::span<const NotRecorded> items);
   void set_metadata(const Metadata& metadata);
 
-  /// Everything so far can be recovered from now on. It has been handed to the operating system, which is enough when the
-  /// process is ended; only finish() waits for the disk, which a power cut needs.
-  /// Errors: failure(); kInternal when the iteration has ops that were not added.
+  /// Everything so far can be recovered from now on. It has been handed to the operating system, which is enough when
+  /// the process is ended; only finish() waits for the disk, which a power cut needs. Errors: failure(); kInternal when
+  /// the iteration has ops that were not added.
   Result<void> end_iteration(const Iteration& iteration);
   /// Forgets the ops, externals, draws, generator states, outputs and hashes since the last end_iteration(). What other
   /// tables got stays, and so does the room of blobs.

@@ -1,5 +1,5 @@
-// The copy is filled field by field from nothing: a field that a later version adds is not in it until somebody has thought
-// about it here.
+// The copy is filled field by field from nothing: a field that a later version adds is not in it until somebody has
+// thought about it here.
 #include "core/trace/strip.hpp"
 
 #include <fmt/format.h>
@@ -40,17 +40,20 @@ struct Source {
 /// Makes the noise anew whenever it is asked for, so that no copy of all weights has to fit into memory.
 class NoiseStore final : public BlobStore {
  public:
-  NoiseStore(std::shared_ptr<const BlobStore> originals, ContentHash key) : originals_(std::move(originals)), key_(key) {}
+  NoiseStore(std::shared_ptr<const BlobStore> originals, ContentHash key)
+      : originals_(std::move(originals)), key_(key) {}
   BlobId add(const Source& source) {
     sources_.push_back(source);
     return static_cast<BlobId>(sources_.size() - 1);
   }
   Result<std::vector<std::byte>> load(BlobId id) const override {
-    if (id >= sources_.size() || originals_ == nullptr) return Error{ErrorCode::kBadInput, fmt::format("there is no blob {}", id)};
+    if (id >= sources_.size() || originals_ == nullptr)
+      return Error{ErrorCode::kBadInput, fmt::format("there is no blob {}", id)};
     const Source& source = sources_[id];
     CRUCIBLE_TRY(std::vector<std::byte> content, originals_->load(source.original));
     if (source.is_number) return content;
-    return stand_in(content, source.dtype, source.use, keyed(key_, fmt::format("blob {} {}", sha256(content).hex(), name(source.dtype))));
+    return stand_in(content, source.dtype, source.use,
+                    keyed(key_, fmt::format("blob {} {}", sha256(content).hex(), name(source.dtype))));
   }
 
  private:
@@ -67,7 +70,8 @@ struct StorageUse {
 
 bool is_offset(std::string_view argument) {
   constexpr std::array kWords = {"offset", "crow", "ccol", "compressed", "cu_seq", "batch_sizes", "lengths", "seqlens"};
-  return std::ranges::any_of(kWords, [&](std::string_view word) { return argument.find(word) != std::string_view::npos; });
+  return std::ranges::any_of(kWords,
+                             [&](std::string_view word) { return argument.find(word) != std::string_view::npos; });
 }
 
 template <class Visit>
@@ -79,7 +83,11 @@ void visit_tensors(const Arg& arg, Visit visit) {
 class Stripping {
  public:
   Stripping(const Trace& trace, const ContentHash& key)
-      : from_(trace), key_(key), words_(key), store_(std::make_shared<NoiseStore>(trace.blob_store, key)), uses_(trace.storages.size()) {}
+      : from_(trace),
+        key_(key),
+        words_(key),
+        store_(std::make_shared<NoiseStore>(trace.blob_store, key)),
+        uses_(trace.storages.size()) {}
 
   Result<Stripped> run() {
     learn_uses();
@@ -136,15 +144,19 @@ class Stripping {
   void copy_tables() {
     Trace& to = made_.trace;
     for (const Schema& schema : from_.schemas) to.schemas.push_back({schema.name, schema.overload, schema.text});
-    for (const Site& site : from_.sites) to.sites.push_back({words_.file(site.file), site.line, words_.dotted(site.function)});
+    for (const Site& site : from_.sites)
+      to.sites.push_back({words_.file(site.file), site.line, words_.dotted(site.function)});
     for (const std::string& module : from_.modules) to.modules.push_back(words_.dotted(module));
-    for (const Storage& storage : from_.storages) to.storages.push_back({storage.size_bytes, words_.device(storage.device)});
+    for (const Storage& storage : from_.storages)
+      to.storages.push_back({storage.size_bytes, words_.device(storage.device)});
     for (const Tensor& tensor : from_.tensors) {
-      to.tensors.push_back({tensor.storage, tensor.dtype, tensor.requires_grad, tensor.is_wrapped_number, tensor.offset, tensor.sizes, tensor.strides});
+      to.tensors.push_back({tensor.storage, tensor.dtype, tensor.requires_grad, tensor.is_wrapped_number, tensor.offset,
+                            tensor.sizes, tensor.strides});
     }
     for (const CompoundTensor& compound : from_.compounds) {
       CompoundTensor copy{compound.tensor, words_.compound(compound.kind), {}};
-      for (const auto& [part, value] : compound.parts) copy.parts.emplace_back(words_.compound(part), argument(value, false));
+      for (const auto& [part, value] : compound.parts)
+        copy.parts.emplace_back(words_.compound(part), argument(value, false));
       to.compounds.push_back(std::move(copy));
     }
     for (const NotRecorded& item : from_.not_recorded) {
@@ -169,7 +181,8 @@ class Stripping {
         to.integer = from.integer;
         break;
       case Arg::Kind::kInt:
-        to.integer = is_result ? static_cast<std::int64_t>(hidden(fmt::format("{}", from.integer)) >> 44) : from.integer;
+        to.integer =
+            is_result ? static_cast<std::int64_t>(hidden(fmt::format("{}", from.integer)) >> 44) : from.integer;
         break;
       case Arg::Kind::kDouble:
         to.real = is_result ? hidden_real(from.real) : from.real;
@@ -217,7 +230,8 @@ class Stripping {
   void copy_iterations() {
     for (const Iteration& iteration : from_.iterations) {
       Iteration copy{iteration.first_op, iteration.op_count, iteration.complete, {}};
-      for (const Loss& loss : iteration.losses) copy.losses.push_back({loss.tensor, std::numeric_limits<double>::quiet_NaN()});
+      for (const Loss& loss : iteration.losses)
+        copy.losses.push_back({loss.tensor, std::numeric_limits<double>::quiet_NaN()});
       made_.results += iteration.losses.size();
       made_.trace.iterations.push_back(std::move(copy));
     }
@@ -252,7 +266,8 @@ class Stripping {
       made_.numbers += source.is_number;
       const BlobId made = blob(source);
       read_.try_emplace({external.blob, source.dtype}, made);
-      made_.trace.externals.push_back({external.storage, external.iteration, external.op, external.role, words_.state(external.name), made});
+      made_.trace.externals.push_back(
+          {external.storage, external.iteration, external.op, external.role, words_.state(external.name), made});
     }
     for (const Draw& draw : from_.draws) {
       const auto& outputs = from_.ops[draw.op].outputs;
@@ -270,10 +285,12 @@ class Stripping {
 
   void copy_ends() {
     for (const FinalState& state : from_.final_states) {
-      made_.trace.final_states.push_back({state.storage, state.role, words_.state(state.name), compared(state.blob, uses_[state.storage].dtype)});
+      made_.trace.final_states.push_back(
+          {state.storage, state.role, words_.state(state.name), compared(state.blob, uses_[state.storage].dtype)});
     }
     for (const Output& output : from_.outputs) {
-      made_.trace.outputs.push_back({output.iteration, words_.dotted(output.name), output.tensor, compared(output.blob, from_.tensors[output.tensor].dtype)});
+      made_.trace.outputs.push_back({output.iteration, words_.dotted(output.name), output.tensor,
+                                     compared(output.blob, from_.tensors[output.tensor].dtype)});
     }
   }
 

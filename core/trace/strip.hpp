@@ -1,5 +1,5 @@
-// A copy of a recording that does not tell of its maker: what replays and how large everything is stays, names become hashes
-// and data become noise (stand_in_bytes.hpp). docs/recording.md says what remains.
+// A copy of a recording that does not tell of its maker: what replays and how large everything is stays, names become
+// hashes and data become noise (stand_in_bytes.hpp). docs/recording.md says what remains.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace crucible::trace {
 
-/// Of NotRecorded::what, in every copy: the mark of a stripped recording. Older readers show it too, and find no loss that agrees.
+/// Of NotRecorded::what, in every copy: the mark of a stripped recording. Older readers show it too, and find no loss
+/// that agrees.
 inline constexpr std::string_view kStripped = "the data and names of the original: the recording was stripped";
 
 /// Whether `trace` is a stripped copy. What it computes is nobody's result, so that it is never verified.
@@ -27,9 +28,9 @@ struct Stripped {
   std::uint64_t generators = 0;    // states that are left out
 };
 
-/// The copy. Nothing of `trace` goes into it that is not listed in strip.cpp. Hashes and noise follow from `key`, which is to be
-/// random and is kept nowhere: with a known key, names could be guessed. `trace` must be valid; its blobs are read, one at a
-/// time, now and again when the copy's are. Errors: those of loading a blob.
+/// The copy. Nothing of `trace` goes into it that is not listed in strip.cpp. Hashes and noise follow from `key`, which
+/// is to be random and is kept nowhere: with a known key, names could be guessed. `trace` must be valid; its blobs are
+/// read, one at a time, now and again when the copy's are. Errors: those of loading a blob.
 Result<Stripped> strip(const Trace& trace, const ContentHash& key);
 
 }  // namespace crucible::trace

@@ -108,7 +108,9 @@ std::vector<Bytes> everything_in(const std::filesystem::path& path) {
 bool contains(const std::vector<Bytes>& all, std::span<const std::byte> wanted) {
   return std::ranges::any_of(all, [&](const Bytes& bytes) { return !std::ranges::search(bytes, wanted).empty(); });
 }
-bool contains(const std::vector<Bytes>& all, std::string_view wanted) { return contains(all, std::as_bytes(std::span(wanted))); }
+bool contains(const std::vector<Bytes>& all, std::string_view wanted) {
+  return contains(all, std::as_bytes(std::span(wanted)));
+}
 
 class Strip : public ::testing::Test {
  protected:
@@ -128,7 +130,8 @@ TEST_F(Strip, LeavesNoTextOfTheOriginal) {
   EXPECT_TRUE(contains(before, secret("Part"))) << "the scan does not look into sections";
   const std::vector<Bytes> after = written(stripped(original).trace);
   EXPECT_FALSE(contains(after, kSecret));
-  for (const std::string_view word : {"/home", "train.py", "Z\"", "forward\0"}) EXPECT_FALSE(contains(after, word)) << word;
+  for (const std::string_view word : {"/home", "train.py", "Z\"", "forward\0"})
+    EXPECT_FALSE(contains(after, word)) << word;
   EXPECT_TRUE(contains(after, "ij,jk->ik"));
   EXPECT_TRUE(contains(after, kStripped));
 }
@@ -157,15 +160,18 @@ TEST_F(Strip, LeavesNoDataOfTheOriginal) {
   const Bytes data = marker();
   ASSERT_TRUE(contains(written(original), std::span(data).subspan(800, 8)));
   const std::vector<Bytes> after = written(stripped(original).trace);
-  for (std::size_t at = 0; at + 8 <= data.size(); at += 4) ASSERT_FALSE(contains(after, std::span(data).subspan(at, 8))) << at;
-  for (const Blob& blob : original.blobs) EXPECT_FALSE(contains(after, std::as_bytes(std::span(blob.hash.bytes)))) << "a hash lets content be guessed";
+  for (std::size_t at = 0; at + 8 <= data.size(); at += 4)
+    ASSERT_FALSE(contains(after, std::span(data).subspan(at, 8))) << at;
+  for (const Blob& blob : original.blobs)
+    EXPECT_FALSE(contains(after, std::as_bytes(std::span(blob.hash.bytes)))) << "a hash lets content be guessed";
 }
 
 TEST_F(Strip, KeepsWhatReplays) {
   const Trace original = telling_trace();
   const Trace copy = stripped(original).trace;
   ASSERT_EQ(copy.ops.size(), original.ops.size());
-  EXPECT_EQ(op_text(Compounds(copy), copy.ops[0]).substr(0, 30), op_text(Compounds(original), original.ops[0]).substr(0, 30));
+  EXPECT_EQ(op_text(Compounds(copy), copy.ops[0]).substr(0, 30),
+            op_text(Compounds(original), original.ops[0]).substr(0, 30));
   EXPECT_EQ(copy.tensors, original.tensors);
   EXPECT_EQ(copy.storages[0].size_bytes, 1600u);
   EXPECT_EQ(copy.sites[0].line, 31u);
@@ -190,9 +196,11 @@ TEST_F(Strip, KeepsPythonNumbersAndWhatStaysTheSame) {
   trace.tensors.push_back({2, DType::kF64, false, true, 0, {}, {}});
   trace.ops[0].args[0].tensor = 2;
   const double rate = 0.0123;
-  const BlobId number = store->add(Bytes(reinterpret_cast<const std::byte*>(&rate), reinterpret_cast<const std::byte*>(&rate) + 8));
+  const BlobId number =
+      store->add(Bytes(reinterpret_cast<const std::byte*>(&rate), reinterpret_cast<const std::byte*>(&rate) + 8));
   const BlobId data = store->add(marker());
-  trace.externals = {{2, 0, 0, Role::kUnknown, "", number}, {0, 0, 0, Role::kBuffer, "b", data}, {1, 1, 1, Role::kInput, "", data}};
+  trace.externals = {
+      {2, 0, 0, Role::kUnknown, "", number}, {0, 0, 0, Role::kBuffer, "b", data}, {1, 1, 1, Role::kInput, "", data}};
   trace.final_states = {{0, Role::kBuffer, "b", data}};
   trace.blobs = store->blobs();
   trace.blob_store = store;

@@ -1,4 +1,5 @@
-// The texts of a stripped recording (strip.hpp): words that the framework and we ourselves use stay, all others become hashes.
+// The texts of a stripped recording (strip.hpp): words that the framework and we ourselves use stay, all others become
+// hashes.
 #pragma once
 
 #include <cstddef>

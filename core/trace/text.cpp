@@ -173,7 +173,8 @@ std::string op_text(const Compounds& compounds, const Op& op) {
     text += arg_text(compounds, op.args[i]);
   }
   text += ")";
-  for (std::size_t i = 0; i < op.outputs.size(); ++i) text += (i == 0 ? " -> " : ", ") + arg_text(compounds, op.outputs[i]);
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    text += (i == 0 ? " -> " : ", ") + arg_text(compounds, op.outputs[i]);
   return text;
 }
 

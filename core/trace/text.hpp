@@ -1,5 +1,5 @@
-// Ops, arguments and tensors of a recording as text for people. Exact in every number; nothing parses it back. `compounds` are those of
-// the recording: Compounds(trace), made once for all of its texts.
+// Ops, arguments and tensors of a recording as text for people. Exact in every number; nothing parses it back.
+// `compounds` are those of the recording: Compounds(trace), made once for all of its texts.
 #pragma once
 
 #include <string>

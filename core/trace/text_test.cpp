@@ -13,7 +13,8 @@ namespace {
 
 TEST(TraceText, OpWithNamedArguments) {
   const Trace trace = samples::scalar_trace({0.1});
-  EXPECT_EQ(op_text(Compounds(trace), trace.ops[0]), "aten::add.Scalar(self=f32[4, 32]@0, other=0.1, alpha=1) -> f32[4, 32]@1");
+  EXPECT_EQ(op_text(Compounds(trace), trace.ops[0]),
+            "aten::add.Scalar(self=f32[4, 32]@0, other=0.1, alpha=1) -> f32[4, 32]@1");
 }
 
 TEST(TraceText, EveryKindOfArgument) {
@@ -41,7 +42,8 @@ TEST(TraceText, TensorThatIsNotRowMajorShowsStrides) {
 
 TEST(TraceText, CompoundTensorShowsKindAndParts) {
   Trace trace = samples::small_trace();
-  EXPECT_EQ(tensor_text(Compounds(trace), 2), "other[0, 5]{5, -1}@sparse_coo(indices=i64[]@1-3, values=[f32[2, 2]@0])+1");
+  EXPECT_EQ(tensor_text(Compounds(trace), 2),
+            "other[0, 5]{5, -1}@sparse_coo(indices=i64[]@1-3, values=[f32[2, 2]@0])+1");
   trace.tensors.push_back(trace.tensors[2]);
   Arg inner;
   inner.kind = Arg::Kind::kTensor;

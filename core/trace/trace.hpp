@@ -197,7 +197,8 @@ struct Metadata {
   std::uint64_t overhead_ns_per_op = 0;  // measured by the recorder over the recorded iterations; 0 is not measured
   std::optional<std::uint32_t> rank = {};        // of a program of several processes: which one this is, from 0
   std::optional<std::uint32_t> world_size = {};  // and how many there are
-  std::string blob_folder = {};  // of a file whose blobs lie in a folder of their own: that folder, relative to the file's
+  std::string blob_folder =
+      {};  // of a file whose blobs lie in a folder of their own: that folder, relative to the file's
 };
 
 struct Trace {
@@ -216,10 +217,10 @@ struct Trace {
   std::vector<GeneratorState> generators;
   std::vector<Output> outputs;
   std::vector<CompoundTensor> compounds;
-  /// One list per op, or nothing at all when they were not taken: XXH3-64 (seed 0) of the dense row-major elements of each
-  /// tensor in its results, then of each tensor that it wrote in place, in the order of the schema with lists flattened, all
-  /// as they are after the op. 0: nothing to compare (an undefined tensor, elements that cannot be read, memory that the op
-  /// returned without filling it).
+  /// One list per op, or nothing at all when they were not taken: XXH3-64 (seed 0) of the dense row-major elements of
+  /// each tensor in its results, then of each tensor that it wrote in place, in the order of the schema with lists
+  /// flattened, all as they are after the op. 0: nothing to compare (an undefined tensor, elements that cannot be read,
+  /// memory that the op returned without filling it).
   std::vector<std::vector<std::uint64_t>> op_hashes;
   std::vector<Blob> blobs;
   std::shared_ptr<const BlobStore> blob_store;  // shared: programs made from the trace load weights later

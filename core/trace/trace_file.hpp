@@ -37,8 +37,8 @@ Result<void> write_file(const Trace& trace, const std::filesystem::path& path, c
 /// version.
 Result<Trace> read_file(const std::filesystem::path& path);
 
-/// The same from a file's bytes in memory, of which it takes a copy. Errors: as read_file, with "bytes in memory" for the
-/// path.
+/// The same from a file's bytes in memory, of which it takes a copy. Errors: as read_file, with "bytes in memory" for
+/// the path.
 Result<Trace> read_bytes(std::span<const std::byte> file);
 
 /// Reads the file whole: every blob too, hash and checksum compared. Errors: as read_file, naming the blob.

@@ -45,8 +45,8 @@ struct TrainingOptions {
   bool extra_op = false;     // another aten::relu in iteration 1
 };
 
-/// Per iteration: h = mm(x, w); y = relu(h); s = sum(y); item(s); w.add_(g, -rate), where x is an input that is taken in
-/// every iteration, w a parameter that is taken in iteration 0 and written in each, and t a buffer that is taken in
+/// Per iteration: h = mm(x, w); y = relu(h); s = sum(y); item(s); w.add_(g, -rate), where x is an input that is taken
+/// in every iteration, w a parameter that is taken in iteration 0 and written in each, and t a buffer that is taken in
 /// iteration 0, read in each and never written. Final states: w and t. One loss per iteration.
 Trace training_trace(const TrainingOptions& options = {});
 

@@ -112,12 +112,15 @@ Result<BlobFolder> folder_of(const Trace& trace, const std::vector<BlobPlace>& p
   return BlobFolder(std::filesystem::path(name).parent_path() / trace.metadata.blob_folder);
 }
 
-/// Tables take memory by their records, and the smallest of those are far larger in memory than in the file: what a few bytes unpack to is
-/// bounded by those few bytes.
+/// Tables take memory by their records, and the smallest of those are far larger in memory than in the file: what a few
+/// bytes unpack to is bounded by those few bytes.
 Result<void> check_proportion(const SectionEntry& entry) {
   const std::uint64_t free = limits().free_bytes;
   if (entry.raw_bytes <= free || (entry.raw_bytes - free) / limits().expansion <= entry.stored_bytes) return {};
-  return section_error(static_cast<SectionId>(entry.id), fmt::format("its {} bytes say that they unpack to {}, which no recording's do (--table-limit {} would read them)", entry.stored_bytes, entry.raw_bytes, entry.raw_bytes));
+  return section_error(
+      static_cast<SectionId>(entry.id),
+      fmt::format("its {} bytes say that they unpack to {}, which no recording's do (--table-limit {} would read them)",
+                  entry.stored_bytes, entry.raw_bytes, entry.raw_bytes));
 }
 
 Result<Opened> decode(FileBytes file, const std::string& name) {

@@ -214,7 +214,8 @@ class RandomTrace {
       CompoundTensor& compound = trace_.compounds.emplace_back(tensor, text());
       // Parts before this one, so that none contains itself, and none is deeper than the others by more than one.
       for (std::uint64_t n = below(3); n > 0; --n) compound.parts.emplace_back(text(), arg(Arg::Kind::kInt, number()));
-      if (trace_.compounds.size() < 12 && tensor > 0) compound.parts.emplace_back("before", list({tensor_arg(tensor - 1)}));
+      if (trace_.compounds.size() < 12 && tensor > 0)
+        compound.parts.emplace_back("before", list({tensor_arg(tensor - 1)}));
     }
     for (std::size_t i = 0; has_hashes && i < trace_.ops.size(); ++i) {
       std::vector<std::uint64_t>& hashes = trace_.op_hashes.emplace_back();

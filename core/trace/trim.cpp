@@ -37,8 +37,7 @@ class Trimming {
     cut_ = begin.first_op;
     end_ = end.first_op + end.op_count;
     externals_at_.resize(trace.ops.size());
-    for (std::uint32_t i = 0; i < trace.externals.size(); ++i)
-      externals_at_[trace.externals[i].op].push_back(i);
+    for (std::uint32_t i = 0; i < trace.externals.size(); ++i) externals_at_[trace.externals[i].op].push_back(i);
   }
 
   Result<Trace> run() {
@@ -162,7 +161,7 @@ class Trimming {
     describe_in_metadata(kept);
   }
 
-  void describe_in_metadata(Trace& kept) const {
+  void describe_in_metadata(Trace& kept) {
     kept.metadata.warmup_iterations += first_;
     // Final states are those after the last complete iteration; incomplete ones behind it may go.
     const auto is_complete = [](const Iteration& iteration) { return iteration.complete; };
@@ -170,16 +169,36 @@ class Trimming {
       kept.final_states = trace_.final_states;
       return;
     }
+    const std::vector<bool> is_written = written_later();
+    std::ranges::copy_if(trace_.final_states, std::back_inserter(kept.final_states),
+                         [&](const FinalState& state) { return !is_written[state.storage]; });
     // The reason that the recording had is one for iterations that are gone anyway.
+    const std::size_t lost = trace_.final_states.size() - kept.final_states.size();
     kept.metadata.incomplete_reason =
-        fmt::format("trimmed to iterations {}-{} of {}: without final states, which are those of the last one", first_,
-                    last_, trace_.iterations.size());
+        fmt::format("trimmed to iterations {}-{} of {}", first_, last_, trace_.iterations.size());
+    if (lost == 0) return;
+    kept.metadata.incomplete_reason +=
+        kept.final_states.empty() ? ": without final states, which are those of the last one"
+                                  : fmt::format(": without {} of {} final states, which later iterations wrote", lost,
+                                                trace_.final_states.size());
+  }
+
+  /// By storage: whether what it holds at the end is not what it held where the trimmed recording ends.
+  std::vector<bool> written_later() {
+    std::vector<bool> is_written(trace_.storages.size(), false);
+    for (std::size_t op = end_; op < trace_.ops.size(); ++op) {
+      for (const std::uint32_t external : externals_at_[op]) is_written[trace_.externals[external].storage] = true;
+      for (const TensorUse& use : effects_.uses(trace_.ops[op])) {
+        if (use.is_written) is_written[use.storage] = true;
+      }
+    }
+    return is_written;
   }
 
   const Trace& trace_;
   OpEffects effects_;
   std::uint32_t first_, last_;
-  std::uint32_t cut_ = 0, end_ = 0;  // ops that are kept
+  std::uint32_t cut_ = 0, end_ = 0;                       // ops that are kept
   std::vector<std::vector<std::uint32_t>> externals_at_;  // by op: indices in trace.externals
   std::vector<AtCut> at_cut_;                             // by storage
   std::vector<External> carried_;

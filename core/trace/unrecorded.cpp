@@ -23,26 +23,61 @@ constexpr std::string_view kAnd = " and ";
 constexpr std::string_view kIn = " in module ";
 constexpr std::string_view kEnd = "the end of the iteration";
 
-constexpr std::array<std::string_view, 6> kUnfilled = {"aten::empty",         "aten::empty_like", "aten::empty_permuted",
-                                                       "aten::empty_strided", "aten::new_empty",  "aten::new_empty_strided"};
+constexpr std::array<std::string_view, 6> kUnfilled = {"aten::empty",          "aten::empty_like",
+                                                       "aten::empty_permuted", "aten::empty_strided",
+                                                       "aten::new_empty",      "aten::new_empty_strided"};
 constexpr std::array<std::string_view, 3> kResizes = {"aten::resize_", "aten::resize_as_", "aten::_resize_output_"};
 
 /// They look at no element of any argument: sizes and types are all they take.
 constexpr std::array<std::string_view, 14> kTakeForm = {
-    "aten::empty_like",  "aten::zeros_like",   "aten::ones_like", "aten::full_like", "aten::rand_like", "aten::randn_like", "aten::randint_like",
-    "aten::resize_as_",  "aten::is_same_size", "aten::sym_size",  "aten::size",      "aten::stride",    "aten::is_pinned",  "aten::record_stream"};
+    "aten::empty_like", "aten::zeros_like",   "aten::ones_like",  "aten::full_like",    "aten::rand_like",
+    "aten::randn_like", "aten::randint_like", "aten::resize_as_", "aten::is_same_size", "aten::sym_size",
+    "aten::size",       "aten::stride",       "aten::is_pinned",  "aten::record_stream"};
 
 /// In place, and the elements that were there do not matter: they are written, or only their form changes.
-constexpr std::array<std::string_view, 38> kReadNothingInPlace = {
-    "zero_",       "fill_",        "copy_",          "normal_",         "uniform_",     "random_",      "bernoulli_",   "cauchy_",
-    "exponential_", "geometric_",  "log_normal_",    "set_",            "resize_",      "resize_as_",   "squeeze_",     "unsqueeze_",
-    "t_",          "transpose_",   "swapaxes_",      "swapdims_",       "as_strided_",  "detach_",      "rename_",      "requires_grad_",
-    "_foreach_zero_", "_foreach_copy_", "index_put_", "_index_put_impl_", "scatter_",   "index_copy_",  "index_fill_",  "masked_fill_",
-    "masked_scatter_", "put_",     "fill_diagonal_", "_resize_output_", "sparse_resize_", "copy_sparse_to_sparse_"};
+constexpr std::array<std::string_view, 38> kReadNothingInPlace = {"zero_",
+                                                                  "fill_",
+                                                                  "copy_",
+                                                                  "normal_",
+                                                                  "uniform_",
+                                                                  "random_",
+                                                                  "bernoulli_",
+                                                                  "cauchy_",
+                                                                  "exponential_",
+                                                                  "geometric_",
+                                                                  "log_normal_",
+                                                                  "set_",
+                                                                  "resize_",
+                                                                  "resize_as_",
+                                                                  "squeeze_",
+                                                                  "unsqueeze_",
+                                                                  "t_",
+                                                                  "transpose_",
+                                                                  "swapaxes_",
+                                                                  "swapdims_",
+                                                                  "as_strided_",
+                                                                  "detach_",
+                                                                  "rename_",
+                                                                  "requires_grad_",
+                                                                  "_foreach_zero_",
+                                                                  "_foreach_copy_",
+                                                                  "index_put_",
+                                                                  "_index_put_impl_",
+                                                                  "scatter_",
+                                                                  "index_copy_",
+                                                                  "index_fill_",
+                                                                  "masked_fill_",
+                                                                  "masked_scatter_",
+                                                                  "put_",
+                                                                  "fill_diagonal_",
+                                                                  "_resize_output_",
+                                                                  "sparse_resize_",
+                                                                  "copy_sparse_to_sparse_"};
 
 /// Which elements they write is said by values of other tensors.
-constexpr std::array<std::string_view, 9> kWriteByValue = {"index_put_",   "_index_put_impl_", "scatter_", "index_copy_",   "index_fill_",
-                                                           "masked_fill_", "masked_scatter_",  "put_",     "fill_diagonal_"};
+constexpr std::array<std::string_view, 9> kWriteByValue = {
+    "index_put_",   "_index_put_impl_", "scatter_", "index_copy_",   "index_fill_",
+    "masked_fill_", "masked_scatter_",  "put_",     "fill_diagonal_"};
 
 /// Their first argument is not read where the factor `beta` is 0.
 constexpr std::array<std::string_view, 6> kScaleFirst = {"addmm", "baddbmm", "addbmm", "addmv", "addr", "sspaddmm"};
@@ -81,7 +116,8 @@ class Ranges {
   std::map<std::uint64_t, std::uint64_t> ends_;  // by beginning
 };
 
-/// Calls `visit(begin, end)` for each run of bytes that the tensor's elements fill; false where there are too many to follow.
+/// Calls `visit(begin, end)` for each run of bytes that the tensor's elements fill; false where there are too many to
+/// follow.
 template <class Visit>
 bool for_each_run(const Tensor& tensor, Visit visit) {
   constexpr std::uint64_t kMostRuns = 1u << 22;
@@ -101,12 +137,14 @@ bool for_each_run(const Tensor& tensor, Visit visit) {
   }
   std::uint64_t runs = 1;
   for (std::size_t i = outer; i < dimensions.size(); ++i) {
-    if (__builtin_mul_overflow(runs, static_cast<std::uint64_t>(dimensions[i].second), &runs) || runs > kMostRuns) return false;
+    if (__builtin_mul_overflow(runs, static_cast<std::uint64_t>(dimensions[i].second), &runs) || runs > kMostRuns)
+      return false;
   }
   std::vector<std::int64_t> index(dimensions.size(), 0);
   for (std::uint64_t k = 0; k < runs; ++k) {
     std::uint64_t element = static_cast<std::uint64_t>(tensor.offset);
-    for (std::size_t i = outer; i < dimensions.size(); ++i) element += static_cast<std::uint64_t>(index[i] * dimensions[i].first);
+    for (std::size_t i = outer; i < dimensions.size(); ++i)
+      element += static_cast<std::uint64_t>(index[i] * dimensions[i].first);
     visit(element * width, (element + run) * width);
     for (std::size_t i = outer; i < dimensions.size() && ++index[i] == dimensions[i].second; ++i) index[i] = 0;
   }
@@ -140,7 +178,8 @@ class Search {
     }
     for (const FinalState& state : trace_.final_states) {
       const auto found = followed_.find(state.storage);
-      if (found != followed_.end() && found->second.written.empty() && !entered_.contains({found->second.iteration, state.storage})) {
+      if (found != followed_.end() && found->second.written.empty() &&
+          !entered_.contains({found->second.iteration, state.storage})) {
         report(found->second, "a state", nullptr);
       }
     }
@@ -167,7 +206,8 @@ class Search {
       const bool skips_first = is_unscaled(op, bare);
       for (std::size_t i = 0; i < uses.size(); ++i) {
         const bool is_overwritten = uses[i].is_written && !reads_in_place(bare, i);
-        if (!is_collective && !uses[i].is_viewed && !is_overwritten && !(i == 0 && skips_first)) read(uses[i].tensor, "", &op);
+        if (!is_collective && !uses[i].is_viewed && !is_overwritten && !(i == 0 && skips_first))
+          read(uses[i].tensor, "", &op);
       }
       for (const TensorUse& use : uses) {
         if (use.is_written && !is_among(kResizes, name)) write(use.tensor, bare, trace_.schemas[op.schema].full_name());
@@ -176,8 +216,8 @@ class Search {
     note_fresh(op, name, uses);
   }
 
-  /// An argument that is written: of an op in place its old elements count, where it is not known to ignore them. Those that results
-  /// go to (`out=`), and running statistics, do not.
+  /// An argument that is written: of an op in place its old elements count, where it is not known to ignore them. Those
+  /// that results go to (`out=`), and running statistics, do not.
   static bool reads_in_place(std::string_view bare, std::size_t use) {
     const bool is_in_place = bare.ends_with('_') && !bare.ends_with("__");
     return is_in_place && (use == 0 || bare.starts_with("_foreach_")) && !is_among(kReadNothingInPlace, bare);
@@ -205,7 +245,8 @@ class Search {
       if (tensor.storage == kNone) continue;
       const std::uint64_t end = end_of(tensor);
       std::uint64_t& known = known_end_[tensor.storage];
-      const bool is_used = std::ranges::any_of(uses, [&](const TensorUse& use) { return use.storage == tensor.storage; });
+      const bool is_used =
+          std::ranges::any_of(uses, [&](const TensorUse& use) { return use.storage == tensor.storage; });
       if (makes && !is_used && end > 0) {
         followed_[tensor.storage] = {trace_.schemas[op.schema].full_name(), iteration_, {}};
       } else if (resizes && end > known && !entered_.contains({iteration_, tensor.storage})) {
@@ -242,11 +283,13 @@ class Search {
     const auto found = followed_.find(tensor.storage);
     if (found == followed_.end()) return;
     // Filled from outside between two iterations: an input.
-    if (found->second.iteration != iteration_ && entered_.contains({static_cast<std::uint32_t>(iteration_), tensor.storage})) {
+    if (found->second.iteration != iteration_ &&
+        entered_.contains({static_cast<std::uint32_t>(iteration_), tensor.storage})) {
       return void(followed_.erase(found));
     }
     bool is_written = true;
-    const bool is_known = for_each_run(tensor, [&](std::uint64_t begin, std::uint64_t end) { is_written &= found->second.written.cover(begin, end); });
+    const bool is_known = for_each_run(
+        tensor, [&](std::uint64_t begin, std::uint64_t end) { is_written &= found->second.written.cover(begin, end); });
     if (!is_known || is_written) return;
     report(found->second, op == nullptr ? std::string(reader) : trace_.schemas[op->schema].full_name(), op);
     followed_.erase(found);  // who reads it next has no other story
@@ -271,7 +314,8 @@ class Search {
       const std::string_view rest = text.substr(joint + kAnd.size());
       const std::size_t module = rest.find(kIn);
       found_.push_back({std::string(text.substr(0, joint)), std::string(rest.substr(0, module)),
-                        module == std::string_view::npos ? "" : std::string(rest.substr(module + kIn.size())), item.site, item.count, false, true});
+                        module == std::string_view::npos ? "" : std::string(rest.substr(module + kIn.size())),
+                        item.site, item.count, false, true});
     }
   }
 
@@ -297,14 +341,16 @@ std::uint64_t count_values(const std::vector<UnrecordedWrite>& writes) {
 
 std::string describe(const Trace& trace, const UnrecordedWrite& write) {
   const std::string where = write.site == kNone && write.module.empty() ? ""
-                            : write.module.empty()                      ? fmt::format(" ({})", trace.site_text(write.site))
-                                                                        : fmt::format(" ({}, in {})", trace.site_text(write.site), write.module);
+                            : write.module.empty()
+                                ? fmt::format(" ({})", trace.site_text(write.site))
+                                : fmt::format(" ({}, in {})", trace.site_text(write.site), write.module);
   const std::string times = write.count == 1 ? "" : fmt::format(", {} times", write.count);
   if (write.is_change) {
-    return fmt::format("memory changed between {} and {}{}, and no recorded op changed it{}", write.before, write.after, where, times);
+    return fmt::format("memory changed between {} and {}{}, and no recorded op changed it{}", write.before, write.after,
+                       where, times);
   }
-  return fmt::format("{}memory that {} left is read by {}{}, and no recorded op wrote it{}", write.is_part ? "a part of " : "", write.before,
-                     write.after, where, times);
+  return fmt::format("{}memory that {} left is read by {}{}, and no recorded op wrote it{}",
+                     write.is_part ? "a part of " : "", write.before, write.after, where, times);
 }
 
 std::string changed_memory_text(std::string_view before, std::string_view after, std::string_view module) {

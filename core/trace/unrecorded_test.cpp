@@ -22,7 +22,8 @@ constexpr const char* kCopy = "aten::copy_(Tensor(a!) self, Tensor src, bool non
 constexpr const char* kMulInPlace = "aten::mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)";
 constexpr const char* kAddOut = "aten::add.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
 constexpr const char* kZerosLike = "aten::zeros_like(Tensor self) -> Tensor";
-constexpr const char* kBaddbmm = "aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor";
+constexpr const char* kBaddbmm =
+    "aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor";
 constexpr const char* kIndexPut = "aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values) -> Tensor(a!)";
 constexpr const char* kResize = "aten::resize_(Tensor(a!) self, SymInt[] size) -> Tensor(a!)";
 constexpr const char* kForeachMul = "aten::_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()";
@@ -65,7 +66,8 @@ TEST_F(Unrecorded, MemoryOfEmptyThatIsRead) {
   EXPECT_EQ(writes[0].after, "aten::relu");
   EXPECT_EQ(count_values(writes), 1u);
   EXPECT_FALSE(writes[0].is_part);
-  EXPECT_THAT(describe(maker_.trace, writes[0]), HasSubstr("memory that aten::empty.memory_format left is read by aten::relu"));
+  EXPECT_THAT(describe(maker_.trace, writes[0]),
+              HasSubstr("memory that aten::empty.memory_format left is read by aten::relu"));
 }
 
 TEST_F(Unrecorded, FilledMemoryIsNot) {
@@ -109,7 +111,8 @@ TEST_F(Unrecorded, OpsInPlaceReadWhatTheyChange) {
 TEST_F(Unrecorded, AFactorOfZeroReadsNothing) {
   for (const double beta : {0.0, 1.0}) {
     const TensorId memory = empty({1, 2, 4}), a = maker_.tensor({1, 2, 3}), b = maker_.tensor({1, 3, 4});
-    maker_.op(kBaddbmm, {tensor_of(memory), tensor_of(a), tensor_of(b), samples::number(beta), samples::number(1)}, {tensor_of(maker_.tensor({1, 2, 4}))});
+    maker_.op(kBaddbmm, {tensor_of(memory), tensor_of(a), tensor_of(b), samples::number(beta), samples::number(1)},
+              {tensor_of(maker_.tensor({1, 2, 4}))});
     EXPECT_EQ(count_values(found()), beta == 0 ? 0u : 1u);
   }
 }
@@ -173,7 +176,9 @@ TEST_F(Unrecorded, RandomViewsAgreeWithAMapOfElements) {
     std::vector<bool> written(36, false);
     bool expected = false;
     for (int step = 0; step < 8 && !expected; ++step) {
-      const auto draw = [&](std::int64_t most) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(most)); };
+      const auto draw = [&](std::int64_t most) {
+        return static_cast<std::int64_t>(random() % static_cast<unsigned>(most));
+      };
       const std::int64_t rows = 1 + draw(3), columns = 1 + draw(3), row_step = 1 + draw(2), column_step = 1 + draw(2);
       const std::int64_t offset = draw(6 - (rows - 1) * row_step) * 6 + draw(6 - (columns - 1) * column_step);
       std::vector<std::int64_t> sizes{rows, columns}, strides{6 * row_step, column_step};

@@ -132,8 +132,8 @@ std::string RecordChecker::check(const Output& output) const {
                    check_id("blob", output.blob, sizes_.blobs, false)});
 }
 
-/// Raises `height` to that of the highest compound tensor in `arg`, adds to `size` what it unfolds to, and notes the tensors
-/// that are no compound ones.
+/// Raises `height` to that of the highest compound tensor in `arg`, adds to `size` what it unfolds to, and notes the
+/// tensors that are no compound ones.
 std::string RecordChecker::check_parts(const Arg& arg, int& height, std::uint64_t& size) {
   ++size;
   for (const Arg& element : arg.list) {
@@ -172,7 +172,8 @@ std::string RecordChecker::check(const CompoundTensor& compound) {
   if (uses != uses_.end()) unfolded_ += uses->second * size;
   const std::uint64_t most = use_count_ * kMaxPartsPerUse + kMaxParts;
   if (unfolded_ <= most) return "";
-  return fmt::format("ops use compound tensors {} times, and their parts are {} then: {} are allowed", use_count_, unfolded_, most);
+  return fmt::format("ops use compound tensors {} times, and their parts are {} then: {} are allowed", use_count_,
+                     unfolded_, most);
 }
 
 Result<void> validate(const Trace& trace) {

@@ -89,14 +89,17 @@ std::vector<double> numbers_in(std::span<const std::byte> bytes, DType dtype) {
 
 void collect_numbers(const std::vector<Arg>& args, std::vector<double>& numbers) {
   for (const Arg& arg : args) {
-    if (arg.kind == Arg::Kind::kBool || arg.kind == Arg::Kind::kInt) numbers.push_back(static_cast<double>(arg.integer));
+    if (arg.kind == Arg::Kind::kBool || arg.kind == Arg::Kind::kInt)
+      numbers.push_back(static_cast<double>(arg.integer));
     if (arg.kind == Arg::Kind::kDouble) numbers.push_back(arg.real);
     if (arg.kind == Arg::Kind::kList) collect_numbers(arg.list, numbers);
   }
 }
 
 /// Not one of the numbers that programs write down.
-bool is_telling(double number) { return std::isfinite(number) && (number != std::floor(number) || std::abs(number) > 64); }
+bool is_telling(double number) {
+  return std::isfinite(number) && (number != std::floor(number) || std::abs(number) > 64);
+}
 
 struct Left {
   std::uint32_t at = 0;       // ops of the iteration before it
@@ -112,7 +115,8 @@ struct Left {
 
 struct Entered {
   std::uint32_t at = 0;
-  std::uint32_t place = 0, part = 0;  // the same for what corresponds in another iteration: ops before it that are no readings
+  std::uint32_t place = 0,
+                part = 0;  // the same for what corresponds in another iteration: ops before it that are no readings
   const External* external = nullptr;  // null: a number among the arguments
   bool is_number = false;
   DType dtype = DType::kF32;
@@ -165,7 +169,8 @@ class Walk {
  private:
   bool lasts(StorageId storage) const { return roles_.contains(storage); }
 
-  void enter(Run& run, std::uint32_t index, std::uint32_t at, std::uint32_t place, const Op& op, const std::vector<TensorId>& read) {
+  void enter(Run& run, std::uint32_t index, std::uint32_t at, std::uint32_t place, const Op& op,
+             const std::vector<TensorId>& read) {
     const auto [first, last] = externals_.equal_range(index);
     std::vector<const External*> here;
     for (auto it = first; it != last; ++it) here.push_back(it->second);
@@ -196,12 +201,18 @@ class Walk {
     for (const Arg& arg : op.args) {
       ++part;
       if (arg.kind != Arg::Kind::kInt && arg.kind != Arg::Kind::kDouble) continue;
-      run.entered.push_back({.at = at, .place = place, .part = part, .is_number = true, .site = op.site, .text = arg_text(compounds_, arg),
+      run.entered.push_back({.at = at,
+                             .place = place,
+                             .part = part,
+                             .is_number = true,
+                             .site = op.site,
+                             .text = arg_text(compounds_, arg),
                              .value = arg.kind == Arg::Kind::kInt ? static_cast<double>(arg.integer) : arg.real});
     }
   }
 
-  void leave(Run& run, std::uint32_t at, const Op& op, const std::vector<TensorId>& read, const std::unordered_set<StorageId>& losses) {
+  void leave(Run& run, std::uint32_t at, const Op& op, const std::vector<TensorId>& read,
+             const std::unordered_set<StorageId>& losses) {
     Left left{.at = at, .op = &op};
     bool is_loss = !read.empty();
     bool is_truth = true;
@@ -253,12 +264,14 @@ class Walk {
   std::vector<double> content(const Entered& entered) const {
     if (entered.external == nullptr) return {entered.value};
     const BlobId blob = entered.external->blob;
-    if (blob >= trace_.blobs.size() || trace_.blobs[blob].size_bytes > kLargest || trace_.blob_store == nullptr) return {};
+    if (blob >= trace_.blobs.size() || trace_.blobs[blob].size_bytes > kLargest || trace_.blob_store == nullptr)
+      return {};
     const Result<std::vector<std::byte>> bytes = trace_.blob_store->load(blob);
     return bytes ? numbers_in(*bytes, entered.dtype) : std::vector<double>{};
   }
   std::optional<std::uint64_t> sum(const Entered& entered) const {
-    if (entered.external == nullptr || entered.external->blob >= trace_.blobs.size() || trace_.blob_store == nullptr) return std::nullopt;
+    if (entered.external == nullptr || entered.external->blob >= trace_.blobs.size() || trace_.blob_store == nullptr)
+      return std::nullopt;
     if (trace_.blobs[entered.external->blob].size_bytes > kLargest) return std::nullopt;
     const Result<std::vector<std::byte>> bytes = trace_.blob_store->load(entered.external->blob);
     return bytes ? std::optional(checksum64(*bytes)) : std::nullopt;
@@ -283,7 +296,8 @@ class Search {
   explicit Search(const Trace& trace) : trace_(trace) {
     for (const External& external : trace.externals) {
       externals_.emplace(external.op, &external);
-      if (external.role == Role::kParameter || external.role == Role::kBuffer || external.role == Role::kOptimizerState) {
+      if (external.role == Role::kParameter || external.role == Role::kBuffer ||
+          external.role == Role::kOptimizerState) {
         roles_.emplace(external.storage, external.role);
       }
     }
@@ -300,7 +314,8 @@ class Search {
       for (const Entered& entered : run.entered) content[{entered.place, entered.part}] = entered.text;
       contents_.push_back(std::move(content));
     }
-    is_comparable_ = runs_.size() > 1 && std::ranges::all_of(runs_, [&](const Run& run) { return run.places == runs_[0].places; });
+    is_comparable_ =
+        runs_.size() > 1 && std::ranges::all_of(runs_, [&](const Run& run) { return run.places == runs_[0].places; });
     for (const Run& run : runs_) {
       auto& telling = telling_.emplace_back();
       for (const Left& left : run.left) {
@@ -316,10 +331,12 @@ class Search {
   }
 
  private:
-  /// In the first iteration a state or what is left of an iteration before enters too, so the later ones are asked where there are some.
+  /// In the first iteration a state or what is left of an iteration before enters too, so the later ones are asked
+  /// where there are some.
   std::size_t first() const { return runs_.size() > 1 ? 1 : 0; }
 
-  /// What comes back in every iteration, where they have the same ops: else a value of an iteration that was passed over may have entered in one.
+  /// What comes back in every iteration, where they have the same ops: else a value of an iteration that was passed
+  /// over may have entered in one.
   std::optional<std::set<Place>> always_back() const {
     if (!is_comparable_) return std::nullopt;
     std::map<Place, std::size_t> counts;
@@ -429,7 +446,8 @@ class Search {
     ValuesReturned found;
     std::set<Place> places;
     for (const auto& [key, count] : matches) {
-      const bool is_certain = !trains_ || count >= 2 || counts[key] >= 4;  // a label may be what a counted number was, once
+      const bool is_certain =
+          !trains_ || count >= 2 || counts[key] >= 4;  // a label may be what a counted number was, once
       if (count + 1 < runs_.size() || !is_certain) continue;
       if (add_line(found, key.second)) found.values += counts[key];
       if (places.insert(key.first).second) ++found.tensors;
@@ -483,11 +501,14 @@ class Search {
     if (pool.numbers.empty() || pool.numbers.size() > kFew) return false;
     const std::vector<double> numbers = walk.content(entered);
     return numbers.size() >= pool.numbers.size() &&
-           std::equal(pool.numbers.begin(), pool.numbers.end(), numbers.end() - static_cast<std::ptrdiff_t>(pool.numbers.size()));
+           std::equal(pool.numbers.begin(), pool.numbers.end(),
+                      numbers.end() - static_cast<std::ptrdiff_t>(pool.numbers.size()));
   }
 
   void tell(ValuesReturned& found) const {
-    const auto counted = [](std::uint64_t count, const char* what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); };
+    const auto counted = [](std::uint64_t count, const char* what) {
+      return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+    };
     std::string entered;
     if (found.tensors > 0) entered = counted(found.tensors, "tensor");
     if (found.numbers > 0) entered += (entered.empty() ? "" : " and ") + counted(found.numbers, "number");
@@ -497,10 +518,13 @@ class Search {
                               (others == 0 ? "" : fmt::format(" and {}", counted(others, "other line")));
     const char* how = !found.changed ? " (one iteration: whether this changes is not known)"
                       : *found.changed ? "" : " (the same in all recorded iterations)";
-    found.text = fmt::format("in each iteration {} left the program at {}, and {} that entered {} (at {}) {} taken from the recording{}: what Python did "
-                             "in between is not replayed",
-                             counted(found.values, "value"), lines, entered, found.across_iterations ? "in the next one with them" : "afterwards",
-                             printable(trace_.site_text(found.entered_at)), is_one ? "is" : "are", how);
+    found.text = fmt::format(
+        "in each iteration {} left the program at {}, and {} that entered {} (at {}) {} taken from the recording{}: "
+        "what Python did "
+        "in between is not replayed",
+        counted(found.values, "value"), lines, entered,
+        found.across_iterations ? "in the next one with them" : "afterwards",
+        printable(trace_.site_text(found.entered_at)), is_one ? "is" : "are", how);
   }
 
   const Trace& trace_;
@@ -521,7 +545,8 @@ bool is_reading(const Trace& trace, const Op& op) {
   if (op.outputs.empty() || !tensors_of(op.outputs).empty()) return false;
   if (trace.schemas[op.schema].name.starts_with("profiler::")) return false;
   return std::ranges::any_of(op.outputs, [](const Arg& output) {
-    return output.kind != Arg::Kind::kNone && output.kind != Arg::Kind::kUndefinedTensor && (output.kind != Arg::Kind::kList || !output.list.empty());
+    return output.kind != Arg::Kind::kNone && output.kind != Arg::Kind::kUndefinedTensor &&
+           (output.kind != Arg::Kind::kList || !output.list.empty());
   });
 }
 

@@ -1,5 +1,6 @@
-// Values that left for Python and may have come back: what entered the program anew after them in the same iteration, or in
-// the next one with the numbers that had left. A replay takes it from the recording, so what Python did between is no part of it.
+// Values that left for Python and may have come back: what entered the program anew after them in the same iteration,
+// or in the next one with the numbers that had left. A replay takes it from the recording, so what Python did between
+// is no part of it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace crucible::trace {
 
-/// True for an op that gives Python something else than tensors and nothing besides: `.item()`, `torch.equal`, and the records of
+/// True for an op that gives Python something else than tensors and nothing besides: `.item()`, `torch.equal`, and the
+/// records of
 /// `.numpy()`, `.tolist()` and the like (namespace "python").
 bool is_reading(const Trace& trace, const Op& op);
 
@@ -27,9 +29,10 @@ struct ValuesReturned {
   std::string text;                    // one sentence without a full stop
 };
 
-/// Nothing when no value came back as far as the recording shows. What does not count: values of a tensor on which backward is
-/// called (a loss that is logged), what optimizers read, what is printed, what parameters or an earlier iteration hold (a metric
-/// after the step, before the next batch enters), and numbers that are the same in every iteration. `trace` must be valid.
+/// Nothing when no value came back as far as the recording shows. What does not count: values of a tensor on which
+/// backward is called (a loss that is logged), what optimizers read, what is printed, what parameters or an earlier
+/// iteration hold (a metric after the step, before the next batch enters), and numbers that are the same in every
+/// iteration. `trace` must be valid.
 std::optional<ValuesReturned> values_returned(const Trace& trace);
 
 }  // namespace crucible::trace

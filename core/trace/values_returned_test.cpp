@@ -54,7 +54,8 @@ Trace in_between(const Options& options) {
     maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
     const float left = step * options.value;
     if (options.way == kList) {
-      maker.op(kList, {tensor_of(y)}, {list_of({number(left), number(left + 1)}), integer(static_cast<std::int64_t>(left))});
+      maker.op(kList, {tensor_of(y)},
+               {list_of({number(left), number(left + 1)}), integer(static_cast<std::int64_t>(left))});
     } else {
       maker.op(options.way, {tensor_of(y)}, {number(left)});
     }
@@ -75,13 +76,17 @@ TEST(ValuesReturned, WhatEntersAfterwardsAndChangesIsTold) {
   EXPECT_EQ(found->numbers, 0u);
   EXPECT_EQ(found->changed, true);
   EXPECT_FALSE(found->across_iterations);
-  EXPECT_EQ(found->text, "in each iteration 2 values left the program at train.py:11, and 1 tensor that entered afterwards (at train.py:12) is taken from the "
-                         "recording: what Python did in between is not replayed");
+  EXPECT_EQ(found->text,
+            "in each iteration 2 values left the program at train.py:11, and 1 tensor that entered afterwards (at "
+            "train.py:12) is taken from the "
+            "recording: what Python did in between is not replayed");
 }
 
 TEST(ValuesReturned, EveryWayOfLeavingCounts) { EXPECT_TRUE(values_returned(in_between({.way = kItem}))); }
 
-TEST(ValuesReturned, NothingEntersAfterwards) { EXPECT_EQ(values_returned(in_between({.enters = false})), std::nullopt); }
+TEST(ValuesReturned, NothingEntersAfterwards) {
+  EXPECT_EQ(values_returned(in_between({.enters = false})), std::nullopt);
+}
 
 TEST(ValuesReturned, WhatStaysWhileTheValuesChangeDoesNotDependOnThem) {
   EXPECT_EQ(values_returned(in_between({.entered = 0})), std::nullopt);
@@ -103,13 +108,17 @@ TEST(ValuesReturned, OneIterationDoesNotSayWhetherItChanges) {
   EXPECT_THAT(found->text, HasSubstr("(one iteration: whether this changes is not known)"));
 }
 
-TEST(ValuesReturned, ALossThatIsLoggedIsNotTold) { EXPECT_EQ(values_returned(in_between({.way = kItem, .is_loss = true})), std::nullopt); }
+TEST(ValuesReturned, ALossThatIsLoggedIsNotTold) {
+  EXPECT_EQ(values_returned(in_between({.way = kItem, .is_loss = true})), std::nullopt);
+}
 
 TEST(ValuesReturned, WhatIsPrintedIsNotTold) {
   EXPECT_EQ(values_returned(in_between({.way = "python::print(Tensor(a) self) -> Scalar"})), std::nullopt);
 }
 
-TEST(ValuesReturned, WhatOptimizersReadIsNotTold) { EXPECT_EQ(values_returned(in_between({.way = kItem, .phase = Phase::kOptimizer})), std::nullopt); }
+TEST(ValuesReturned, WhatOptimizersReadIsNotTold) {
+  EXPECT_EQ(values_returned(in_between({.way = kItem, .phase = Phase::kOptimizer})), std::nullopt);
+}
 
 TEST(ValuesReturned, ANumberThatChangesIsTold) {
   const auto found = values_returned(in_between({.enters = false, .alpha = 0.5}));
@@ -118,7 +127,8 @@ TEST(ValuesReturned, ANumberThatChangesIsTold) {
   EXPECT_EQ(found->numbers, 1u);
 }
 
-/// Per iteration: the sum of what the iteration before had made leaves, then x enters and y = x + w. `follows`: x begins with that sum.
+/// Per iteration: the sum of what the iteration before had made leaves, then x enters and y = x + w. `follows`: x
+/// begins with that sum.
 Trace between_iterations(bool follows, bool trains) {
   samples::TraceMaker maker;
   const TensorId w = maker.tensor({1});
@@ -152,7 +162,9 @@ TEST(ValuesReturned, WhatLeavesAndIsTheNextIterationsInputIsTold) {
     ASSERT_TRUE(found);
     EXPECT_TRUE(found->across_iterations);
     EXPECT_EQ(found->values, 1u);
-    EXPECT_THAT(found->text, HasSubstr("1 tensor that entered in the next one with them (at train.py:10) is taken from the recording"));
+    EXPECT_THAT(
+        found->text,
+        HasSubstr("1 tensor that entered in the next one with them (at train.py:10) is taken from the recording"));
   }
 }
 
@@ -171,7 +183,8 @@ TEST(ValuesReturned, WhatEntersIsNotTheProgramsBeforeAnOpReadsIt) {
 }
 
 TEST(ValuesReturned, OneIterationOfSeveralIsNoProof) {
-  // As in_between(), but what leaves is made of what entered in one iteration alone, and of what the one before left in the others.
+  // As in_between(), but what leaves is made of what entered in one iteration alone, and of what the one before left in
+  // the others.
   samples::TraceMaker maker;
   TensorId before = maker.tensor({2});
   for (std::uint32_t i = 0; i < 4; ++i) {
@@ -230,9 +243,29 @@ TEST(ValuesReturned, OrdinaryTrainingHasNone) {
 
 TEST(Reservations, ThreadsAndSettings) {
   Trace trace = samples::training_trace();
-  trace.not_recorded = {{std::string(kOtherThreads), 3, 0}, {"the setting x: y", 1, kNone}, {"something else", 1, kNone}};
-  EXPECT_THAT(reservations(trace), ElementsAre(HasSubstr("3 ops ran on threads that are not recorded, with tensors of the recorded program (first at train.py:10)")));
+  trace.not_recorded = {
+      {std::string(kOtherThreads), 3, 0}, {"the setting x: y", 1, kNone}, {"something else", 1, kNone}};
+  EXPECT_THAT(
+      reservations(trace),
+      ElementsAre(HasSubstr(
+          "3 ops ran on threads that are not recorded, with tensors of the recorded program (first at train.py:10)")));
   EXPECT_THAT(settings_not_followed(trace), ElementsAre("x: y"));
+}
+
+TEST(Reservations, DataOfTheProgram) {
+  Trace trace = samples::training_trace();
+  trace.not_recorded = {{std::string(kReadForInput), 2, 0}};
+  EXPECT_THAT(
+      reservations(trace),
+      ElementsAre(HasSubstr("2 ops made data of what the recorded program computes (first at train.py:10), and that")));
+}
+
+TEST(Reservations, NoLossAndNoOutput) {
+  Trace trace = samples::training_trace();
+  for (Iteration& iteration : trace.iterations) iteration.losses.clear();
+  EXPECT_THAT(reservations(trace), ElementsAre(HasSubstr("no loss and no output is in the recording")));
+  trace.outputs.push_back({0, "0", 0, 0});
+  EXPECT_THAT(reservations(trace), IsEmpty());
 }
 
 }  // namespace

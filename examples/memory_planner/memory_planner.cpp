@@ -1,5 +1,5 @@
-// The memory planner as another compiler would use it: this "compiler" has a small network whose tensors live in DRAM or in
-// an on-chip SRAM of fixed size. It asks for a plan, keeps the certificate, and reads the offsets.
+// The memory planner as another compiler would use it: this "compiler" has a small network whose tensors live in DRAM
+// or in an on-chip SRAM of fixed size. It asks for a plan, keeps the certificate, and reads the offsets.
 //
 // It links crucible::memory alone: no graph, no runtime. docs/memory-planner.md explains each call.
 #include <cstdio>

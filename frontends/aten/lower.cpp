@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "core/base/progress.hpp"
@@ -17,6 +20,7 @@
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/complex/complex.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/recording/align_parts.hpp"
 #include "frontends/aten/recording/boundary.hpp"
 #include "frontends/aten/recording/draws.hpp"
 #include "frontends/aten/recording/outputs.hpp"
@@ -32,7 +36,8 @@ std::string module_of(const trace::Trace& trace, const trace::Op& op) {
 class Lowering {
  public:
   /// `outlines`: gets what is a composite; null: none is wanted.
-  Lowering(const trace::Trace& trace, const Alignment& alignment, Opaques opaques, std::vector<graph::Outline>* outlines)
+  Lowering(const trace::Trace& trace, const Alignment& alignment, Opaques opaques,
+           std::vector<graph::Outline>* outlines)
       : trace_(trace),
         opaques_(opaques),
         outlines_(outlines),
@@ -43,7 +48,8 @@ class Lowering {
         losses_(trace, alignment),
         outputs_(trace, alignment) {}
 
-  Result<graph::Program> run() {
+  /// All ops, and what is read of their results.
+  Result<void> lower_ops() {
     program_.iterations = static_cast<std::uint32_t>(alignment_.count());
     CRUCIBLE_TRY_VOID(refuse_texts_that_are_no_schemas());
     if (opaques_ == Opaques::kRefuse) CRUCIBLE_TRY_VOID(refuse_unknown_ops());
@@ -53,14 +59,25 @@ class Lowering {
     }
     report_progress("checking the lowered program", 0, 0);
     outputs_.read(storages_);
-    CRUCIBLE_TRY_VOID(losses_.finish(storages_, program_));
-    CRUCIBLE_TRY_VOID(classify(trace_, alignment_, storages_, emitter_));
+    return losses_.finish(storages_, program_);
+  }
+
+  /// The number because of which lower_ops() failed and that shapes the program: iterations with another one are
+  /// another variant. Nothing after another failure.
+  const std::optional<ArgumentPath>& shaping_number() const { return shaping_; }
+
+  LoweredGroup group() { return {alignment_, storages_, emitter_}; }
+
+  /// After classify().
+  Result<graph::Program> finish(bool is_variant) {
+    program_.is_variant = is_variant;
     outputs_.finish(emitter_);
     graph::name_computed_nans(program_);  // now that states are known
     if (trace_.blob_store) CRUCIBLE_TRY_VOID(emitter_.bounds().finish(emitter_, *trace_.blob_store));
     // Checks before each op refuse most damaged recordings; what gets past them is refused here.
     auto verified = graph::verify(program_);
-    if (!verified) return Error{ErrorCode::kBadInput, "the recorded ops make no valid program: " + verified.error().message};
+    if (!verified)
+      return Error{ErrorCode::kBadInput, "the recorded ops make no valid program: " + verified.error().message};
     return std::move(program_);
   }
 
@@ -68,7 +85,9 @@ class Lowering {
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
 
   /// Fit to be printed: a file may hold anything as a name.
-  std::string op_name(std::uint32_t position) const { return printable(trace_.schemas[op(position).schema].full_name()); }
+  std::string op_name(std::uint32_t position) const {
+    return printable(trace_.schemas[op(position).schema].full_name());
+  }
 
   Operands operands_of(std::uint32_t position) const {
     if (touches_sparse(alignment_, op(position))) return Operands::kSparse;
@@ -96,8 +115,10 @@ class Lowering {
       if (seen[schema]) continue;
       seen[schema] = true;
       if (is_schema(trace_.schemas[schema].text)) continue;
-      return Error{ErrorCode::kBadInput, fmt::format("op {} at {}: its schema {} is none: the recording is damaged, or was made by something else", p,
-                                                     trace_.site_text(op(p).site), printable(trace_.schemas[schema].text))};
+      return Error{
+          ErrorCode::kBadInput,
+          fmt::format("op {} at {}: its schema {} is none: the recording is damaged, or was made by something else", p,
+                      trace_.site_text(op(p).site), printable(trace_.schemas[schema].text))};
     }
     return {};
   }
@@ -112,7 +133,9 @@ class Lowering {
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {
       if (is_known(p)) continue;
       const Operands operands = operands_of(p);
-      const char* of = operands == Operands::kComplex ? " on complex numbers" : operands == Operands::kSparse ? " on sparse tensors" : "";
+      const char* of = operands == Operands::kComplex  ? " on complex numbers"
+                       : operands == Operands::kSparse ? " on sparse tensors"
+                                                       : "";
       Unknown& entry = unknown[op_name(p) + of];
       if (entry.count++ > 0) continue;
       const std::string module = module_of(trace_, op(p));
@@ -164,7 +187,8 @@ class Lowering {
         for (std::size_t k = 0; k < call.result_count(); ++k) call.set_drawn(k);
         call.ignore_numbers();
       }
-      if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse) {
+      const bool is_shaped = emitter_.shaping_number().has_value();
+      if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse || is_shaped) {
         call.finish();
         if (emitter_.failure().empty() && log.row != nullptr) call.outline(*outlines_);
         if (emitter_.failure().empty()) emitter_.bounds().emit(emitter_);
@@ -189,8 +213,8 @@ class Lowering {
     }
   }
 
-  /// An op that no entry knows, or any that can be run as it was recorded, where all are wanted so. Drawn results enter as
-  /// recorded, so what has some is lowered.
+  /// An op that no entry knows, or any that can be run as it was recorded, where all are wanted so. Drawn results enter
+  /// as recorded, so what has some is lowered.
   bool is_opaque(std::uint32_t position) const {
     if (!is_known(position)) return true;
     if (opaques_ != Opaques::kAll) return false;
@@ -202,8 +226,9 @@ class Lowering {
   }
 
   /// The emitter's failure with its place.
-  Result<void> checked(std::uint32_t position) const {
+  Result<void> checked(std::uint32_t position) {
     if (emitter_.failure().empty()) return {};
+    if (const auto& number = emitter_.shaping_number()) shaping_ = {position, number->first, number->second};
     const std::string module = module_of(trace_, op(position));
     return Error{ErrorCode::kBadInput,
                  fmt::format("op {} ({}{}{} at {}): {}", position, op_name(position),
@@ -229,33 +254,79 @@ class Lowering {
   Draws draws_;
   Losses losses_;
   Outputs outputs_;
+  std::optional<ArgumentPath> shaping_;
 };
 
 }  // namespace
 
 namespace {
 
-Result<graph::Program> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites) {
+Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites,
+                                  const graph::PassContext* passes) {
   const PassInProgress pass("comparing the iterations");
-  CRUCIBLE_TRY(const Alignment alignment, align(trace));
-  std::vector<graph::Outline> outlines;
-  std::vector<graph::Outline>* const wanted = wants_composites ? &outlines : nullptr;
-  CRUCIBLE_TRY(graph::Program program, Lowering(trace, alignment, opaques, wanted).run());
-  const bool is_changed = recognize_composed_attention(program, wanted) > 0;
-  const bool is_outlined = graph::outline(program, std::move(outlines)) > 0;
-  if (is_changed || is_outlined) CRUCIBLE_TRY_VOID(graph::verify(program));
-  return program;
+  CRUCIBLE_TRY(std::vector<Alignment> found, align(trace));
+  std::map<std::uint32_t, Alignment> waiting;  // by their first iterations
+  for (Alignment& group : found) waiting.emplace(group.iterations[0], std::move(group));
+  std::deque<Alignment> alignments;
+  std::deque<std::vector<graph::Outline>> outlines;
+  std::deque<Lowering> lowerings;
+  std::vector<LoweredGroup> groups;
+  while (!waiting.empty()) {
+    alignments.push_back(std::move(waiting.extract(waiting.begin()).mapped()));
+    outlines.emplace_back();
+    lowerings.emplace_back(trace, alignments.back(), opaques, wants_composites ? &outlines.back() : nullptr);
+    if (const Result<void> lowered = lowerings.back().lower_ops(); !lowered) {
+      const std::optional<ArgumentPath> number = lowerings.back().shaping_number();
+      if (!number) return lowered.error();
+      for (Alignment& part : split(trace, alignments.back(), *number, lowered.error().message))
+        waiting.emplace(part.iterations[0], std::move(part));
+      lowerings.pop_back();
+      outlines.pop_back();
+      alignments.pop_back();
+      continue;
+    }
+    groups.push_back(lowerings.back().group());
+  }
+  graph::Variants variants;
+  CRUCIBLE_TRY(variants.turns, classify(trace, groups));
+  const bool is_given =
+      std::ranges::any_of(variants.turns, [](const graph::Turn& turn) { return !turn.given.empty(); });
+  for (std::size_t v = 0; v < alignments.size(); ++v) {
+    CRUCIBLE_TRY(graph::Program program, lowerings[v].finish(alignments.size() > 1 || is_given));
+    std::vector<graph::Outline>* const wanted = wants_composites ? &outlines[v] : nullptr;
+    const bool is_changed = recognize_composed_attention(program, wanted) > 0;
+    const bool is_outlined = graph::outline(program, std::move(outlines[v])) > 0;
+    if (is_changed || is_outlined) CRUCIBLE_TRY_VOID(graph::verify(program));
+    if (passes != nullptr) CRUCIBLE_TRY_VOID(graph::run_passes(program, *passes));
+    variants.programs.push_back(std::make_shared<const graph::Program>(std::move(program)));
+    variants.differences.push_back(alignments[v].difference);
+  }
+  CRUCIBLE_TRY_VOID(graph::verify(variants));
+  return variants;
 }
 
 }  // namespace
 
-Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) { return lower_ops(trace, opaques, true); }
+Result<graph::Variants> lower_variants_without_passes(const trace::Trace& trace, Opaques opaques) {
+  return lower_ops(trace, opaques, true, nullptr);
+}
+
+Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques) {
+  CRUCIBLE_TRY(const graph::Variants variants, lower_variants_without_passes(trace, opaques));
+  CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> program, graph::choose_variant(variants, std::nullopt));
+  return *program;
+}
+
+Result<graph::Variants> lower_variants(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
+  // Where nobody takes composites, none are made only to be taken apart again.
+  const graph::PassContext passes{.blobs = trace.blob_store.get(), .keeps = keeps};
+  return lower_ops(trace, opaques, keeps != nullptr, &passes);
+}
 
 Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
-  // Where nobody takes composites, none are made only to be taken apart again.
-  CRUCIBLE_TRY(graph::Program program, lower_ops(trace, opaques, keeps != nullptr));
-  CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get(), .keeps = keeps}));
-  return program;
+  CRUCIBLE_TRY(const graph::Variants variants, lower_variants(trace, opaques, keeps));
+  CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> program, graph::choose_variant(variants, std::nullopt));
+  return *program;
 }
 
 }  // namespace crucible::aten

@@ -7,26 +7,35 @@
 #include "core/base/result.hpp"
 #include "core/graph/composite.hpp"
 #include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
 #include "core/trace/trace.hpp"
 
 namespace crucible::aten {
 
-/// Which ops become opaque ops of the program (core/graph/opaque.hpp), which only a plugin that has the framework can run.
+/// Which ops become opaque ops of the program (core/graph/opaque.hpp), which only a plugin that has the framework can
+/// run.
 enum class Opaques : std::uint8_t {
   kRefuse,   // none: an op without lowering is an error
   kMissing,  // those without lowering, and those that their lowering gives up on
   kAll,      // every op that can be run as it was recorded
 };
 
-/// Lowers the recorded iterations to one program: the op sequence is the same in all of them, scalars that differ
-/// become slots, external tensors become states, inputs or constants, in-place writes and views are resolved. Errors:
-/// kBadInput when an op has no lowering and none may be opaque (all such ops listed with count, module path and Python
-/// line), when two iterations differ (the first differing op of both is named), when no complete iteration was recorded, or
-/// when not even an opaque op can hold what was recorded (sparse and complex tensors, objects).
-/// `keeps`: which composites stay whole for the backend; null: none.
-Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse, const graph::KeepsComposite& keeps = nullptr);
+/// Lowers the recorded iterations: those that run the same ops on the same sizes are one program, a variant. Scalars
+/// that differ within it become slots, external tensors become states, inputs or constants, in-place writes and views
+/// are resolved. Errors: kBadInput when an op has no lowering and none may be opaque (all such ops listed with count,
+/// module path and Python line), when no complete iteration was recorded, when what an iteration reads was left by no
+/// other and is not in the recording, or when not even an opaque op can hold what was recorded (sparse and complex
+/// tensors, objects). `keeps`: which composites stay whole for the backend; null: none.
+Result<graph::Variants> lower_variants(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse,
+                                       const graph::KeepsComposite& keeps = nullptr);
 
-/// The same without the passes of core/graph/passes.hpp, all composites whole: the first stage of `crucible graph --stages`.
+/// The same of a recording whose iterations are all alike. Errors: those, and kUsage where they are not.
+Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse,
+                             const graph::KeepsComposite& keeps = nullptr);
+
+/// The same as lower_variants() without the passes of core/graph/passes.hpp, all composites whole: the first stage of
+/// `crucible graph --stages`.
+Result<graph::Variants> lower_variants_without_passes(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
 Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse);
 
 }  // namespace crucible::aten

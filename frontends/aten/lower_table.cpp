@@ -35,7 +35,8 @@ const Table& table() {
 /// What may be done with complex numbers.
 const Table& complex_table() {
   static const Table kTable = [] {
-    Table table = make_table({complex_entries(), complex_function_entries(), complex_own_entries(), fft_entries(), alias_entries()});
+    Table table = make_table(
+        {complex_entries(), complex_function_entries(), complex_own_entries(), fft_entries(), alias_entries()});
     for (const auto entries : all_lists()) {
       for (const Entry& entry : entries) {
         if (entry.complexity != Complexity::kWhole) table.emplace(entry.name, entry);
@@ -48,7 +49,8 @@ const Table& complex_table() {
 
 /// What may be done with sparse tensors.
 const Table& sparse_table() {
-  static const Table kTable = make_table({sparse_entries(), sparse_own_entries()});
+  static const Table kTable = make_table(
+      {sparse_entries(), sparse_own_entries(), sparse_product_entries(), sparse_product_own_entries()});
   return kTable;
 }
 

@@ -1,5 +1,5 @@
-// The lowering table: one entry per ATen op, by name and overload. Each lower_*.cpp of a family's folder has the functions
-// and the entries of one kind of op; a new op is its function, its entry and its test in tests/aten.
+// The lowering table: one entry per ATen op, by name and overload. Each lower_*.cpp of a family's folder has the
+// functions and the entries of one kind of op; a new op is its function, its entry and its test in tests/aten.
 #pragma once
 
 #include <span>
@@ -18,12 +18,13 @@ enum class Complexity : std::uint8_t { kWhole, kParts, kMagnitude };
 struct Entry {
   std::string_view name;  // "aten::add.Tensor"
   LowerFunction lower;
-  /// What find_entry() gives where numbers are complex. kWhole: what complex/ has of that name, which is often nothing; tables of
-  /// views and transforms, which serve both, have nothing else.
+  /// What find_entry() gives where numbers are complex. kWhole: what complex/ has of that name, which is often nothing;
+  /// tables of views and transforms, which serve both, have nothing else.
   Complexity complexity = Complexity::kWhole;
 };
 
-/// The one list of tables, by folder; NAME stands for `std::span<const Entry> NAME_entries()`, at the end of a lower_*.cpp.
+/// The one list of tables, by folder; NAME stands for `std::span<const Entry> NAME_entries()`, at the end of a
+/// lower_*.cpp.
 #define CRUCIBLE_ATEN_TABLES(TABLE)                                                                                   \
   TABLE(attention) TABLE(encoder)                                                                                     \
   TABLE(complex_own) TABLE(fft)                                                                                       \
@@ -34,15 +35,17 @@ struct Entry {
   TABLE(optimizer)                                                                                                    \
   TABLE(activation) TABLE(binary) TABLE(foreach) TABLE(parts) TABLE(pointwise) TABLE(unary)                           \
   TABLE(adaptive_pool) TABLE(average_pool) TABLE(max_pool)                                                            \
-  TABLE(cell) TABLE(recurrent)                                                                                        \
+  TABLE(fake_quantize)                                                                                                \
+  TABLE(cell) TABLE(packed) TABLE(recurrent)                                                                          \
   TABLE(histogram) TABLE(reduction) TABLE(segment) TABLE(sorting) TABLE(statistics) TABLE(unique)                     \
   TABLE(antialias) TABLE(grid_sample) TABLE(interpolate) TABLE(nearest)                                               \
-  TABLE(alias) TABLE(creation) TABLE(move) TABLE(pattern) TABLE(reflection) TABLE(unfold) TABLE(view) TABLE(view_copy) \
-  TABLE(sparse_own)                                                                                                   \
-  TABLE(chebyshev) TABLE(gamma) TABLE(igamma) TABLE(polynomial) TABLE(special)
+  TABLE(alias) TABLE(creation) TABLE(move) TABLE(pattern) TABLE(reflection) TABLE(unfold) TABLE(view) TABLE(view_copy)\
+  TABLE(sparse_own) TABLE(sparse_product_own)                                                                         \
+  TABLE(chebyshev) TABLE(gamma) TABLE(igamma) TABLE(polynomial) TABLE(special) TABLE(window_function)                 \
+  TABLE(boxes)
 
 /// What stands in the place of others where numbers are complex, or where a tensor is sparse.
-#define CRUCIBLE_ATEN_TABLES_INSTEAD(TABLE) TABLE(complex) TABLE(complex_function) TABLE(sparse)
+#define CRUCIBLE_ATEN_TABLES_INSTEAD(TABLE) TABLE(complex) TABLE(complex_function) TABLE(sparse) TABLE(sparse_product)
 
 #define CRUCIBLE_ATEN_DECLARE(NAME) std::span<const Entry> NAME##_entries();
 CRUCIBLE_ATEN_TABLES(CRUCIBLE_ATEN_DECLARE)
@@ -52,8 +55,8 @@ CRUCIBLE_ATEN_TABLES_INSTEAD(CRUCIBLE_ATEN_DECLARE)
 /// What tensors an op has to do with: many are lowered for dense ones of real numbers alone.
 enum class Operands { kReal, kComplex, kSparse };
 
-/// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Its `complexity` is what these
-/// operands want. Threads: any.
+/// The entry of an op, or null: its own, else that of its functional form (op_variants.hpp). Its `complexity` is what
+/// these operands want. Threads: any.
 const Entry* find_entry(std::string_view full_name, Operands operands = Operands::kReal);
 
 /// Every name in the table, sorted. Variants that find_entry derives are not among them.

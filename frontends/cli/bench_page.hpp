@@ -7,8 +7,9 @@
 
 namespace crucible::cli {
 
-/// Per recording a picture (bars: median times, the line on each: the quartiles) and the table of bench_text(). Emulated devices have a picture of
-/// their own, to a scale of its own. Names and reasons may hold anything: they stay text.
+/// Per recording a picture (bars: median times, the line on each: the quartiles) and the table of bench_text().
+/// Emulated devices have a picture of their own, to a scale of its own. Names and reasons may hold anything: they stay
+/// text.
 std::string bench_page(const BenchReport& report);
 
 }  // namespace crucible::cli

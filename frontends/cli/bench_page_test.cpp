@@ -19,7 +19,8 @@ BenchRow row_of(const std::string& name, std::vector<double> rounds) {
 std::vector<double> widths_in(const std::string& page) {
   const std::regex bar("<rect class=\"[a-z]+\" x=\"[0-9]+\" y=\"[0-9]+\" width=\"([0-9.]+)\"");
   std::vector<double> widths;
-  for (auto found = std::sregex_iterator(page.begin(), page.end(), bar); found != std::sregex_iterator(); ++found) widths.push_back(std::stod((*found)[1]));
+  for (auto found = std::sregex_iterator(page.begin(), page.end(), bar); found != std::sregex_iterator(); ++found)
+    widths.push_back(std::stod((*found)[1]));
   return widths;
 }
 

@@ -36,17 +36,24 @@ Recorded recorded_of(const Work& work) {
 }
 
 /// "" when the losses are those that were recorded, else what differs.
-std::string judge_losses(const Recorded& recorded, const graph::Program& program, const PeerRun& run, double tolerance) {
+std::string judge_losses(const Recorded& recorded, const graph::Variants& variants, const PeerRun& run,
+                         double tolerance) {
   for (std::size_t i = 0; i < recorded.iterations.size(); ++i) {
+    const std::size_t turn = std::min(i, variants.turns.size() - 1);
+    const graph::Program& program = *variants.programs[variants.turns[turn].variant];
     const std::vector<trace::Loss>& losses = recorded.iterations[i]->losses;
     const std::vector<double> here = i < run.losses.size() ? run.losses[i] : std::vector<double>();
-    if (here.size() != losses.size()) return fmt::format("iteration {} has {} losses, {} were recorded", i, here.size(), losses.size());
+    if (here.size() != losses.size())
+      return fmt::format("iteration {} has {} losses, {} were recorded", i, here.size(), losses.size());
     for (std::size_t k = 0; k < losses.size(); ++k) {
       const double difference = runtime::relative_difference(here[k], losses[k].value);
-      const double rounding = k < program.outputs.size() && program.outputs[k].is_number() ? runtime::rounding_of_loss(program, program.outputs[k]) : 0;
+      const double rounding = k < program.outputs.size() && program.outputs[k].is_number()
+                                  ? runtime::rounding_of_loss(program, program.outputs[k])
+                                  : 0;
       if (difference <= tolerance || std::fabs(here[k] - losses[k].value) <= rounding) continue;
-      return fmt::format("the loss of iteration {} is {:.9g}, {:.9g} was recorded (they differ by {:.2g}, more than {:g})", i, here[k], losses[k].value, difference,
-                         tolerance);
+      return fmt::format(
+          "the loss of iteration {} is {:.9g}, {:.9g} was recorded (they differ by {:.2g}, more than {:g})", i, here[k],
+          losses[k].value, difference, tolerance);
     }
   }
   return "";
@@ -61,20 +68,27 @@ DType dtype_of(const std::string& name) {
 /// The same of what modules returned. An output that was recorded must be there.
 std::string judge_outputs(const Recorded& recorded, const PeerRun& run, double slack) {
   for (const trace::Output* const wanted : recorded.outputs) {
-    const auto found = std::ranges::find_if(run.outputs, [&](const PeerOutput& output) { return output.iteration == wanted->iteration && output.name == wanted->name; });
-    if (found == run.outputs.end() || !found->is_recorded) return fmt::format("iteration {} gave back no {}", wanted->iteration, wanted->name);
+    const auto found = std::ranges::find_if(run.outputs, [&](const PeerOutput& output) {
+      return output.iteration == wanted->iteration && output.name == wanted->name;
+    });
+    if (found == run.outputs.end() || !found->is_recorded)
+      return fmt::format("iteration {} gave back no {}", wanted->iteration, wanted->name);
     if (found->is_equal) continue;
     const double tolerance = runtime::output_tolerance(dtype_of(found->dtype)) * slack;
     if (found->max_rel_diff && *found->max_rel_diff <= tolerance) continue;
     return fmt::format("iteration {}: output {} {}", wanted->iteration, wanted->name,
-                       found->max_rel_diff ? fmt::format("differs by {:.3g} of its largest value, more than {:g}", *found->max_rel_diff, tolerance)
+                       found->max_rel_diff ? fmt::format("differs by {:.3g} of its largest value, more than {:g}",
+                                                         *found->max_rel_diff, tolerance)
                                            : std::string("has another size, or is no number"));
   }
   return "";
 }
 
-std::string judge(const Recorded& recorded, const graph::Program& program, const PeerRun& run, double slack) {
-  if (std::string words = judge_losses(recorded, program, run, runtime::tolerances_of(program).loss * slack); !words.empty()) return words;
+std::string judge(const Recorded& recorded, const graph::Variants& variants, const PeerRun& run, double slack) {
+  if (std::string words =
+          judge_losses(recorded, variants, run, runtime::tolerances_of(*variants.programs[0]).loss * slack);
+      !words.empty())
+    return words;
   return judge_outputs(recorded, run, slack);
 }
 
@@ -90,11 +104,13 @@ Result<void> write_outputs(const Work& work, const Recorded& recorded, const std
 }
 
 /// A compiled peer once more, with the draws of an eager one: whether it is these alone that make its losses others.
-Result<void> check_with_eager_draws(PeerRequest request, const Recorded& recorded, const graph::Program& program, const std::string& difference, BenchRow& row) {
+Result<void> check_with_eager_draws(PeerRequest request, const Recorded& recorded, const graph::Variants& variants,
+                                    const std::string& difference, BenchRow& row) {
   request.has_own_random = false;
   CRUCIBLE_TRY(const std::unique_ptr<TorchPeer> peer, TorchPeer::start(std::move(request)));
   CRUCIBLE_TRY(const PeerRun run, peer->run_checked());
-  if (!judge(recorded, program, run, kCompiledSlack).empty()) return Error{ErrorCode::kCheckFailed, "it computes something else: " + difference};
+  if (!judge(recorded, variants, run, kCompiledSlack).empty())
+    return Error{ErrorCode::kCheckFailed, "it computes something else: " + difference};
   row.note = "losses as recorded with eager's random numbers; timed with its own";
   return {};
 }
@@ -103,29 +119,42 @@ Result<void> check_with_eager_draws(PeerRequest request, const Recorded& recorde
 
 Result<std::vector<std::string>> peer_command(const PeerOptions& options, const Work& work, const std::string& file) {
   const std::string& recorded = work.trace.metadata.command;
-  if (work.trace.iterations.empty()) return Error{ErrorCode::kUsage, fmt::format("{} is a capsule: no script belongs to it, so --peers cannot run", file)};
+  if (work.trace.iterations.empty())
+    return Error{ErrorCode::kUsage,
+                 fmt::format("{} is a capsule: no script belongs to it, so --peers cannot run", file)};
   if (work.trace.metadata.world_size.value_or(1) > 1) {
-    return Error{ErrorCode::kUsage, fmt::format("{} was recorded as one of {} processes; peers are programs of one process", file, *work.trace.metadata.world_size)};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("{} was recorded as one of {} processes; peers are programs of one process", file,
+                             *work.trace.metadata.world_size)};
   }
   if (options.script.empty()) {
     constexpr const char* kAgain = "--peers runs the program again: give --script with its command";
     if (recorded.empty()) return Error{ErrorCode::kUsage, fmt::format("{}; {} does not say it", kAgain, file)};
-    return Error{ErrorCode::kUsage, fmt::format("{}. The recording was made by `{}`; --script recorded runs that, if you trust {}", kAgain,
-                                                printable(recorded), file)};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("{}. The recording was made by `{}`; --script recorded runs that, if you trust {}", kAgain,
+                             printable(recorded), file)};
   }
   CRUCIBLE_TRY(std::vector<std::string> words, words_of(options.script == "recorded" ? recorded : options.script));
-  if (words.empty()) return Error{ErrorCode::kUsage, options.script == "recorded" ? file + " has no command: give --script with one" : "--script is empty"};
+  if (words.empty())
+    return Error{ErrorCode::kUsage,
+                 options.script == "recorded" ? file + " has no command: give --script with one" : "--script is empty"};
   return words;
 }
 
-Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, const std::vector<std::string>& command, const Work& work,
-                                                const graph::Program& program, BenchRow& row) {
+Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, const std::vector<std::string>& command,
+                                                const Work& work, const graph::Variants& variants, BenchRow& row) {
   CRUCIBLE_TRY(const PeerKind kind, peer_kind_of(row.name));
   CRUCIBLE_TRY(const TemporaryFolder outputs, TemporaryFolder::create());
   const Recorded recorded = recorded_of(work);
   CRUCIBLE_TRY_VOID(write_outputs(work, recorded, outputs.path()));
-  const PeerRequest request{.kind = kind, .command = command, .threads = options.threads, .warmup = work.trace.metadata.warmup_iterations,
-                            .iterations = program.iterations, .end_of_iteration = options.end_of_iteration, .outputs = outputs.path(), .patience_seconds = options.patience_seconds};
+  const PeerRequest request{.kind = kind,
+                            .command = command,
+                            .threads = options.threads,
+                            .warmup = work.trace.metadata.warmup_iterations,
+                            .iterations = static_cast<std::uint32_t>(variants.turns.size()),
+                            .end_of_iteration = options.end_of_iteration,
+                            .outputs = outputs.path(),
+                            .patience_seconds = options.patience_seconds};
   CRUCIBLE_TRY(std::unique_ptr<TorchPeer> peer, TorchPeer::start(request));
   const PeerFacts& facts = peer->facts();
   row.device = fmt::format("{}, torch {}", facts.device, facts.torch);
@@ -134,16 +163,19 @@ Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, cons
   row.is_cpu = facts.device == "cpu";
   row.compile_ns = facts.warmup_ns;
   CRUCIBLE_TRY(const PeerRun run, peer->run_checked());
-  const bool has_losses = std::ranges::any_of(recorded.iterations, [](const trace::Iteration* iteration) { return !iteration->losses.empty(); });
+  const bool has_losses = std::ranges::any_of(
+      recorded.iterations, [](const trace::Iteration* iteration) { return !iteration->losses.empty(); });
   if (!has_losses && recorded.outputs.empty()) {
     return Error{ErrorCode::kCheckFailed, "the recording has no loss and no output with which it could be compared"};
   }
   row.note = has_losses ? "losses as recorded" : "outputs as recorded";
-  if (const std::string difference = judge(recorded, program, run, kind.compile == "inductor" ? kCompiledSlack : 1); !difference.empty()) {
+  if (const std::string difference = judge(recorded, variants, run, kind.compile == "inductor" ? kCompiledSlack : 1);
+      !difference.empty()) {
     if (kind.compile != "inductor") {
-      return Error{ErrorCode::kCheckFailed, fmt::format("it is not what was recorded: {}; give --script with the command that was", difference)};
+      return Error{ErrorCode::kCheckFailed,
+                   fmt::format("it is not what was recorded: {}; give --script with the command that was", difference)};
     }
-    CRUCIBLE_TRY_VOID(check_with_eager_draws(request, recorded, program, difference, row));
+    CRUCIBLE_TRY_VOID(check_with_eager_draws(request, recorded, variants, difference, row));
   }
   row.is_verified = true;
   return peer;

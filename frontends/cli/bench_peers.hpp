@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
 #include "frontends/cli/bench_rows.hpp"
 #include "frontends/cli/torch_peer.hpp"
 #include "frontends/replay/read_work.hpp"
@@ -23,14 +23,15 @@ struct PeerOptions {
   int patience_seconds = 900;
 };
 
-/// The command that runs a recording's program again. It is never taken from the recording unless the user says so: a recording may come from
-/// somebody else, and its command runs with the user's rights. Errors: kUsage, with the command that the recording has.
+/// The command that runs a recording's program again. It is never taken from the recording unless the user says so: a
+/// recording may come from somebody else, and its command runs with the user's rights. Errors: kUsage, with the command
+/// that the recording has.
 Result<std::vector<std::string>> peer_command(const PeerOptions& options, const Work& work, const std::string& file);
 
-/// Starts the peer, runs the recorded iterations and compares what they gave - losses, or what modules returned - with the recording. Fills the row's
-/// device, torch, threads, note and compile_ns. Errors: why it is not timed.
-Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, const std::vector<std::string>& command, const Work& work,
-                                                const graph::Program& program, BenchRow& row);
+/// Starts the peer, runs the recorded iterations and compares what they gave - losses, or what modules returned - with
+/// the recording. Fills the row's device, torch, threads, note and compile_ns. Errors: why it is not timed.
+Result<std::unique_ptr<TorchPeer>> prepare_peer(const PeerOptions& options, const std::vector<std::string>& command,
+                                                const Work& work, const graph::Variants& variants, BenchRow& row);
 
 /// A turn of a peer that prepare_peer() gave. `joules` as in runtime::turn_of().
 runtime::Turn turn_of(TorchPeer& peer, std::uint32_t iterations, std::function<std::optional<double>()> joules);

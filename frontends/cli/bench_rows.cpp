@@ -19,10 +19,24 @@ std::string quoted(const std::string& text) {
 }
 
 Json row_json(const BenchReport& report, const BenchTable& table, const BenchRow& row) {
-  Json json = {{"backend", row.name}, {"peer", row.is_peer}, {"device", row.device}, {"emulated", row.is_emulated}, {"verified", row.is_verified}, {"undetermined", row.undetermined},
-               {"reason", row.why}, {"note", row.note}, {"result_sha256", row.sha256.empty() ? Json(nullptr) : Json(row.sha256)}, {"rounds_ns", row.timing.rounds}, {"median_ns", nullptr},
-               {"quartiles_ns", nullptr}, {"ratio", nullptr}, {"roofline_share", nullptr}, {"joules", nullptr}, {"compile_ns", row.compile_ns},
-               {"arena_bytes", row.arena_bytes}, {"threads", row.threads > 0 ? Json(row.threads) : Json(nullptr)}};
+  Json json = {{"backend", row.name},
+               {"peer", row.is_peer},
+               {"device", row.device},
+               {"emulated", row.is_emulated},
+               {"verified", row.is_verified},
+               {"undetermined", row.undetermined},
+               {"reason", row.why},
+               {"note", row.note},
+               {"result_sha256", row.sha256.empty() ? Json(nullptr) : Json(row.sha256)},
+               {"rounds_ns", row.timing.rounds},
+               {"median_ns", nullptr},
+               {"quartiles_ns", nullptr},
+               {"ratio", nullptr},
+               {"roofline_share", nullptr},
+               {"joules", nullptr},
+               {"compile_ns", row.compile_ns},
+               {"arena_bytes", row.arena_bytes},
+               {"threads", row.threads > 0 ? Json(row.threads) : Json(nullptr)}};
   if (row.is_peer) json["torch"] = row.torch;
   if (report.is_strict && !row.is_peer) json["same_bits"] = row.why.empty() && !has_other_bits(table, row);
   if (row.timing.rounds.empty()) return json;
@@ -37,7 +51,8 @@ Json row_json(const BenchReport& report, const BenchTable& table, const BenchRow
 }  // namespace
 
 bool has_other_bits(const BenchTable& table, const BenchRow& row) {
-  const auto first = std::ranges::find_if(table.rows, [](const BenchRow& other) { return other.why.empty() && !other.is_peer; });
+  const auto first =
+      std::ranges::find_if(table.rows, [](const BenchRow& other) { return other.why.empty() && !other.is_peer; });
   return !row.is_peer && first != table.rows.end() && row.why.empty() && row.sha256 != first->sha256;
 }
 
@@ -53,7 +68,9 @@ bool is_fine(const BenchReport& report) {
 std::string verdict_of(const BenchReport& report, const BenchTable& table, const BenchRow& row) {
   if (!row.why.empty()) return row.why;
   if (row.is_peer) return row.note;
-  std::string words = row.undetermined == 0 ? "verified" : fmt::format("verified but for {} undetermined states and losses", row.undetermined);
+  std::string words = row.undetermined == 0
+                          ? "verified"
+                          : fmt::format("verified but for {} undetermined states and losses", row.undetermined);
   if (!report.is_strict) return words;
   return words + (has_other_bits(table, row) ? ", OTHER BITS" : ", same bits");
 }
@@ -64,7 +81,8 @@ std::string format_joules(double joules) {
 }
 
 const std::vector<std::string>& bench_headers() {
-  static const std::vector<std::string> headers = {"backend", "median", "quartiles", "ratio", "roofline", "energy", "arena", "compile", "device", "verdict"};
+  static const std::vector<std::string> headers = {"backend", "median", "quartiles", "ratio",  "roofline",
+                                                   "energy",  "arena",  "compile",   "device", "verdict"};
   return headers;
 }
 
@@ -85,7 +103,8 @@ std::vector<std::string> bench_cells(const BenchReport& report, const BenchTable
 }
 
 std::string bench_text(const BenchReport& report, const BenchTable& table) {
-  std::string text = fmt::format("{}: {} iterations, {} rounds in turns{}\n", table.file, table.iterations, report.rounds, report.is_strict ? ", strict" : "");
+  std::string text = fmt::format("{}: {} iterations, {} rounds in turns{}\n", table.file, table.iterations,
+                                 report.rounds, report.is_strict ? ", strict" : "");
   for (const bool emulated : {false, true}) {
     std::vector<std::vector<std::string>> rows = {bench_headers()};
     for (const BenchRow& row : table.rows) {
@@ -99,7 +118,10 @@ std::string bench_text(const BenchReport& report, const BenchTable& table) {
 }
 
 Json bench_json(const BenchReport& report) {
-  Json document = {{"numerics", report.is_strict ? "strict" : "fast"}, {"rounds", report.rounds}, {"energy_missing", report.energy_missing}, {"files", Json::array()}};
+  Json document = {{"numerics", report.is_strict ? "strict" : "fast"},
+                   {"rounds", report.rounds},
+                   {"energy_missing", report.energy_missing},
+                   {"files", Json::array()}};
   for (const BenchTable& table : report.tables) {
     Json rows = Json::array();
     for (const BenchRow& row : table.rows) rows.push_back(row_json(report, table, row));
@@ -112,11 +134,13 @@ std::string bench_csv(const BenchReport& report) {
   std::string text = "file,backend,device,emulated,verified,reason,round,iteration_ns,joules\n";
   for (const BenchTable& table : report.tables) {
     for (const BenchRow& row : table.rows) {
-      const std::string front = fmt::format("{},{},{},{},{},{}", quoted(table.file), quoted(row.name), quoted(row.device), row.is_emulated ? 1 : 0,
-                                            row.is_verified ? 1 : 0, quoted(row.why));
+      const std::string front =
+          fmt::format("{},{},{},{},{},{}", quoted(table.file), quoted(row.name), quoted(row.device),
+                      row.is_emulated ? 1 : 0, row.is_verified ? 1 : 0, quoted(row.why));
       const bool has_joules = row.timing.joules.size() == row.timing.rounds.size();
       for (std::size_t round = 0; round < row.timing.rounds.size(); ++round) {
-        text += fmt::format("{},{},{:.0f},{}\n", front, round, row.timing.rounds[round], has_joules ? fmt::format("{:.6g}", row.timing.joules[round]) : "");
+        text += fmt::format("{},{},{:.0f},{}\n", front, round, row.timing.rounds[round],
+                            has_joules ? fmt::format("{:.6g}", row.timing.joules[round]) : "");
       }
       if (row.timing.rounds.empty()) text += front + ",,,\n";
     }

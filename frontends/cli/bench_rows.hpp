@@ -1,4 +1,5 @@
-// What `crucible bench` found out: one table per recording, one row per backend or peer, and its forms for people and programs.
+// What `crucible bench` found out: one table per recording, one row per backend or peer, and its forms for people and
+// programs.
 #pragma once
 
 #include <cstdint>

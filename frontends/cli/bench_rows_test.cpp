@@ -48,7 +48,8 @@ TEST(BenchRows, PeersHaveNoBitsToCompare) {
   EXPECT_EQ(verdict_of(report, report.tables[0], report.tables[0].rows[0]), "verified, same bits");
   EXPECT_EQ(verdict_of(report, report.tables[0], report.tables[0].rows[1]), "verified, OTHER BITS");
   report.tables[0].rows[0].undetermined = 3;
-  EXPECT_EQ(verdict_of(report, report.tables[0], report.tables[0].rows[0]), "verified but for 3 undetermined states and losses, same bits");
+  EXPECT_EQ(verdict_of(report, report.tables[0], report.tables[0].rows[0]),
+            "verified but for 3 undetermined states and losses, same bits");
   EXPECT_EQ(verdict_of(report, report.tables[0], report.tables[0].rows[2]), "losses as recorded");
   EXPECT_FALSE(is_fine(report));
   report.tables[0].rows[1].sha256 = "aa";

@@ -34,7 +34,9 @@ std::string today() {
 Result<void> write_file(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (error) return Error{ErrorCode::kBadInput, fmt::format("cannot write the device profile {}: {}", path.string(), error.message())};
+  if (error)
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("cannot write the device profile {}: {}", path.string(), error.message())};
   const Result<void> written = write_output(path, text);
   if (written) return {};
   return Error{ErrorCode::kBadInput, fmt::format("the device profile: {}", written.error().message)};
@@ -57,10 +59,17 @@ void print(const runtime::Calibration& calibration, const std::string& path) {
 
 nlohmann::ordered_json to_json(const runtime::Calibration& calibration, const std::string& path) {
   const hardware::DeviceProfile& profile = calibration.profile;
-  nlohmann::ordered_json document = {{"name", profile.name},       {"device", profile.description}, {"backend", profile.backend},
-                                     {"driver", profile.driver},   {"date", profile.date},          {"threads", profile.threads},
-                                     {"file", path},               {"wall_ns", calibration.wall_ns}, {"figures", figures_json(profile)},
-                                     {"notes", calibration.notes}, {"curve", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json document = {{"name", profile.name},
+                                     {"device", profile.description},
+                                     {"backend", profile.backend},
+                                     {"driver", profile.driver},
+                                     {"date", profile.date},
+                                     {"threads", profile.threads},
+                                     {"file", path},
+                                     {"wall_ns", calibration.wall_ns},
+                                     {"figures", figures_json(profile)},
+                                     {"notes", calibration.notes},
+                                     {"curve", nlohmann::ordered_json::array()}};
   for (const runtime::CalibratedPoint& point : calibration.curve) {
     document["curve"].push_back({{"bytes", point.bytes},
                                  {"read_bytes_per_second", point.read.median},

@@ -18,8 +18,8 @@ struct CalibrateSwitches {
   std::uint32_t largest_mib = 256;  // working set
 };
 
-/// Opens, measures, prints and writes. Errors: those of open_device() and runtime::calibrate(); kBadInput when the file cannot be
-/// written; kUsage when there is no folder for it.
+/// Opens, measures, prints and writes. Errors: those of open_device() and runtime::calibrate(); kBadInput when the file
+/// cannot be written; kUsage when there is no folder for it.
 Result<int> calibrate_device(const CalibrateSwitches& switches, bool json);
 
 }  // namespace crucible::cli

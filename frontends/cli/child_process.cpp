@@ -20,12 +20,14 @@ namespace {
 constexpr int kPatienceMs = 5000;  // of a process that says that it ends
 
 /// In the child: becomes the program, or writes errno into `failed` and ends.
-[[noreturn]] void become_program(const std::vector<std::string>& words, const std::vector<std::pair<std::string, std::string>>& environment,
+[[noreturn]] void become_program(const std::vector<std::string>& words,
+                                 const std::vector<std::pair<std::string, std::string>>& environment,
                                  const std::string& errors, int descriptor, int failed, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it ended before that was set
-  const int nothing = open("/dev/null", O_RDWR), said = open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+  const int nothing = open("/dev/null", O_RDWR),
+            said = open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
   dup2(nothing, STDIN_FILENO);
   dup2(nothing, STDOUT_FILENO);
   dup2(said < 0 ? nothing : said, STDERR_FILENO);
@@ -63,10 +65,12 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
       has_closed_(other.has_closed_),
       read_(std::move(other.read_)) {}
 
-Result<void> ChildProcess::start(const std::vector<std::string>& words, const std::vector<std::pair<std::string, std::string>>& environment,
+Result<void> ChildProcess::start(const std::vector<std::string>& words,
+                                 const std::vector<std::pair<std::string, std::string>>& environment,
                                  const std::filesystem::path& errors) {
   int failed[2];
-  if (pipe2(failed, O_CLOEXEC) != 0) return Error{ErrorCode::kInternal, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
+  if (pipe2(failed, O_CLOEXEC) != 0)
+    return Error{ErrorCode::kInternal, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
   const pid_t parent = getpid();
   process_ = fork();
   if (process_ == 0) become_program(words, environment, errors.string(), theirs_, failed[1], parent);
@@ -76,8 +80,10 @@ Result<void> ChildProcess::start(const std::vector<std::string>& words, const st
   int reason = 0;
   const bool not_started = process_ > 0 && read(failed[0], &reason, sizeof reason) == sizeof reason;
   close(failed[0]);
-  if (process_ < 0) return Error{ErrorCode::kBadInput, fmt::format("cannot start a process: {}", std::strerror(fork_reason))};
-  if (not_started) return Error{ErrorCode::kBadInput, fmt::format("cannot run '{}': {}", words[0], std::strerror(reason))};
+  if (process_ < 0)
+    return Error{ErrorCode::kBadInput, fmt::format("cannot start a process: {}", std::strerror(fork_reason))};
+  if (not_started)
+    return Error{ErrorCode::kBadInput, fmt::format("cannot run '{}': {}", words[0], std::strerror(reason))};
   return {};
 }
 
@@ -89,7 +95,8 @@ Result<std::string> ChildProcess::read_line(int timeout_seconds) {
       read_.erase(0, at + 1);
       return line;
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
     pollfd wait{.fd = ours_, .events = POLLIN, .revents = 0};
     const int came = left > 0 ? poll(&wait, 1, static_cast<int>(left)) : 0;
     if (came == 0) return Error{ErrorCode::kUnavailable, "silent"};

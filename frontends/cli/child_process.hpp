@@ -24,15 +24,19 @@ class ChildProcess {
 
   /// The number of the socket in the child.
   int descriptor() const { return theirs_; }
-  /// Runs the program with these variables over our own environment; its input is empty, its output is dropped, its errors go to the file
-  /// `errors`. It is killed when we end. Once. Errors: kBadInput when it cannot be run, with the reason.
-  Result<void> start(const std::vector<std::string>& words, const std::vector<std::pair<std::string, std::string>>& environment,
+  /// Runs the program with these variables over our own environment; its input is empty, its output is dropped, its
+  /// errors go to the file `errors`. It is killed when we end. Once. Errors: kBadInput when it cannot be run, with the
+  /// reason.
+  Result<void> start(const std::vector<std::string>& words,
+                     const std::vector<std::pair<std::string, std::string>>& environment,
                      const std::filesystem::path& errors);
-  /// The next line without its newline. Errors: kUnavailable when it has closed its end ("ended"), or nothing came for so long ("silent").
+  /// The next line without its newline. Errors: kUnavailable when it has closed its end ("ended"), or nothing came for
+  /// so long ("silent").
   Result<std::string> read_line(int timeout_seconds);
   /// True when the child's end is open.
   bool write_line(const std::string& line);
-  /// Waits for a process that has closed its end, or kills one that has not: its exit code, or 128 + the number of its signal.
+  /// Waits for a process that has closed its end, or kills one that has not: its exit code, or 128 + the number of its
+  /// signal.
   int end();
 
  private:

@@ -1,6 +1,6 @@
 // `crucible config`: the effective configuration as a table or as JSON, and with --explain where each value came from,
-// whose word that is and what it overrode. A configuration with mistakes is shown as far as it goes, and the exit code says
-// so. Nothing is loaded or run: options are checked by what earlier probes kept, unless --probe asks the plugins.
+// whose word that is and what it overrode. A configuration with mistakes is shown as far as it goes, and the exit code
+// says so. Nothing is loaded or run: options are checked by what earlier probes kept, unless --probe asks the plugins.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -39,7 +39,8 @@ ordered_json json_of(const config::Value& value) {
 }
 
 ordered_json json_of(const config::Settings& settings, const config::Origin& origin) {
-  ordered_json json = {{"layer", config::layer_name(origin.layer)}, {"trust", config::standing_name(settings.standing_of(origin))}};
+  ordered_json json = {{"layer", config::layer_name(origin.layer)},
+                       {"trust", config::standing_name(settings.standing_of(origin))}};
   if (!origin.where.empty()) json["where"] = origin.where;
   if (origin.line != 0) json["line"] = origin.line, json["column"] = origin.column;
   return json;
@@ -86,13 +87,16 @@ std::string to_table(const config::Settings& settings, bool explain) {
       overridden +=
           fmt::format("{}{} ({})", overridden.empty() ? "" : "; ", weaker.empty() ? "-" : weaker, entry.origin.text());
     }
-    rows.back().insert(rows.back().end(), {setting.origin.text(), std::string(config::standing_name(settings.standing_of(setting.origin))), overridden});
+    rows.back().insert(
+        rows.back().end(),
+        {setting.origin.text(), std::string(config::standing_name(settings.standing_of(setting.origin))), overridden});
   }
   std::string text = format_table(rows);
   for (const config::HeldBack& held : settings.held_back()) {
     if (!explain) break;
-    text += fmt::format("left out: {} = {} ({}): it {}\n", config::shown(held.entry.key), config::shown(config::to_text(held.entry.value)),
-                        config::shown(held.entry.origin.text()), held.reason);
+    text += fmt::format("left out: {} = {} ({}): it {}\n", config::shown(held.entry.key),
+                        config::shown(config::to_text(held.entry.value)), config::shown(held.entry.origin.text()),
+                        held.reason);
   }
   return text;
 }
@@ -153,7 +157,8 @@ void add_config(Commands& commands) {
   CLI::App* command = add_subcommand(commands.app, "config", "The effective configuration and where it comes from.",
                                      "crucible config --explain --set backend.cpu.threads=2");
   add_device_switches(*command, options->choice);
-  command->get_option("--explain")->description("Also where each value came from, whose word that is and what it overrode");
+  command->get_option("--explain")
+      ->description("Also where each value came from, whose word that is and what it overrode");
   command->add_flag("--probe", options->probe, "Check options of plugins by asking them, each in a process of its own");
   command->add_flag("--json", options->json, "One JSON document on standard output");
   command->callback([&commands, options] {

@@ -1,5 +1,5 @@
-// `crucible config trust`: shows what the crucible.toml of a folder asks for beyond a choice among what is there, and keeps
-// that the user vouches for just this content at just this place. Nothing of the folder is loaded or run.
+// `crucible config trust`: shows what the crucible.toml of a folder asks for beyond a choice among what is there, and
+// keeps that the user vouches for just this content at just this place. Nothing of the folder is loaded or run.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -43,7 +43,8 @@ config::Settings judged(const std::filesystem::path& file, config::Surroundings 
   surroundings.named_as = config::Standing::kFolder;
   config::Settings settings = config::Settings::load(surroundings, {});
   for (const std::string& plugin : settings.plugins_with_options()) {
-    settle_known_options(settings, plugin, plugin == kReferenceBackend ? std::nullopt : remembered_facts(settings, plugin));
+    settle_known_options(settings, plugin,
+                         plugin == kReferenceBackend ? std::nullopt : remembered_facts(settings, plugin));
   }
   return settings;
 }
@@ -78,7 +79,8 @@ std::string to_text(const config::ConfigFile& file, const config::Settings& sett
 Result<bool> agreed(const TrustSwitches& switches) {
   if (switches.yes) return true;
   if (switches.json || isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) {
-    return Error{ErrorCode::kUsage, "nothing was trusted: there is no terminal to ask on, so say --yes when that is all right"};
+    return Error{ErrorCode::kUsage,
+                 "nothing was trusted: there is no terminal to ask on, so say --yes when that is all right"};
   }
   print_out("trust it, as long as it stays as it is? [y/N] ");
   std::fflush(stdout);
@@ -95,10 +97,12 @@ Result<int> add(const TrustSwitches& switches) {
   if (file == nullptr) return Error{ErrorCode::kBadInput, "a process with more rights than its user trusts nothing"};
   for (const config::Problem& problem : settings.problems()) {
     if (problem.origin.layer != config::Layer::kProject) continue;
-    return Error{ErrorCode::kBadInput, fmt::format("nothing was trusted: {}: {}", config::shown(problem.origin.place()), config::shown(problem.message))};
+    return Error{ErrorCode::kBadInput, fmt::format("nothing was trusted: {}: {}", config::shown(problem.origin.place()),
+                                                   config::shown(problem.message))};
   }
   if (!file->danger.empty()) {
-    return Error{ErrorCode::kBadInput, fmt::format("nothing was trusted: {}: {}", config::shown(file->path.string()), file->danger)};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("nothing was trusted: {}: {}", config::shown(file->path.string()), file->danger)};
   }
   const std::filesystem::path store = config::trust_store(surroundings);
   CRUCIBLE_TRY(std::vector<TrustedFile> trusted, config::read_trusted(store));
@@ -125,7 +129,8 @@ std::string state_of(const TrustedFile& file) {
 }
 
 Result<int> list(bool json) {
-  CRUCIBLE_TRY(const std::vector<TrustedFile> trusted, config::read_trusted(config::trust_store(config::process_surroundings())));
+  CRUCIBLE_TRY(const std::vector<TrustedFile> trusted,
+               config::read_trusted(config::trust_store(config::process_surroundings())));
   ordered_json document = {{"files", ordered_json::array()}};
   std::vector<std::vector<std::string>> rows = {{"file", "state", "sha256"}};
   for (const TrustedFile& file : trusted) {

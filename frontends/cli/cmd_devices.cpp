@@ -92,8 +92,8 @@ void print_devices(const std::vector<Inspected>& plugins) {
   std::string notes;
   for (const Inspected& plugin : plugins) {
     for (const auto& [info, properties, health] : plugin.devices) {
-      rows.push_back(
-          {plugin.found.name, info.id, info.name, std::to_string(info.threads), format_bytes(info.memory_bytes), std::string(hardware::name(health))});
+      rows.push_back({plugin.found.name, info.id, info.name, std::to_string(info.threads),
+                      format_bytes(info.memory_bytes), std::string(hardware::name(health))});
       if (info.emulated) notes += fmt::format("  {} is emulated: --backend auto never chooses it\n", info.id);
       if (!info.uuid.empty()) notes += fmt::format("  {} uuid: {}\n", info.id, info.uuid);
       if (!info.pci.empty()) notes += fmt::format("  {} pci: {}\n", info.id, info.pci);
@@ -101,7 +101,8 @@ void print_devices(const std::vector<Inspected>& plugins) {
     }
     if (!plugin.problem) continue;
     const PluginState state = refused_state(*plugin.problem, plugin.found.name, plugin.found.path);
-    notes += fmt::format("  {} is {}: {} (crucible plugin explain {})\n", plugin.found.name, state.word, state.why, plugin.found.name);
+    notes += fmt::format("  {} is {}: {} (crucible plugin explain {})\n", plugin.found.name, state.word, state.why,
+                         plugin.found.name);
   }
   print_out("{}\n{}  {}: {} (crucible replay FILE --backend {})\n", format_table(rows), notes, kReferenceBackend,
              kReferenceWords, kReferenceBackend);
@@ -146,8 +147,8 @@ Result<int> run_profile(const std::string& name, bool json) {
   if (json) {
     print_json(profiles_json({profile})[0]);
   } else {
-    print_out("{}: {}\nsource: {}{}{}\n{}", profile.name, profile.description, profile.source, profile.date.empty() ? "" : ", ", profile.date,
-               profile_text(profile));
+    print_out("{}: {}\nsource: {}{}{}\n{}", profile.name, profile.description, profile.source,
+              profile.date.empty() ? "" : ", ", profile.date, profile_text(profile));
   }
   return 0;
 }
@@ -164,28 +165,46 @@ void add_devices(Commands& commands) {
   CLI::App* devices = add_subcommand(
       commands.app, "devices", "The devices that can be replayed on, and what is missing.", "crucible devices --json");
   devices->add_flag("--json", switches->json, "One JSON document on standard output");
-  devices->add_flag("--profiles", switches->profiles, "Instead the device profiles that crucible plan --device-profile takes");
-  devices->add_option("--profile", switches->profile, "Instead every figure of this device profile, with where it is from: a name or a file")
+  devices->add_flag("--profiles", switches->profiles,
+                    "Instead the device profiles that crucible plan --device-profile takes");
+  devices
+      ->add_option("--profile", switches->profile,
+                   "Instead every figure of this device profile, with where it is from: a name or a file")
       ->excludes("--profiles");
-  CLI::Option* calibrate = devices->add_flag("--calibrate", switches->calibrate,
-                                             "Measure the device with generated kernels and write its profile where later commands find it");
+  CLI::Option* calibrate =
+      devices->add_flag("--calibrate", switches->calibrate,
+                        "Measure the device with generated kernels and write its profile where later commands find it");
   calibrate->excludes("--profiles")->excludes("--profile");
-  devices->add_flag("--self-test", switches->self_test, "Compute every function and rule of strict numerics on 2^22 bit patterns and compare the hashes")
-      ->excludes(calibrate)->excludes("--profiles")->excludes("--profile");
-  devices->add_flag("--all-patterns", switches->all_patterns, "With --self-test: the functions of one operand on each of the 2^32 patterns of a float (about an hour)")
+  devices
+      ->add_flag("--self-test", switches->self_test,
+                 "Compute every function and rule of strict numerics on 2^22 bit patterns and compare the hashes")
+      ->excludes(calibrate)
+      ->excludes("--profiles")
+      ->excludes("--profile");
+  devices
+      ->add_flag(
+          "--all-patterns", switches->all_patterns,
+          "With --self-test: the functions of one operand on each of the 2^32 patterns of a float (about an hour)")
       ->needs("--self-test");
   add_device_switches(*devices, switches->calibration.device);
-  devices->add_option("--threads", switches->calibration.device.threads, "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then as many as pay)")
+  devices
+      ->add_option("--threads", switches->calibration.device.threads,
+                   "Threads of a CPU backend (default: $CRUCIBLE_THREADS, then as many as pay)")
       ->check(CLI::Range(1u, 1000000u));
-  devices->add_option("-o,--output", switches->calibration.output, "The file that gets the profile (default: in the user's folder, docs/configuration.md)");
-  devices->add_option("--rounds", switches->calibration.rounds, "Rounds of each measurement; the median of the better half is kept (default 15)")
+  devices->add_option("-o,--output", switches->calibration.output,
+                      "The file that gets the profile (default: in the user's folder, docs/configuration.md)");
+  devices
+      ->add_option("--rounds", switches->calibration.rounds,
+                   "Rounds of each measurement; the median of the better half is kept (default 15)")
       ->check(CLI::Range(1u, 1000u));
-  devices->add_option("--largest", switches->calibration.largest_mib, "The largest working set, in MiB (default 256)")->check(CLI::Range(1u, 65536u));
+  devices->add_option("--largest", switches->calibration.largest_mib, "The largest working set, in MiB (default 256)")
+      ->check(CLI::Range(1u, 65536u));
   for (const char* name : {"--output", "--rounds", "--largest"}) devices->get_option(name)->needs(calibrate);
   devices->callback([&commands, devices, switches] {
     commands.run = [devices, switches]() -> Result<int> {
       if (switches->calibrate) return calibrate_device(switches->calibration, switches->json);
-      if (switches->self_test) return self_test_device(switches->calibration.device, switches->all_patterns, switches->json);
+      if (switches->self_test)
+        return self_test_device(switches->calibration.device, switches->all_patterns, switches->json);
       for (const char* name : {"--backend", "--device", "--fallback", "--set", "--explain", "--threads"}) {
         if (devices->get_option(name)->count() > 0)
           return Error{ErrorCode::kUsage, fmt::format("{} requires --calibrate or --self-test", name)};

@@ -1,5 +1,6 @@
-// `crucible doctor`: what this machine has for recording and replaying, what is missing, and which package has it. Every
-// check is made, not guessed: devices test themselves and compile a kernel; libraries are looked up, never loaded here.
+// `crucible doctor`: what this machine has for recording and replaying, what is missing, and which package has it.
+// Every check is made, not guessed: devices test themselves and compile a kernel; libraries are looked up, never loaded
+// here.
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -52,7 +53,8 @@ std::string output_of(const std::string& command) {
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return "";
   std::array<char, 4096> piece{};
-  for (std::size_t size = 0; (size = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;) text.append(piece.data(), size);
+  for (std::size_t size = 0; (size = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
+    text.append(piece.data(), size);
   return pclose(pipe) == 0 ? text : "";
 }
 
@@ -85,7 +87,8 @@ Check check_device(config::Settings& settings, const std::string& plugin, const 
     return {check.name, Verdict::kFailed, tested.error().message, ""};
   }
   if (dialect_of(**device) == "c") {
-    if (const std::string problem = compile_something(*device); !problem.empty()) return {check.name, Verdict::kFailed, problem, ""};
+    if (const std::string problem = compile_something(*device); !problem.empty())
+      return {check.name, Verdict::kFailed, problem, ""};
     check.detail += "; tests itself, compiles";
   }
   if (const auto properties = (*device)->properties()) {
@@ -109,15 +112,18 @@ void check_plugins(std::vector<Check>& checks) {
   for (const backend::FoundBackend& plugin : found) {
     const auto device = open_listed(settings, plugin.name, "", terminal());
     if (!device) {
-      // A plugin that runs and says that there is no driver is not a fault of this installation: few machines have every vendor's.
+      // A plugin that runs and says that there is no driver is not a fault of this installation: few machines have
+      // every vendor's.
       const Error& error = device.error();
-      const bool is_missing = error.code == ErrorCode::kUnavailable && error.message.starts_with("listing the devices of " + plugin.name + ": ");
+      const bool is_missing = error.code == ErrorCode::kUnavailable &&
+                              error.message.starts_with("listing the devices of " + plugin.name + ": ");
       checks.push_back({"plugin " + plugin.name, is_missing ? Verdict::kMissing : Verdict::kFailed, error.message,
                         "crucible plugin explain " + plugin.name});
       continue;
     }
     const backend::Backend& backend = (*device)->backend();
-    checks.push_back({"plugin " + plugin.name, Verdict::kOk, fmt::format("{} {} ({})", backend.name(), backend.version(), plugin.path.string()), ""});
+    checks.push_back({"plugin " + plugin.name, Verdict::kOk,
+                      fmt::format("{} {} ({})", backend.name(), backend.version(), plugin.path.string()), ""});
     const auto infos = backend.devices();
     if (!infos) continue;
     for (const backend::DeviceInfo& info : *infos) checks.push_back(check_device(settings, plugin.name, info));
@@ -128,18 +134,22 @@ void check_recorder(std::vector<Check>& checks) {
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
   fs::path folder;
-  for (const fs::path& candidate : {executable.parent_path() / "python", executable.parent_path().parent_path() / "lib/crucible/python"}) {
+  for (const fs::path& candidate :
+       {executable.parent_path() / "python", executable.parent_path().parent_path() / "lib/crucible/python"}) {
     if (fs::exists(candidate / "start/sitecustomize.py", error)) folder = candidate;
   }
-  checks.push_back(folder.empty() ? Check{"recorder", Verdict::kMissing, "not built: replaying works, recording does not",
-                                          "configure with CRUCIBLE_PYTHON set to a Python that has torch, and build again"}
-                                  : Check{"recorder", Verdict::kOk, folder.string(), ""});
+  checks.push_back(folder.empty()
+                       ? Check{"recorder", Verdict::kMissing, "not built: replaying works, recording does not",
+                               "configure with CRUCIBLE_PYTHON set to a Python that has torch, and build again"}
+                       : Check{"recorder", Verdict::kOk, folder.string(), ""});
   // Python looks for modules in the folder in which one stands, which may be somebody else's: not from there.
   const std::string version = output_of(
-      "cd / && python3 -c 'import sys; sys.path = [folder for folder in sys.path if folder]; import importlib.metadata as m; print(m.version(\"torch\"))' 2>/dev/null");
+      "cd / && python3 -c 'import sys; sys.path = [folder for folder in sys.path if folder]; import importlib.metadata "
+      "as m; print(m.version(\"torch\"))' 2>/dev/null");
   checks.push_back(version.empty() ? Check{"python3 with torch", Verdict::kMissing, "the python3 in PATH has no torch",
                                            "record with the Python of an environment that has it: PyPI package torch"}
-                                   : Check{"python3 with torch", Verdict::kOk, "torch " + version.substr(0, version.find('\n')), ""});
+                                   : Check{"python3 with torch", Verdict::kOk,
+                                           "torch " + version.substr(0, version.find('\n')), ""});
 }
 
 void check_cache(std::vector<Check>& checks) {
@@ -153,12 +163,14 @@ void check_cache(std::vector<Check>& checks) {
   while (!there.empty() && !fs::exists(there, error) && there != there.root_path()) there = there.parent_path();
   struct statvfs space = {};
   if (access(there.c_str(), W_OK) != 0 || statvfs(there.c_str(), &space) != 0) {
-    checks.push_back({"cache folder", Verdict::kMissing, fmt::format("{} cannot be written: kernels are compiled every time", folder.string()),
+    checks.push_back({"cache folder", Verdict::kMissing,
+                      fmt::format("{} cannot be written: kernels are compiled every time", folder.string()),
                       "set CRUCIBLE_CACHE_DIR to a folder of yours"});
     return;
   }
-  checks.push_back({"cache folder", Verdict::kOk,
-                    fmt::format("{}, {} free", folder.string(), format_bytes(std::uint64_t{space.f_bavail} * space.f_frsize)), ""});
+  checks.push_back(
+      {"cache folder", Verdict::kOk,
+       fmt::format("{}, {} free", folder.string(), format_bytes(std::uint64_t{space.f_bavail} * space.f_frsize)), ""});
 }
 
 /// Vendors' libraries that plugins open at run time: looked up in the dynamic loader's cache, not loaded.
@@ -172,9 +184,18 @@ void check_vendor_libraries(std::vector<Check>& checks) {
       {"libdnnl.so", {"2"}, "oneDNN, for the CPU", "libdnnl2"},
       {"libOpenCL.so", {"1"}, "OpenCL", "ocl-icd-libopencl1, and pocl-opencl-icd for a device on the CPU"},
       {"libcuda.so", {"1"}, "NVIDIA's driver", "nvidia-driver (non-free)"},
-      {"libnvrtc.so", {"13", "12", "11.2"}, "NVIDIA's compiler", "PyPI package nvidia-cuda-nvrtc, and name its folder with backend.nvidia.nvrtc"},
-      {"libcublasLt.so", {"13", "12", "11"}, "NVIDIA's products", "PyPI package nvidia-cublas, and name its folder with backend.nvidia.cublaslt"},
-      {"libcudnn.so", {"9", "8"}, "NVIDIA's convolutions", "PyPI package nvidia-cudnn-cu13, and name its folder with backend.nvidia.cudnn"},
+      {"libnvrtc.so",
+       {"13", "12", "11.2"},
+       "NVIDIA's compiler",
+       "PyPI package nvidia-cuda-nvrtc, and name its folder with backend.nvidia.nvrtc"},
+      {"libcublasLt.so",
+       {"13", "12", "11"},
+       "NVIDIA's products",
+       "PyPI package nvidia-cublas, and name its folder with backend.nvidia.cublaslt"},
+      {"libcudnn.so",
+       {"9", "8"},
+       "NVIDIA's convolutions",
+       "PyPI package nvidia-cudnn-cu13, and name its folder with backend.nvidia.cudnn"},
       {"libnvidia-ml.so", {"1"}, "health of NVIDIA's devices", "libnvidia-ml1 (non-free)"},
       {"libamdhip64.so", {"7", "6", "5"}, "AMD's HIP", "ROCm, or libamdhip64-5"},
       {"librocblas.so", {"5", "4", "3", "0"}, "AMD's products (backend.amd.blas)", "ROCm's rocblas, or librocblas0"},
@@ -193,11 +214,13 @@ void check_vendor_libraries(std::vector<Check>& checks) {
     }
     if (at == std::string::npos) {
       file = fmt::format("{}.{}", library.name, library.versions[0]);
-      checks.push_back({file, Verdict::kMissing, std::string(library.what), fmt::format("install {}", library.package)});
+      checks.push_back(
+          {file, Verdict::kMissing, std::string(library.what), fmt::format("install {}", library.package)});
       continue;
     }
     const std::size_t arrow = known.find("=> ", at), end = known.find('\n', at);
-    checks.push_back({file, Verdict::kOk, fmt::format("{}: {}", library.what, known.substr(arrow + 3, end - arrow - 3)), ""});
+    checks.push_back(
+        {file, Verdict::kOk, fmt::format("{}: {}", library.what, known.substr(arrow + 3, end - arrow - 3)), ""});
   }
 }
 
@@ -211,7 +234,8 @@ Result<int> run_doctor(bool json) {
   if (json) {
     ordered_json document = {{"well", well}, {"checks", ordered_json::array()}};
     for (const Check& check : checks) {
-      document["checks"].push_back(ordered_json{{"name", check.name}, {"verdict", word(check.verdict)}, {"detail", check.detail}, {"fix", check.fix}});
+      document["checks"].push_back(ordered_json{
+          {"name", check.name}, {"verdict", word(check.verdict)}, {"detail", check.detail}, {"fix", check.fix}});
     }
     print_json(document);
     return well ? 0 : 1;
@@ -230,7 +254,8 @@ Result<int> run_doctor(bool json) {
 
 void add_doctor(Commands& commands) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* doctor = add_subcommand(commands.app, "doctor", "What is here, what is missing, and which package has it.", "crucible doctor --json");
+  CLI::App* doctor = add_subcommand(commands.app, "doctor", "What is here, what is missing, and which package has it.",
+                                    "crucible doctor --json");
   doctor->add_flag("--json", *json, "One JSON document on standard output");
   doctor->callback([&commands, json] { commands.run = [json] { return run_doctor(*json); }; });
 }

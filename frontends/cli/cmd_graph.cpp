@@ -1,5 +1,6 @@
-// `crucible graph`: the neutral program of a recording, after the lowering or after a pass, as text, in binary form, as JSON or
-// a drawing; or a program that was written so before. It shows what the library functions made; no stage exists only here.
+// `crucible graph`: the neutral program of a recording, after the lowering or after a pass, as text, in binary form, as
+// JSON or a drawing; or a program that was written so before. It shows what the library functions made; no stage exists
+// only here.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,13 +29,15 @@
 #include "frontends/aten/lower.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/text_sink.hpp"
+#include "frontends/cli/variants_text.hpp"
 
 namespace crucible::cli {
 namespace {
 
 struct GraphOptions {
   std::string file, stage, format = "text", module, phase, output, opaque = "missing";
-  bool list_stages = false, json = false;
+  bool list_stages = false, list_variants = false, json = false;
+  std::optional<std::uint32_t> variant;  // of several, which one
 };
 
 /// What a stage did and how large it left the program.
@@ -45,7 +48,8 @@ struct Stage {
 };
 
 struct Pipeline {
-  std::uint64_t read_ns = 0, total_ns = 0;  // of the file; of everything, with the checks after each stage, without hashes
+  std::uint64_t read_ns = 0,
+                total_ns = 0;  // of the file; of everything, with the checks after each stage, without hashes
   std::vector<Stage> stages;
   std::optional<graph::Program> chosen;  // the program after the stage that was asked for
 };
@@ -75,12 +79,17 @@ class StageRunner {
     for (const trace::Blob& blob : trace.blobs) blobs_.push_back(blob.hash);
     pipeline_.read_ns = ns_since(begin);
     const auto lowering = std::chrono::steady_clock::now();
-    CRUCIBLE_TRY(graph::Program program, aten::lower_without_passes(trace, options_.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing));
+    const aten::Opaques opaques = options_.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing;
+    CRUCIBLE_TRY(const graph::Variants variants, aten::lower_variants_without_passes(trace, opaques));
+    CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> chosen,
+                 graph::choose_variant(variants, options_.variant));
+    graph::Program program = *chosen;
     note("lowered", "neutral ops and composites in recorded order, aliases resolved", program, ns_since(lowering));
-    CRUCIBLE_TRY_VOID(graph::run_passes(program, {.blobs = trace.blob_store.get()},
-                                        [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
-                                          note(pass.name, pass.description, after, time_ns);
-                                        }));
+    CRUCIBLE_TRY_VOID(
+        graph::run_passes(program, {.blobs = trace.blob_store.get()},
+                          [&](const graph::Pass& pass, const graph::Program& after, std::uint64_t time_ns) {
+                            note(pass.name, pass.description, after, time_ns);
+                          }));
     pipeline_.total_ns = ns_since(begin) - noting_ns_;
     if (options_.stage.empty()) pipeline_.chosen = std::move(program);
     return std::move(pipeline_);
@@ -89,7 +98,8 @@ class StageRunner {
  private:
   void note(std::string_view name, std::string_view description, const graph::Program& program, std::uint64_t time_ns) {
     const auto begin = std::chrono::steady_clock::now();
-    Stage stage{std::string(name), std::string(description), "", program.ops.size(), program.values.size(), 0, 0, time_ns};
+    Stage stage{
+        std::string(name), std::string(description), "", program.ops.size(), program.values.size(), 0, 0, time_ns};
     if (options_.list_stages) {
       for (const graph::Op& op : program.ops) stage.operands += op.inputs.size();
       stage.temporary_bytes = temporary_bytes(program);
@@ -108,7 +118,8 @@ class StageRunner {
 
 void print_stages(const Pipeline& pipeline, bool json) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  std::vector<std::vector<std::string>> rows = {{"stage", "ops", "values", "operands", "temporaries", "time", "hash", "what it does"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"stage", "ops", "values", "operands", "temporaries", "time", "hash", "what it does"}};
   for (const Stage& stage : pipeline.stages) {
     list.push_back({{"stage", stage.name},
                     {"ops", stage.ops},
@@ -118,16 +129,17 @@ void print_stages(const Pipeline& pipeline, bool json) {
                     {"time_ns", stage.time_ns},
                     {"hash", stage.hash},
                     {"description", stage.description}});
-    rows.push_back({stage.name, fmt::format("{}", stage.ops), fmt::format("{}", stage.values), fmt::format("{}", stage.operands),
-                    format_bytes(stage.temporary_bytes), format_ns(static_cast<double>(stage.time_ns)), stage.hash.substr(0, 12),
-                    stage.description});
+    rows.push_back({stage.name, fmt::format("{}", stage.ops), fmt::format("{}", stage.values),
+                    fmt::format("{}", stage.operands), format_bytes(stage.temporary_bytes),
+                    format_ns(static_cast<double>(stage.time_ns)), stage.hash.substr(0, 12), stage.description});
   }
   if (json) {
-    return print_json(nlohmann::ordered_json{{"read_ns", pipeline.read_ns}, {"total_ns", pipeline.total_ns}, {"stages", list}});
+    return print_json(
+        nlohmann::ordered_json{{"read_ns", pipeline.read_ns}, {"total_ns", pipeline.total_ns}, {"stages", list}});
   }
   print_text(format_table(rows));
-  print_out("reading the file {}; all of it, with a check after each stage, {}\n", format_ns(static_cast<double>(pipeline.read_ns)),
-             format_ns(static_cast<double>(pipeline.total_ns)));
+  print_out("reading the file {}; all of it, with a check after each stage, {}\n",
+            format_ns(static_cast<double>(pipeline.read_ns)), format_ns(static_cast<double>(pipeline.total_ns)));
 }
 
 /// The program that the file is, in text or binary form; nothing where it begins as neither, as recordings do.
@@ -151,11 +163,12 @@ Error no_ops_shown(const GraphOptions& options, const graph::Program& program) {
   const std::size_t count = names.size();
   names.resize(std::min<std::size_t>(count, 40));
   return Error{ErrorCode::kUsage, fmt::format("no op came from the module '{}'{}; the modules are {}{}", options.module,
-                                              options.phase.empty() ? "" : " in the phase " + options.phase, fmt::join(names, ", "),
-                                              count > names.size() ? ", ..." : "")};
+                                              options.phase.empty() ? "" : " in the phase " + options.phase,
+                                              fmt::join(names, ", "), count > names.size() ? ", ..." : "")};
 }
 
-/// The text in the format that was asked for. Errors: kUsage where a format does not show parts, or there are none to show.
+/// The text in the format that was asked for. Errors: kUsage where a format does not show parts, or there are none to
+/// show.
 Result<std::string> shown(const GraphOptions& options, const graph::Program& program) {
   graph::ModuleText what{options.module, std::nullopt};
   if (!options.phase.empty()) {
@@ -166,10 +179,12 @@ Result<std::string> shown(const GraphOptions& options, const graph::Program& pro
   const bool part = !options.module.empty() || what.phase;
   const std::string format = options.json ? "json" : options.format;
   if (part && format != "text" && format != "svg") {
-    return Error{ErrorCode::kUsage, "--module and --phase choose what the text or the drawing shows: use --format text or svg"};
+    return Error{ErrorCode::kUsage,
+                 "--module and --phase choose what the text or the drawing shows: use --format text or svg"};
   }
   if (format == "binary" && options.output.empty() && isatty(1) == 1) {
-    return Error{ErrorCode::kUsage, "the binary form is not for a terminal: give a file with -o, or send the output to one"};
+    return Error{ErrorCode::kUsage,
+                 "the binary form is not for a terminal: give a file with -o, or send the output to one"};
   }
   if (part) {
     bool any = false;
@@ -191,6 +206,13 @@ Result<int> graph_command(const GraphOptions& options) {
   if (program && (options.list_stages || !options.stage.empty())) {
     return Error{ErrorCode::kUsage, options.file + " is a program, which has no stages; its recording has them"};
   }
+  if (options.list_variants) {
+    if (program) return Error{ErrorCode::kUsage, options.file + " is a program, one: its recording has variants"};
+    CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
+    CRUCIBLE_TRY(const graph::Variants variants, aten::lower_variants(trace, aten::Opaques::kMissing));
+    options.json ? print_json(variants_document(variants)) : print_text(variants_text(variants));
+    return 0;
+  }
   Pipeline pipeline;
   if (program) {
     pipeline.chosen = std::move(program);
@@ -204,7 +226,8 @@ Result<int> graph_command(const GraphOptions& options) {
   if (!pipeline.chosen) {
     std::vector<std::string> names;
     for (const Stage& stage : pipeline.stages) names.push_back(stage.name);
-    return Error{ErrorCode::kUsage, fmt::format("there is no stage '{}'; the stages are {}", options.stage, fmt::join(names, ", "))};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("there is no stage '{}'; the stages are {}", options.stage, fmt::join(names, ", "))};
   }
   CRUCIBLE_TRY(const std::string text, shown(options, *pipeline.chosen));
   CRUCIBLE_TRY(TextSink sink, TextSink::open(options.output));
@@ -217,15 +240,22 @@ Result<int> graph_command(const GraphOptions& options) {
 
 void add_graph(Commands& commands) {
   auto options = std::make_shared<GraphOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command = add_reading_subcommand(commands.app, "graph", "The neutral program of a recording, after a stage; or a program in another form.",
-                                     "crucible graph step.crtrace --stage lowered");
-  command->add_option("file", options->file, "The recording (.crtrace), or a program that --format text or binary wrote")->required();
+  CLI::App* command = add_reading_subcommand(
+      commands.app, "graph", "The neutral program of a recording, after a stage; or a program in another form.",
+      "crucible graph step.crtrace --stage lowered");
+  command
+      ->add_option("file", options->file, "The recording (.crtrace), or a program that --format text or binary wrote")
+      ->required();
+  command->add_option("--variant", options->variant, "Where iterations differ: which of their programs, from 0");
+  command->add_flag("--variants", options->list_variants,
+                    "Lists the programs of iterations that differ, and their order");
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
   command->add_option("--format", options->format, "text, binary, json, dot or svg (default text)")
       ->check(CLI::IsMember({"text", "binary", "json", "dot", "svg"}));
   command->add_option("-o,--output", options->output, "The file to write (default: standard output)");
-  command->add_option("--module", options->module, "Shows only the ops of this module and those inside, for people to read");
+  command->add_option("--module", options->module,
+                      "Shows only the ops of this module and those inside, for people to read");
   command->add_option("--phase", options->phase, "Shows only this phase: forward, backward or optimizer")
       ->check(CLI::IsMember({"forward", "backward", "optimizer"}));
   command

@@ -1,5 +1,5 @@
-// `crucible health`: how the devices are, before a job is lost on one. A plugin that cannot be used does not keep the others from being asked; no
-// device is opened, and none is disturbed.
+// `crucible health`: how the devices are, before a job is lost on one. A plugin that cannot be used does not keep the
+// others from being asked; no device is opened, and none is disturbed.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -74,7 +74,8 @@ Result<void> Watch::keep_device(const std::string& id) {
     is_there |= !plugin.devices.empty();
   }
   if (is_there) return {};
-  return Error{ErrorCode::kUnavailable, fmt::format("there is no device '{}', only {}", id, known.empty() ? "none" : known)};
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("there is no device '{}', only {}", id, known.empty() ? "none" : known)};
 }
 
 Result<Watch> Watch::begin(const Switches& switches) {
@@ -89,7 +90,8 @@ Result<Watch> Watch::begin(const Switches& switches) {
     plugin.name = named;
     CRUCIBLE_TRY_VOID(watch.start(settings, plugin));
   }
-  for (const backend::FoundBackend& found : named.empty() ? list_plugins(settings) : std::vector<backend::FoundBackend>()) {
+  for (const backend::FoundBackend& found :
+       named.empty() ? list_plugins(settings) : std::vector<backend::FoundBackend>()) {
     Plugin plugin{.name = found.name, .backend = {}, .devices = {}};
     if (const Result<void> result = watch.start(settings, plugin); !result) {
       watch.problems_.push_back({found.name, result.error().message});
@@ -107,7 +109,8 @@ HealthReport Watch::sample() {
     for (const backend::DeviceInfo& info : plugin.devices) {
       const std::string key = plugin.name + " " + info.id;
       const auto before = before_.find(key);
-      report.devices.push_back(device_health(*plugin.backend, plugin.name, info, profiles_, before == before_.end() ? nullptr : &before->second));
+      report.devices.push_back(device_health(*plugin.backend, plugin.name, info, profiles_,
+                                             before == before_.end() ? nullptr : &before->second));
       before_.insert_or_assign(key, report.devices.back().sample);
     }
   }
@@ -171,14 +174,22 @@ Result<int> run(const Switches& switches) {
 
 void add_health(Commands& commands) {
   auto switches = std::make_shared<Switches>();  // shared with the callbacks, which run after this function
-  CLI::App* health = add_subcommand(commands.app, "health", "How the devices are: temperature, power, errors, and a verdict on each; exit code 1 when one is sick.",
-                                    "crucible health --watch 10");
+  CLI::App* health = add_subcommand(
+      commands.app, "health",
+      "How the devices are: temperature, power, errors, and a verdict on each; exit code 1 when one is sick.",
+      "crucible health --watch 10");
   health->add_option("--backend", switches->choice.backend, "Ask this plugin alone (default: all of them)");
-  health->add_option("--device", switches->choice.device, "Ask this device alone, by its id as crucible devices has it");
+  health->add_option("--device", switches->choice.device,
+                     "Ask this device alone, by its id as crucible devices has it");
   health->add_option("--set", switches->choice.sets, "Set one key of the configuration: KEY=VALUE")->take_all();
-  health->add_option("--watch", switches->watch_s, "Go on, with a sample every so many seconds, until Ctrl-C")->check(CLI::Range(0.01, 86400.0));
-  CLI::Option* json = health->add_flag("--json", switches->json, "One JSON document on standard output; with --watch one per line");
-  health->add_flag("--prometheus", switches->prometheus, "Prometheus' text format, as its node exporter's textfile collector reads it")->excludes(json);
+  health->add_option("--watch", switches->watch_s, "Go on, with a sample every so many seconds, until Ctrl-C")
+      ->check(CLI::Range(0.01, 86400.0));
+  CLI::Option* json =
+      health->add_flag("--json", switches->json, "One JSON document on standard output; with --watch one per line");
+  health
+      ->add_flag("--prometheus", switches->prometheus,
+                 "Prometheus' text format, as its node exporter's textfile collector reads it")
+      ->excludes(json);
   health->add_option("-o,--output", switches->output, "The file that gets it, complete or not at all");
   health->callback([&commands, switches] { commands.run = [switches] { return run(*switches); }; });
 }

@@ -29,6 +29,7 @@ namespace {
 
 struct KernelsOptions {
   std::string file;
+  std::optional<std::uint32_t> variant;  // of several, which one
   DeviceChoice device;
   int show = -1, why = -1;
   std::string profile, tune = "kept";
@@ -92,7 +93,8 @@ std::string origin(const graph::Program& program, const kernel::Step& step) {
 }
 
 std::string step_name(const kernel::Schedule& schedule, const kernel::Step& step) {
-  if (step.kind == kernel::StepKind::kLibrary) return fmt::format("{}{}", library_name(step.library.kind), epilogue_name(step.library.epilogue));
+  if (step.kind == kernel::StepKind::kLibrary)
+    return fmt::format("{}{}", library_name(step.library.kind), epilogue_name(step.library.epilogue));
   return schedule.kernels[step.kernel].name;
 }
 
@@ -121,7 +123,8 @@ struct Predicted {
   std::vector<hardware::Prediction> steps;         // empty then
 };
 
-void print_table(const graph::Program& program, const kernel::Schedule& schedule, const std::string& library, const Predicted& predicted) {
+void print_table(const graph::Program& program, const kernel::Schedule& schedule, const std::string& library,
+                 const Predicted& predicted) {
   std::vector<std::vector<std::string>> rows = {{"step", "name", "ops", "grid", "buffers", "bytes", "flops"}};
   if (predicted.profile) rows[0].insert(rows[0].end(), {"at best", "bound by"});
   rows[0].insert(rows[0].end(), {"computes", "origin"});
@@ -137,7 +140,8 @@ void print_table(const graph::Program& program, const kernel::Schedule& schedule
                     launch ? std::to_string(step.grid) : "-", std::to_string(step.buffers.size()),
                     format_bytes(step.bytes), fmt::format("{:.3g}", static_cast<double>(step.flops))});
     if (predicted.profile) {
-      rows.back().insert(rows.back().end(), {format_ns(predicted.steps[i].total_ns()), std::string(name(predicted.steps[i].bound()))});
+      rows.back().insert(rows.back().end(),
+                         {format_ns(predicted.steps[i].total_ns()), std::string(name(predicted.steps[i].bound()))});
       best_ns += predicted.steps[i].total_ns();
     }
     rows.back().insert(rows.back().end(), {std::move(summary), origin(program, step)});
@@ -147,8 +151,8 @@ void print_table(const graph::Program& program, const kernel::Schedule& schedule
              schedule.steps.size() - launches,
              std::count(schedule.materialized.begin(), schedule.materialized.end(), true), library);
   if (predicted.profile) {
-    print_out("An iteration takes {} at best on {} ({}{}{}).\n", format_ns(best_ns), predicted.profile->name, predicted.profile->source,
-               predicted.profile->date.empty() ? "" : ", ", predicted.profile->date);
+    print_out("An iteration takes {} at best on {} ({}{}{}).\n", format_ns(best_ns), predicted.profile->name,
+              predicted.profile->source, predicted.profile->date.empty() ? "" : ", ", predicted.profile->date);
   }
 }
 
@@ -178,13 +182,14 @@ Result<int> show_step(const graph::Program& program, const kernel::Schedule& sch
 std::string value_text(const graph::Program& program, graph::ValueId id) {
   const graph::Value& value = program.values[id];
   const auto bytes = static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
-  return fmt::format("%{}{}{} ({}[{}], {})", id, value.name.empty() ? "" : " ", value.name, name(value.dtype), value.elements,
-                     format_bytes(bytes));
+  return fmt::format("%{}{}{} ({}[{}], {})", id, value.name.empty() ? "" : " ", value.name, name(value.dtype),
+                     value.elements, format_bytes(bytes));
 }
 
 /// The product or convolution that a step is, or begins with; nothing when it is none.
 std::optional<kernel::LibraryCall> call_of(const graph::Program& program, const kernel::Step& step) {
-  if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention) return std::nullopt;  // measured as none
+  if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention)
+    return std::nullopt;  // measured as none
   for (const graph::OpId op : step.ops) {
     if (auto call = kernel::library_call_of(program, program.ops[op])) return call;
   }
@@ -199,15 +204,18 @@ const runtime::Choice* choice_of(const graph::Program& program, const kernel::St
 }
 
 /// The cuts of the step's kernel; empty where there is one way.
-const std::vector<kernel::ProductCut>& cuts_of(const graph::Program& program, const kernel::Step& step, runtime::Choices& choices) {
+const std::vector<kernel::ProductCut>& cuts_of(const graph::Program& program, const kernel::Step& step,
+                                               runtime::Choices& choices) {
   return choices.cuts(*call_of(program, step));
 }
 
-nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Step& step, const runtime::Choice& choice, runtime::Choices& choices) {
+nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Step& step, const runtime::Choice& choice,
+                               runtime::Choices& choices) {
   const std::vector<kernel::ProductCut>& cuts = cuts_of(program, step, choices);
   nlohmann::ordered_json candidates = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < choice.generated_ns.size(); ++i) {
-    nlohmann::ordered_json candidate = {{"time_ns", choice.generated_ns[i]}, {"cut", nullptr}, {"score_multiply_adds", nullptr}};
+    nlohmann::ordered_json candidate = {
+        {"time_ns", choice.generated_ns[i]}, {"cut", nullptr}, {"score_multiply_adds", nullptr}};
     if (i < cuts.size()) {
       candidate["cut"] = runtime::words(cuts[i]);
       candidate["score_multiply_adds"] = cuts[i].score;
@@ -220,10 +228,12 @@ nlohmann::ordered_json to_json(const graph::Program& program, const kernel::Step
           {"generated", std::move(candidates)}};
 }
 
-void print_choice(const graph::Program& program, const kernel::Step& step, const runtime::Choice& choice, runtime::Choices& choices) {
+void print_choice(const graph::Program& program, const kernel::Step& step, const runtime::Choice& choice,
+                  runtime::Choices& choices) {
   print_out("runs {}: ", step.kind == kernel::StepKind::kLibrary ? "in the library" : "as a generated kernel");
   if (choice.library_ns > 0) print_out("the library took {}, ", format_ns(static_cast<double>(choice.library_ns)));
-  print_out("the generated kernel {} (medians of {} rounds in turns)\n", format_ns(static_cast<double>(choice.best_generated_ns())), choice.rounds);
+  print_out("the generated kernel {} (medians of {} rounds in turns)\n",
+            format_ns(static_cast<double>(choice.best_generated_ns())), choice.rounds);
   const std::vector<kernel::ProductCut>& cuts = cuts_of(program, step, choices);
   if (cuts.size() < 2 || cuts.size() != choice.generated_ns.size()) return;
   for (std::size_t i = 0; i < cuts.size(); ++i) {
@@ -258,18 +268,20 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
     json["not_called"] = nullptr;
     if (const std::string_view why = kernel::words(explanation.not_called); !why.empty()) json["not_called"] = why;
     json["choice"] = nullptr;
-    if (const runtime::Choice* const choice = choice_of(program, step, choices)) json["choice"] = to_json(program, step, *choice, *choices);
+    if (const runtime::Choice* const choice = choice_of(program, step, choices))
+      json["choice"] = to_json(program, step, *choice, *choices);
     print_json(json);
     return 0;
   }
-  print_out("step {}: {}\n{} ops: {}\n{}\n", index, step_name(schedule, step), step.ops.size(), op_summary(program, step),
-             origin(program, step));
+  print_out("step {}: {}\n{} ops: {}\n{}\n", index, step_name(schedule, step), step.ops.size(),
+            op_summary(program, step), origin(program, step));
   print_out("fused: {} launches and {} of reads and writes less than with a kernel per op; {} values have no memory\n",
              explanation.launches_saved, format_bytes(explanation.bytes_saved), explanation.inside.size());
   if (const runtime::Choice* const choice = choice_of(program, step, choices)) {
     print_choice(program, step, *choice, *choices);
   }
-  if (const std::string_view why = kernel::words(explanation.not_called); !why.empty()) print_out("an attention, and no call of the library: {}\n", why);
+  if (const std::string_view why = kernel::words(explanation.not_called); !why.empty())
+    print_out("an attention, and no call of the library: {}\n", why);
   print_out("not fused with\n");
   for (const kernel::Explanation::Beside& beside : explanation.apart) {
     const kernel::Step& other = schedule.steps[beside.step];
@@ -284,7 +296,8 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
 
 /// Opens the backend for its claims. One that the user named must be there; the default one may be missing.
 Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& options, const graph::Program& program,
-                                                         std::string& library, std::optional<config::Settings>& settings) {
+                                                         std::string& library,
+                                                         std::optional<config::Settings>& settings) {
   library = "none, all kernels generated";
   if (options.device.backend == "none") return std::shared_ptr<backend::Device>();
   Result<OpenedDevice> opened =
@@ -301,7 +314,9 @@ Result<std::shared_ptr<backend::Device>> open_for_claims(const KernelsOptions& o
 
 Result<int> kernels(const KernelsOptions& options) {
   CRUCIBLE_TRY(Work work, read_work(options.file));
-  graph::Program& program = work.program;
+  CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> chosen,
+               graph::choose_variant(*work.variants, options.variant));
+  graph::Program program = *chosen;
   std::string library;
   std::optional<config::Settings> settings;
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_for_claims(options, program, library, settings));
@@ -311,7 +326,7 @@ Result<int> kernels(const KernelsOptions& options) {
                                    .numerics = numerics_of(load_unchecked_settings(options.device, terminal())),
                                    .device = {}};
   CRUCIBLE_TRY(const Tuned tuned,
-               tune(options.tune, program, device, !options.no_fuse, schedule_options.numerics, terminal()));
+               tune(options.tune, {&chosen, 1}, device, !options.no_fuse, schedule_options.numerics, terminal()));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);
     runtime::ask(schedule_options, claims, tuned.choices.get());
@@ -341,7 +356,8 @@ Result<int> kernels(const KernelsOptions& options) {
                                      {"device_profile", nullptr},
                                      {"kernels", nlohmann::ordered_json::array()}};
   if (predicted.profile) {
-    document["device_profile"] = {{"name", predicted.profile->name}, {"source", predicted.profile->source}, {"date", predicted.profile->date}};
+    document["device_profile"] = {
+        {"name", predicted.profile->name}, {"source", predicted.profile->source}, {"date", predicted.profile->date}};
   }
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     nlohmann::ordered_json row = to_json(program, schedule, i);
@@ -363,10 +379,11 @@ Result<int> kernels(const KernelsOptions& options) {
 
 void add_kernels(Commands& commands) {
   auto options = std::make_shared<KernelsOptions>();  // shared with the callback, which runs after this function
-  CLI::App* command =
-      add_reading_subcommand(commands.app, "kernels", "The kernels and library calls that a recording becomes, and their text.",
-                     "crucible kernels step.crtrace --show 12");
+  CLI::App* command = add_reading_subcommand(commands.app, "kernels",
+                                             "The kernels and library calls that a recording becomes, and their text.",
+                                             "crucible kernels step.crtrace --show 12");
   command->add_option("FILE", options->file, "the recording (.crtrace), or a capsule")->required();
+  command->add_option("--variant", options->variant, "where iterations differ: which of their programs, from 0");
   command->add_option("--show", options->show, "print the C text of this step")->check(CLI::NonNegativeNumber);
   CLI::Option* no_fuse = command->add_flag("--no-fuse", options->no_fuse, "one kernel per op");
   command->add_option("--why", options->why, "say what was fused in this step, what was not, and for which reason")
@@ -375,9 +392,11 @@ void add_kernels(Commands& commands) {
   add_tune_switch(*command, options->tune, false);
   add_device_switches(*command, options->device);
   add_numerics_switch(*command, options->device);
-  command->get_option("--backend")->description("whose library is asked (default as replay; none: generate everything)");
+  command->get_option("--backend")
+      ->description("whose library is asked (default as replay; none: generate everything)");
   command->add_option("--device-profile", options->profile,
-                      "say what each step takes at best on this device: a name (crucible devices --profiles) or a file; default: the one "
+                      "say what each step takes at best on this device: a name (crucible devices --profiles) or a "
+                      "file; default: the one "
                       "calibrated on the device that is here");
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &commands] { commands.run = [options] { return kernels(*options); }; });

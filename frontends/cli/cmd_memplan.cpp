@@ -1,5 +1,5 @@
-// `crucible memplan`: the planner alone, on an instance that any compiler can write as CSV. Every plan that is printed has
-// been judged by the independent checker.
+// `crucible memplan`: the planner alone, on an instance that any compiler can write as CSV. Every plan that is printed
+// has been judged by the independent checker.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -210,8 +210,9 @@ void add_memplan(Commands& commands) {
                                      "crucible memplan instance.csv --capacity 1048576 -o planned.csv");
   command->add_option("instance", options->file, "The instance (.csv)")->required();
   command->add_option("--capacity", options->capacity, "Bytes of each space: is there a plan that fits?");
-  command->add_option("--budget", options->budget,
-                      "Passes of search over all buffers; the plan depends on nothing else (default: some seconds' worth)");
+  command->add_option(
+      "--budget", options->budget,
+      "Passes of search over all buffers; the plan depends on nothing else (default: some seconds' worth)");
   command->add_option("--alignment", options->alignment, "Of all offsets, sizes are rounded up to it (default: 1)");
   command->add_option("--threads", options->threads, "The plan is the same with any number (default: 1)")
       ->check(CLI::Range(1, 256));

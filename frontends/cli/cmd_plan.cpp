@@ -38,6 +38,7 @@ namespace {
 
 struct PlanOptions {
   std::string file;
+  std::optional<std::uint32_t> variant;  // of several, which one
   DeviceChoice device;
   bool no_fuse = false, json = false;
   std::string tune = "kept";
@@ -93,7 +94,8 @@ Result<void> show(const PlanOptions& options, const PlanReport& report) {
 }
 
 /// What the largest budget that the device allows leads to.
-Result<std::optional<Rescue>> rescue(const std::shared_ptr<const graph::Program>& program, const kernel::Schedule& schedule,
+Result<std::optional<Rescue>> rescue(const std::shared_ptr<const graph::Program>& program,
+                                     const kernel::Schedule& schedule,
                                      const std::function<std::uint64_t(const kernel::Step&)>& scratch_of,
                                      runtime::MemoryOptions memory, const hardware::DeviceProfile& device) {
   memory.budget_bytes = std::max<std::uint64_t>(device.usable_bytes(), 1);
@@ -114,8 +116,8 @@ Result<int> plan(const PlanOptions& options) {
   report.depth = options.depth;
   CRUCIBLE_TRY(const std::optional<hardware::DeviceProfile> profile, wanted_profile(options));
   CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
-  CRUCIBLE_TRY(graph::Program lowered, aten::lower(trace, aten::Opaques::kMissing));
-  auto recorded = std::make_shared<const graph::Program>(std::move(lowered));
+  CRUCIBLE_TRY(const graph::Variants variants, aten::lower_variants(trace, aten::Opaques::kMissing));
+  CRUCIBLE_TRY(std::shared_ptr<const graph::Program> recorded, graph::choose_variant(variants, options.variant));
   CRUCIBLE_TRY(const std::shared_ptr<backend::Device> device, open_if_there(options, *recorded, report.kernels));
   runtime::LibraryClaims claims(device);
   kernel::Options schedule_options{.claims = nullptr,
@@ -123,7 +125,7 @@ Result<int> plan(const PlanOptions& options) {
                                    .numerics = numerics_of(load_unchecked_settings(options.device, terminal())),
                                    .device = {}};
   CRUCIBLE_TRY(const Tuned tuned,
-               tune(options.tune, *recorded, device, !options.no_fuse, schedule_options.numerics, terminal()));
+               tune(options.tune, {&recorded, 1}, device, !options.no_fuse, schedule_options.numerics, terminal()));
   if (device) {
     schedule_options.device = runtime::shape_of(*device);
     runtime::ask(schedule_options, claims, tuned.choices.get());
@@ -163,6 +165,7 @@ void add_plan(Commands& commands) {
                                      "The memory plan of a recording: peak, lower bound, what is alive at the peak.",
                                      "crucible plan step.crtrace --html plan.html --device-profile l4");
   command->add_option("file", options->file, "The recording (.crtrace)")->required();
+  command->add_option("--variant", options->variant, "Where iterations differ: which of their programs, from 0");
   add_tune_switch(*command, options->tune, false);
   add_device_switches(*command, options->device);
   add_numerics_switch(*command, options->device);
@@ -176,9 +179,9 @@ void add_plan(Commands& commands) {
       ->add_option("--depth", options->depth,
                    "Parts of a module's name in the table (default: as many as keep it short)")
       ->check(CLI::PositiveNumber);
-  command->add_option(
-      "--device-profile", options->memory.profile,
-      "Ask whether it fits on this device, a name (crucible devices --profiles lists them) or a file; exit code 1 when not");
+  command->add_option("--device-profile", options->memory.profile,
+                      "Ask whether it fits on this device, a name (crucible devices --profiles lists them) or a file; "
+                      "exit code 1 when not");
   command->add_option("--html", options->html,
                       "Write a page to this file: every buffer by time and address, to zoom and search");
   command->add_option("--svg", options->svg, "Write a picture of offsets over steps to this file");

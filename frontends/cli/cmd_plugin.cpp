@@ -77,7 +77,8 @@ void add_plugin_list(Commands& commands, CLI::App& plugin) {
 void add_plugin_options(Commands& commands, CLI::App& plugin) {
   auto json = std::make_shared<bool>(false);  // shared with the callback, which runs after this function
   auto name = std::make_shared<std::string>();
-  CLI::App* command = add_subcommand(plugin, "options", "What may be set of a plugin, with its help.", "crucible plugin options cpu");
+  CLI::App* command =
+      add_subcommand(plugin, "options", "What may be set of a plugin, with its help.", "crucible plugin options cpu");
   command->add_option("NAME", *name, "The plugin's name, or the path of its file")->required();
   command->add_flag("--json", *json, "One JSON document on standard output");
   command->callback([&commands, json, name] {
@@ -95,8 +96,9 @@ void add_plugin_new(Commands& commands, CLI::App& plugin) {
   command->add_option("--dialect", arguments->dialect, "What its kernels are written in: c, opencl, cuda, hip or own.")
       ->capture_default_str();
   command
-      ->add_option("--memory", arguments->memory,
-                   "How its memory is named: host (it is this machine's), pointers (addresses that kernels take) or handles.")
+      ->add_option(
+          "--memory", arguments->memory,
+          "How its memory is named: host (it is this machine's), pointers (addresses that kernels take) or handles.")
       ->capture_default_str();
   command->add_option("--folder", arguments->folder, "Where to write it; by default a folder of the plugin's name.");
   command->add_flag("--force", arguments->force, "Take a name that a plugin has already.");

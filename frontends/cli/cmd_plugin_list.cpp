@@ -1,6 +1,7 @@
 // `crucible plugin list`: every plugin in the places that are searched, one row each. A plugin that cannot be used is a
 // row with its reason, and keeps no other from being shown. Nothing of any plugin runs in this process: what is known
-// of it comes from the probe, and its devices from a child that starts it; with --no-probe from what earlier probes kept.
+// of it comes from the probe, and its devices from a child that starts it; with --no-probe from what earlier probes
+// kept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,8 +44,10 @@ std::string abi_of(const backend::PluginFacts& facts) {
 }
 
 PluginState state_of(const Row& row) {
-  if (!row.problem.empty()) return refused_state(Error{row.code, row.problem}, row.refused_at, row.candidate.name, row.candidate.path);
-  if (!row.is_asked) return {row.facts.name.empty() ? "unknown" : "seen before", row.facts.name.empty() ? "it was not asked" : ""};
+  if (!row.problem.empty())
+    return refused_state(Error{row.code, row.problem}, row.refused_at, row.candidate.name, row.candidate.path);
+  if (!row.is_asked)
+    return {row.facts.name.empty() ? "unknown" : "seen before", row.facts.name.empty() ? "it was not asked" : ""};
   return {"usable", row.warnings.empty() ? "" : "but " + short_reason(row.warnings, row.candidate.path)};
 }
 
@@ -77,7 +80,8 @@ void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog&
   }
 }
 
-/// What was found and cannot even be looked at: manifests that say nothing, links to nothing, folders that may not be read.
+/// What was found and cannot even be looked at: manifests that say nothing, links to nothing, folders that may not be
+/// read.
 void add_refused_candidates(const backend::DecisionLog& log, std::vector<Row>& rows) {
   for (const backend::Decision& decision : log.all()) {
     if (decision.step != backend::Step::kCandidate || decision.outcome != backend::Outcome::kRefused) continue;
@@ -93,7 +97,9 @@ void fill_row_unasked(Row& row, const backend::LoadPolicy& policy) {
   row.is_asked = false;
   const bool is_plugin = backend::exports_symbol(row.candidate.path, CRUCIBLE_QUERY_SYMBOL);
   row.is_plugin = is_plugin || !row.candidate.beside_runtime;  // the runtime's own libraries are named like plugins
-  if (!is_plugin) row.problem = fmt::format("{} is not a Crucible plugin: it exports no {}", row.candidate.path.string(), CRUCIBLE_QUERY_SYMBOL);
+  if (!is_plugin)
+    row.problem = fmt::format("{} is not a Crucible plugin: it exports no {}", row.candidate.path.string(),
+                              CRUCIBLE_QUERY_SYMBOL);
   if (auto facts = backend::remembered_facts(row.candidate, policy)) row.facts = *std::move(facts);
 }
 
@@ -127,11 +133,17 @@ ordered_json row_json(const Row& row) {
   for (const backend::DeviceInfo& device : row.devices) {
     devices.push_back({{"id", device.id}, {"name", device.name}, {"kind", device.kind}});
   }
-  return {{"name", row.candidate.name},     {"path", row.candidate.path.string()},
-          {"source", row.candidate.source}, {"vendor", row.facts.vendor},
-          {"version", row.facts.version},   {"abi", abi_of(row.facts)},
-          {"build_id", row.facts.build_id}, {"devices", devices},
-          {"usable", row.is_asked ? ordered_json(row.problem.empty()) : ordered_json(nullptr)}, {"state", state_of(row).word}, {"reason", row.problem},
+  return {{"name", row.candidate.name},
+          {"path", row.candidate.path.string()},
+          {"source", row.candidate.source},
+          {"vendor", row.facts.vendor},
+          {"version", row.facts.version},
+          {"abi", abi_of(row.facts)},
+          {"build_id", row.facts.build_id},
+          {"devices", devices},
+          {"usable", row.is_asked ? ordered_json(row.problem.empty()) : ordered_json(nullptr)},
+          {"state", state_of(row).word},
+          {"reason", row.problem},
           {"warning", row.warnings}};
 }
 
@@ -148,7 +160,8 @@ Result<int> run_plugin_list(bool json, bool ask, const std::string& decisions) {
   for (const Row& row : all_rows(policy, ask, log)) {
     document["plugins"].push_back(row_json(row));
     const PluginState state = state_of(row);
-    table.push_back({row.candidate.name, state.word, row.problem.empty() && row.is_asked ? std::to_string(row.devices.size()) : "", row.facts.version,
+    table.push_back({row.candidate.name, state.word,
+                     row.problem.empty() && row.is_asked ? std::to_string(row.devices.size()) : "", row.facts.version,
                      abi_of(row.facts), row.facts.vendor, state.why});
     std::string& files = folders[row.candidate.path.parent_path()];
     files += (files.empty() ? "" : ", ") + row.candidate.path.filename().string();

@@ -50,8 +50,10 @@ Result<int> run_plugin_new(const NewPlugin& arguments) {
   CRUCIBLE_TRY(const std::vector<fs::path> written,
                plugin_template::write_project(folder, arguments.name, {arguments.dialect, arguments.memory}));
   if (arguments.json) {
-    nlohmann::ordered_json document = {
-        {"name", arguments.name}, {"dialect", arguments.dialect}, {"memory", arguments.memory}, {"folder", folder.string()}};
+    nlohmann::ordered_json document = {{"name", arguments.name},
+                                       {"dialect", arguments.dialect},
+                                       {"memory", arguments.memory},
+                                       {"folder", folder.string()}};
     document["files"] = nlohmann::ordered_json::array();
     for (const fs::path& path : written) document["files"].push_back(path.string());
     print_json(document);

@@ -1,4 +1,5 @@
-// `crucible plugin options NAME`: what a plugin takes under backend.NAME, as it tells it in the probe; it is not started.
+// `crucible plugin options NAME`: what a plugin takes under backend.NAME, as it tells it in the probe; it is not
+// started.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -59,7 +60,10 @@ Result<int> run_plugin_options(const std::string& name, bool json) {
   CRUCIBLE_TRY(const backend::Examined examined, backend::examine_candidate(*candidate, policy, log));
   const backend::PluginFacts& facts = examined.facts;
   if (!examined.probed) {
-    return Error{ErrorCode::kUnavailable, fmt::format("plugin {} was not probed, so its options are not known: allow the probe (key plugins.probe)", name)};
+    return Error{
+        ErrorCode::kUnavailable,
+        fmt::format("plugin {} was not probed, so its options are not known: allow the probe (key plugins.probe)",
+                    name)};
   }
   if (!json) {
     print_words(facts.name, facts.options);

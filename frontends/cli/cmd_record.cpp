@@ -1,6 +1,6 @@
-// `crucible record -- python script.py ...`: runs the program as it is, with our start folder in front of PYTHONPATH, and
-// tells at the end what was recorded. The recording itself happens inside the program (frontends/torch); this side only
-// starts it (run_program.hpp) and reads the reports that it leaves (record_report.hpp).
+// `crucible record -- python script.py ...`: runs the program as it is, with our start folder in front of PYTHONPATH,
+// and tells at the end what was recorded. The recording itself happens inside the program (frontends/torch); this side
+// only starts it (run_program.hpp) and reads the reports that it leaves (record_report.hpp).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -87,7 +87,8 @@ int lock_descriptor(const fs::path& output) {
 }
 
 /// What start/sitecustomize.py and package/crucible_torch/session.py read.
-ordered_json config_of(const RecordOptions& options, const fs::path& output, const fs::path& status, int lock_in_child) {
+ordered_json config_of(const RecordOptions& options, const fs::path& output, const fs::path& status,
+                       int lock_in_child) {
   const char* python_path = std::getenv("PYTHONPATH");
   return {{"output", output.string()},
           {"iterations", options.iterations},
@@ -107,7 +108,8 @@ ordered_json config_of(const RecordOptions& options, const fs::path& output, con
           {"pythonpath", python_path == nullptr ? ordered_json(nullptr) : ordered_json(python_path)}};
 }
 
-/// Writes the manifest of a program's ranks, step.crtraces beside step.rank0.crtrace; its path, or "" when there are no ranks.
+/// Writes the manifest of a program's ranks, step.crtraces beside step.rank0.crtrace; its path, or "" when there are no
+/// ranks.
 Result<std::string> join_ranks(const RecordReport& report, const fs::path& output) {
   const std::vector<std::string> files = report.files_of_ranks();
   if (files.empty()) return std::string();
@@ -134,8 +136,10 @@ Result<int> record(RecordOptions options) {
   launch.start_folder = (python / "start").string();
   launch.output_to_error = options.json;
   launch.lock = lock_descriptor(output);
-  launch.lock_in_child = launch.lock < 0 ? -1 : fcntl(launch.lock, F_DUPFD_CLOEXEC, 200);  // high: the program's numbers stay
-  launch.config = config_of(options, output, status, launch.lock_in_child).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+  launch.lock_in_child =
+      launch.lock < 0 ? -1 : fcntl(launch.lock, F_DUPFD_CLOEXEC, 200);  // high: the program's numbers stay
+  launch.config = config_of(options, output, status, launch.lock_in_child)
+                      .dump(-1, ' ', true, ordered_json::error_handler_t::replace);
   CRUCIBLE_TRY(const int program_code, run_program(launch));
 
   const RecordReport report = RecordReport::read(status);
@@ -166,37 +170,54 @@ const std::map<std::string, int> kStartSignals = {{"SIGHUP", SIGHUP}, {"SIGUSR1"
 
 void add_record(Commands& commands) {
   auto options = std::make_shared<RecordOptions>();
-  CLI::App* command = add_subcommand(commands.app, "record", "Run a program and record what its iterations execute",
-                                     "crucible record -o step.crtrace --iterations 8 -- python train.py --epochs 1\n"
-                                     "  crucible record --start-step 1000 --max-bytes 2G -- python train.py\n"
-                                     "  crucible record --on-signal SIGUSR1 -- python train.py     (then: kill -USR1 its process)\n"
-                                     "  crucible record -o step.crtrace -- torchrun --nproc_per_node=2 train.py");
+  CLI::App* command =
+      add_subcommand(commands.app, "record", "Run a program and record what its iterations execute",
+                     "crucible record -o step.crtrace --iterations 8 -- python train.py --epochs 1\n"
+                     "  crucible record --start-step 1000 --max-bytes 2G -- python train.py\n"
+                     "  crucible record --on-signal SIGUSR1 -- python train.py     (then: kill -USR1 its process)\n"
+                     "  crucible record -o step.crtrace -- torchrun --nproc_per_node=2 train.py");
   command->add_option("-o,--output", options->output, "File to write")->capture_default_str();
-  command->add_option("--iterations", options->iterations, "Iterations to record")->capture_default_str()->check(CLI::Range(1u, 100000u));
-  auto* warmup = command->add_option("--warmup", options->warmup, "Iterations to let pass first; the first steps allocate state");
+  command->add_option("--iterations", options->iterations, "Iterations to record")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 100000u));
+  auto* warmup =
+      command->add_option("--warmup", options->warmup, "Iterations to let pass first; the first steps allocate state");
   warmup->capture_default_str()->check(CLI::Range(1u, 1000000000u));
-  command->add_option("--start-step", options->start_step, "Number of the first iteration to record, counted from 1, instead of --warmup")
+  command
+      ->add_option("--start-step", options->start_step,
+                   "Number of the first iteration to record, counted from 1, instead of --warmup")
       ->check(CLI::Range(2u, 1000000000u))
       ->excludes(warmup);
-  command->add_option("--on-signal", options->on_signal, "Begin only after this signal has come: SIGUSR1, SIGUSR2 or SIGHUP")
+  command
+      ->add_option("--on-signal", options->on_signal,
+                   "Begin only after this signal has come: SIGUSR1, SIGUSR2 or SIGHUP")
       ->transform(CLI::CheckedTransformer(kStartSignals, CLI::ignore_case));
-  command->add_option("--max-bytes", options->max_bytes, "Stop recording, not the program, when the recording has taken this much memory (500M, 2G)")
+  command
+      ->add_option("--max-bytes", options->max_bytes,
+                   "Stop recording, not the program, when the recording has taken this much memory (500M, 2G)")
       ->transform(CLI::AsSizeValue(false));
-  command->add_option("--exclude-module", options->exclude_modules,
-                      "Leave out what modules of these paths do (a pattern as \"encoder.*\"); they must run without gradients")
+  command
+      ->add_option(
+          "--exclude-module", options->exclude_modules,
+          "Leave out what modules of these paths do (a pattern as \"encoder.*\"); they must run without gradients")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--end-of-iteration", options->end_of_iteration, "What ends an iteration (docs/recording.md)")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "optimizer", "step", "module", "period"}));
-  command->add_option("--snapshot", options->snapshot, "\"ops\": keep a hash of every op's results, to find the first difference")
+  command
+      ->add_option("--snapshot", options->snapshot,
+                   "\"ops\": keep a hash of every op's results, to find the first difference")
       ->check(CLI::IsMember({"ops"}));
   command->add_option("--kernels", options->kernels, "How ops are intercepted (docs/recording.md)")
       ->capture_default_str()
       ->check(CLI::IsMember({"typed", "boxed", "per_op", "record_function"}));
   command->add_flag("--children", options->children, "Record child processes too, each into a file of its own");
-  command->add_flag("--no-command", options->no_command, "Leave the command line out of the file: it may have keys in it");
-  command->add_flag("--no-paths", options->no_paths, "Make paths in the file relative to the working folder or the package: none is absolute or names a home folder");
+  command->add_flag("--no-command", options->no_command,
+                    "Leave the command line out of the file: it may have keys in it");
+  command->add_flag(
+      "--no-paths", options->no_paths,
+      "Make paths in the file relative to the working folder or the package: none is absolute or names a home folder");
   command->add_flag("--json", options->json, "Print one JSON document; the program's output goes to standard error");
   command->add_option("command", options->command, "The program and its arguments, after --");
   command->callback([&commands, options] { commands.run = [options] { return record(*options); }; });

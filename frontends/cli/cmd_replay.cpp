@@ -21,6 +21,7 @@
 #include "frontends/cli/terminal_observer.hpp"
 #include "frontends/replay/replay.hpp"
 #include "frontends/replay/replay_profile.hpp"
+#include "frontends/replay/run_timeline.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -33,24 +34,26 @@ struct ReplayCommand {
   SpreadOptions sensitivity;
   bool no_fuse = false, verify = false, closely = false, profile = false, json = false;
   std::vector<std::string> counters;
-  std::string receipt, opaque = "missing", profile_trace, tune = "kept";
+  std::string receipt, opaque = "missing", profile_trace, timeline, tune = "kept";
   MemorySwitches memory;
 };
 
-Result<void> check_options(const ReplayCommand& options, const graph::Program& program) {
-  if (options.iterations > program.iterations) {
+Result<void> check_options(const ReplayCommand& options, std::uint32_t iterations) {
+  if (options.iterations > iterations) {
     return Error{ErrorCode::kUsage, fmt::format("--iterations {}: the recording has {} complete iterations",
-                                                options.iterations, program.iterations)};
+                                                options.iterations, iterations)};
   }
-  if (options.verify && options.iterations != 0 && options.iterations != program.iterations) {
+  if (options.verify && options.iterations != 0 && options.iterations != iterations) {
     return Error{ErrorCode::kUsage,
                  fmt::format("--verify compares the state after the last iteration: leave out --iterations "
                              "{}, or give {}",
-                             options.iterations, program.iterations)};
+                             options.iterations, iterations)};
   }
-  if (options.closely && !options.verify) return Error{ErrorCode::kUsage, "--closely looks at what --verify compares: add --verify"};
+  if (options.closely && !options.verify)
+    return Error{ErrorCode::kUsage, "--closely looks at what --verify compares: add --verify"};
   if (options.sensitivity.runs && !options.verify) {
-    return Error{ErrorCode::kUsage, "--sensitivity says which differences from the recording matter: give --verify too"};
+    return Error{ErrorCode::kUsage,
+                 "--sensitivity says which differences from the recording matter: give --verify too"};
   }
   return check_sensitivity(options.sensitivity);
 }
@@ -72,8 +75,11 @@ Result<void> check_reference_switches(const ReplayCommand& options) {
                      : !options.memory.budget.empty() ? "--memory-budget"
                                                        : nullptr;
   if (what == nullptr) return {};
-  return Error{ErrorCode::kUsage,
-               fmt::format("{} is about the kernels of a device, and the reference interpreter is none; leave it out, or name a plugin", what)};
+  return Error{
+      ErrorCode::kUsage,
+      fmt::format(
+          "{} is about the kernels of a device, and the reference interpreter is none; leave it out, or name a plugin",
+          what)};
 }
 
 /// What is measured beyond the run itself, all on the device that the run ended on.
@@ -91,13 +97,16 @@ Result<void> measure(const ReplayCommand& options, Replay& replay, Progress& pro
 Result<void> write_documents(const ReplayCommand& options, const ReplayReport& report) {
   const nlohmann::ordered_json document = report.to_json();
   if (!options.receipt.empty()) CRUCIBLE_TRY_VOID(write_document("receipt", options.receipt, document["receipt"]));
-  if (!options.profile_trace.empty()) CRUCIBLE_TRY_VOID(write_document("trace of the profile", options.profile_trace, profile_trace(report)));
+  if (!options.profile_trace.empty())
+    CRUCIBLE_TRY_VOID(write_document("trace of the profile", options.profile_trace, profile_trace(report)));
   if (options.json) {
     print_json(document);
   } else {
     const ReplayText text = replay_text(report);
     print_text(text.before);
-    print_text(text.verdict, !report.verification || !use_colour(1) ? Colour::kNone : report.verification->verified ? Colour::kGood : Colour::kBad);
+    print_text(text.verdict, !report.verification || !use_colour(1) ? Colour::kNone
+                             : report.verification->verified        ? Colour::kGood
+                                                                    : Colour::kBad);
     print_text(text.after);
   }
   return {};
@@ -105,19 +114,22 @@ Result<void> write_documents(const ReplayCommand& options, const ReplayReport& r
 
 Result<int> replay(const ReplayCommand& options) {
   Progress progress(options.json);
+  const auto busy =
+      options.timeline.empty() ? nullptr : std::make_shared<runtime::BusyTimes>();  // shared with sessions
   Replay replay({.file = options.file,
                  .device = options.device,
                  .opaques = options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing,
                  .fuse = !options.no_fuse,
                  .verify = options.verify,
                  .sensitivity = options.sensitivity,
-                 .tune = options.tune},
+                 .tune = options.tune,
+                 .busy = busy},
                 terminal(progress));
   CRUCIBLE_TRY_VOID(replay.check());
   CRUCIBLE_TRY(runtime::MemoryOptions memory, memory_options(options.memory, options.device));
   replay.set_memory(std::move(memory));
   CRUCIBLE_TRY_VOID(replay.read());
-  CRUCIBLE_TRY_VOID(check_options(options, replay.program()));
+  CRUCIBLE_TRY_VOID(check_options(options, replay.iterations()));
   CRUCIBLE_TRY_VOID(replay.open());
   const backend::Device* const device = replay.opened().device.get();
   if (device == nullptr) CRUCIBLE_TRY_VOID(check_reference_switches(options));
@@ -128,6 +140,8 @@ Result<int> replay(const ReplayCommand& options) {
   }
   if (!options.counters.empty()) CRUCIBLE_TRY_VOID(check_counters(*device, options.counters));
   CRUCIBLE_TRY_VOID(replay.run(options.iterations));
+  if (busy)  // now: what verification runs again is not in it
+    CRUCIBLE_TRY_VOID(write_document("timeline", options.timeline, timeline_trace(busy->all(), options.file)));
   CRUCIBLE_TRY(ReplayReport report, replay.report());
   if (const Result<void> measured = measure(options, replay, progress, report); !measured) {
     return measuring_error(replay.session(), measured.error());
@@ -159,25 +173,38 @@ void add_replay(Commands& commands) {
   command->add_flag("--no-fuse", options->no_fuse, "One kernel per op");
   add_tune_switch(*command, options->tune, true);
   command->add_option("--checkpoint-every", options->device.checkpoint_every,
-                      "Read the states back after every N-th iteration, so that another device can go on from there; 0: never (default: 1; only where the "
+                      "Read the states back after every N-th iteration, so that another device can go on from there; "
+                      "0: never (default: 1; only where the "
                       "fallback policy lets another device take over)");
   add_memory_switches(*command, options->memory);
   command->add_option("--device-profile", options->memory.profile,
-                      "The device whose speeds decide what is computed twice and what waits on the host, and with which --profile compares: "
+                      "The device whose speeds decide what is computed twice and what waits on the host, and with "
+                      "which --profile compares: "
                       "a name (crucible devices --profiles lists them) or a file");
   command
       ->add_option("--opaque", options->opaque,
-                   "Which ops stay as the framework recorded them, for the plugin torch: missing (those without lowering) or all")
+                   "Which ops stay as the framework recorded them, for the plugin torch: missing (those without "
+                   "lowering) or all")
       ->check(CLI::IsMember({"missing", "all"}));
   command->add_flag("--verify", options->verify,
-                    "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 when they differ");
+                    "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 "
+                    "when they differ");
   add_sensitivity_switches(*command, options->sensitivity, "With --verify");
   command->add_flag("--closely", options->closely,
-                    "With --verify, also where all is within its tolerances: each op of the device is checked against the reference interpreter, however long "
+                    "With --verify, also where all is within its tolerances: each op of the device is checked against "
+                    "the reference interpreter, however long "
                     "that takes");
-  command->add_flag("--profile", options->profile, "Run some more times and show the hottest steps, beside what they take at best by the device profile");
-  command->add_option("--profile-trace", options->profile_trace, "Write the profile as a Chrome trace to this file (implies --profile)")
+  command->add_flag(
+      "--profile", options->profile,
+      "Run some more times and show the hottest steps, beside what they take at best by the device profile");
+  command
+      ->add_option("--profile-trace", options->profile_trace,
+                   "Write the profile as a Chrome trace to this file (implies --profile)")
       ->each([options](const std::string&) { options->profile = true; });
+  command->add_option(
+      "--timeline", options->timeline,
+      "Write when each device ran which iteration, and when the host wrote inputs, as a Chrome trace to "
+      "this file");
   command
       ->add_option("--counters", options->counters,
                    "Run once more and show these counters of the device; list: say which it has, and run nothing")
@@ -186,7 +213,10 @@ void add_replay(Commands& commands) {
   command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");
   add_sandbox_switch(*command, options->device);
   command->callback([&commands, options] {
-    commands.before = [options] { return enter_sandbox(options->device, {options->file, {options->receipt, options->profile_trace}}); };
+    commands.before = [options] {
+      return enter_sandbox(options->device,
+                           {options->file, {options->receipt, options->profile_trace, options->timeline}});
+    };
     options->sensitivity.look = options->closely ? SpreadOptions::Look::kEveryOp : SpreadOptions::Look::kGlance;
     commands.run = [options] { return replay(*options); };
   });

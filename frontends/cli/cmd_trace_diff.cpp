@@ -17,7 +17,9 @@ using nlohmann::ordered_json;
 using trace::Trace;
 
 ordered_json difference_json(const trace::Difference& difference) {
-  const auto number = [](const std::optional<std::uint32_t>& it) { return it ? ordered_json(*it) : ordered_json(nullptr); };
+  const auto number = [](const std::optional<std::uint32_t>& it) {
+    return it ? ordered_json(*it) : ordered_json(nullptr);
+  };
   return {{"kind", difference.kind},         {"iteration", number(difference.iteration)},
           {"op", number(difference.op_a)},   {"other_op", number(difference.op_b)},
           {"schema", difference.schema},     {"module", difference.module},
@@ -27,11 +29,13 @@ ordered_json difference_json(const trace::Difference& difference) {
 
 void print_differences(const Trace& a, const trace::Diff& diff) {
   if (diff.is_equal()) {
-    return print_text(fmt::format("equal: {}, {}\n", plural(a.iterations.size(), "iteration"), plural(a.ops.size(), "op")));
+    return print_text(
+        fmt::format("equal: {}, {}\n", plural(a.iterations.size(), "iteration"), plural(a.ops.size(), "op")));
   }
   for (const trace::Difference& difference : diff.differences) print_text(difference.text() + "\n");
   if (diff.count > diff.differences.size()) {
-    print_text(fmt::format("{} differences, {} of them shown; --limit 0 shows all\n", diff.count, diff.differences.size()));
+    print_text(
+        fmt::format("{} differences, {} of them shown; --limit 0 shows all\n", diff.count, diff.differences.size()));
   } else {
     print_text(plural(diff.count, "difference") + "\n");
   }

@@ -58,7 +58,10 @@ ordered_json or_null(const std::optional<T>& value) {
 ordered_json values_returned_json(const Trace& trace) {
   const std::optional<trace::ValuesReturned> found = trace::values_returned(trace);
   if (!found) return nullptr;
-  ordered_json document = {{"values", found->values}, {"tensors", found->tensors}, {"numbers", found->numbers}, {"left_at", ordered_json::array()}};
+  ordered_json document = {{"values", found->values},
+                           {"tensors", found->tensors},
+                           {"numbers", found->numbers},
+                           {"left_at", ordered_json::array()}};
   for (const trace::SiteId site : found->left_at) document["left_at"].push_back(trace.site_text(site));
   document["entered_at"] = trace.site_text(found->entered_at);
   document["across_iterations"] = found->across_iterations;
@@ -178,7 +181,8 @@ void add_newer_text(const Trace& trace, Line line) {
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, kind);
   line("compounds", kinds);
   if (!trace.outputs.empty())
-    line("outputs", fmt::format("{} ({})", trace.outputs.size(), few(unique_names(trace.outputs, &trace::Output::name))));
+    line("outputs",
+         fmt::format("{} ({})", trace.outputs.size(), few(unique_names(trace.outputs, &trace::Output::name))));
   if (!trace.generators.empty())
     line("generators", fmt::format("{} (of {})", plural(trace.generators.size(), "state"),
                                    few(unique_names(trace.generators, &trace::GeneratorState::device))));
@@ -232,7 +236,10 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
   const std::vector<trace::UnrecordedWrite> unrecorded = trace::unrecorded_writes(trace);
   line("not recorded", trace.not_recorded.empty() && unrecorded.empty() ? "nothing" : "");
   if (!unrecorded.empty()) {
-    line("not recorded", fmt::format("where {} from", trace::count_values(unrecorded) == 1 ? "1 value comes" : fmt::format("{} values come", trace::count_values(unrecorded))));
+    line("not recorded",
+         fmt::format("where {} from", trace::count_values(unrecorded) == 1
+                                          ? "1 value comes"
+                                          : fmt::format("{} values come", trace::count_values(unrecorded))));
   }
   for (const trace::UnrecordedWrite& write : unrecorded) line("", trace::describe(trace, write));
   for (const trace::NotRecorded& item : trace.not_recorded) {

@@ -20,7 +20,8 @@ Result<int> run_trace_merge(const MergeArguments& arguments) {
   CRUCIBLE_TRY(const RankManifest manifest, merge_ranks(arguments.files, arguments.output));
   CRUCIBLE_TRY_VOID(write_manifest(manifest, arguments.output));
   if (arguments.json)
-    print_json({{"output", arguments.output}, {"world_size", manifest.ranks.size()}, {"iterations", manifest.iterations}});
+    print_json(
+        {{"output", arguments.output}, {"world_size", manifest.ranks.size()}, {"iterations", manifest.iterations}});
   else
     print_text(fmt::format("{}: {}, {}\n", arguments.output, plural(manifest.ranks.size(), "rank"),
                            plural(manifest.iterations, "iteration")));

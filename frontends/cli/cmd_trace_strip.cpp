@@ -34,7 +34,8 @@ Result<int> run_trace_strip(const OutputOptions& options) {
     return Error{ErrorCode::kUsage, fmt::format("{} lists the files of ranks: strip each of them", options.file)};
   }
   if (runtime::is_capsule(options.file)) {
-    return Error{ErrorCode::kUsage, fmt::format("{} is a capsule: strip the recording, and cut the capsule from the copy", options.file)};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("{} is a capsule: strip the recording, and cut the capsule from the copy", options.file)};
   }
   CRUCIBLE_TRY_VOID(check_output(options.output, options.force));
   CRUCIBLE_TRY(const trace::Trace original, trace::read_file(options.file));
@@ -54,10 +55,14 @@ Result<int> run_trace_strip(const OutputOptions& options) {
                 {"file_bytes", layout.file_bytes}});
     return 0;
   }
-  print_text(fmt::format("{}: {}\nnames     {} are hashes now\ndata      {} of {} are noise, {} and {} are gone\nkept      operators, sizes, "
-                         "Python numbers ({} in tensors of their own), line numbers\nA replay of it runs and is never verified: crucible trace info {} --private\n",
-                         options.output, format_bytes(layout.file_bytes), made.names, format_bytes(made.blob_bytes), plural(made.blobs, "piece"),
-                         plural(made.results, "result"), plural(made.generators, "generator state"), made.numbers, options.output));
+  print_text(
+      fmt::format("{}: {}\nnames     {} are hashes now\ndata      {} of {} are noise, {} and {} are gone\nkept      "
+                  "operators, sizes, "
+                  "Python numbers ({} in tensors of their own), line numbers\nA replay of it runs and is never "
+                  "verified: crucible trace info {} --private\n",
+                  options.output, format_bytes(layout.file_bytes), made.names, format_bytes(made.blob_bytes),
+                  plural(made.blobs, "piece"), plural(made.results, "result"),
+                  plural(made.generators, "generator state"), made.numbers, options.output));
   return 0;
 }
 

@@ -60,8 +60,9 @@ Result<int> run_trace_trim(const TrimOptions& options) {
     print_text(fmt::format("{}: {} of {}, {}, {}, {}\n", options.output, plural(kept->iterations.size(), "iteration"),
                            whole.iterations.size(), plural(kept->ops.size(), "op"),
                            plural(kept->externals.size(), "external"), format_bytes(layout.file_bytes)));
-    if (kept->final_states.empty() && !whole.final_states.empty())
-      print_text("without final states: they are those of the last iteration\n");
+    if (kept->final_states.size() < whole.final_states.size())
+      print_text(fmt::format("without {} of {} final states: they are those of the last iteration\n",
+                             whole.final_states.size() - kept->final_states.size(), whole.final_states.size()));
   }
   return 0;
 }

@@ -24,7 +24,8 @@ int exit_code(ErrorCode code) {
 bool use_colour(int descriptor) { return isatty(descriptor) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 void print_json(const nlohmann::ordered_json& document) {
-  print_text(json_without_commands(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) + "\n");
+  print_text(json_without_commands(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) +
+             "\n");
 }
 
 }  // namespace crucible::cli

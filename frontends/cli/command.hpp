@@ -24,7 +24,8 @@ struct Commands {
   CLI::App& app;  // main.cpp's
   /// Set by the chosen subcommand's callback; returns the exit code (docs/cli.md), or an error to be printed.
   std::function<Result<int>()> run;
-  /// What comes before, while the process has one thread: an exit code ends the command there (sandbox.hpp). Mostly none.
+  /// What comes before, while the process has one thread: an exit code ends the command there (sandbox.hpp). Mostly
+  /// none.
   std::function<Result<std::optional<int>>()> before;
 };
 
@@ -53,7 +54,8 @@ void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
 void add_config(Commands& commands);
 
-/// The exit code of an error's code: 1 check failed, 2 usage, 3 bad input, 4 unavailable, 5 our own fault or a plugin's.
+/// The exit code of an error's code: 1 check failed, 2 usage, 3 bad input, 4 unavailable, 5 our own fault or a
+/// plugin's.
 int exit_code(ErrorCode code);
 
 /// True when standard output (1) or error (2) is a terminal and NO_COLOR is not set.

@@ -9,7 +9,10 @@
 namespace crucible::cli {
 namespace {
 
-bool needs_no_quotes(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_@%+=:,./-").find(c) != std::string_view::npos; }
+bool needs_no_quotes(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("_@%+=:,./-").find(c) != std::string_view::npos;
+}
 
 /// Reads a quoted part that begins at `at`, behind its quote; leaves `at` behind the closing one. False: there is none.
 bool read_quoted(std::string_view line, std::size_t& at, char quote, std::string& word) {
@@ -18,7 +21,8 @@ bool read_quoted(std::string_view line, std::size_t& at, char quote, std::string
       ++at;
       return true;
     }
-    const bool escapes = quote == '"' && line[at] == '\\' && at + 1 < line.size() && std::string_view("\"\\$`").find(line[at + 1]) != std::string_view::npos;
+    const bool escapes = quote == '"' && line[at] == '\\' && at + 1 < line.size() &&
+                         std::string_view("\"\\$`").find(line[at + 1]) != std::string_view::npos;
     if (escapes) ++at;
     word += line[at];
   }
@@ -50,7 +54,8 @@ Result<std::vector<std::string>> words_of(std::string_view line) {
     const char c = line[at++];
     if (c == '\'' || c == '"') {
       in_word = true;
-      if (!read_quoted(line, at, c, word)) return Error{ErrorCode::kUsage, fmt::format("a quote {} is not closed in: {}", c, line)};
+      if (!read_quoted(line, at, c, word))
+        return Error{ErrorCode::kUsage, fmt::format("a quote {} is not closed in: {}", c, line)};
     } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
       if (in_word) words.push_back(std::exchange(word, {}));
       in_word = false;

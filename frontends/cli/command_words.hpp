@@ -9,7 +9,8 @@
 
 namespace crucible::cli {
 
-/// The words with spaces between them, quoted where a shell would read them as something else: words_of() gives them back.
+/// The words with spaces between them, quoted where a shell would read them as something else: words_of() gives them
+/// back.
 std::string line_of(const std::vector<std::string>& words);
 
 /// Words between blanks; single and double quotes and backslashes as in a shell, everything else as it stands.

@@ -15,10 +15,13 @@ TEST(CommandWords, LinesAreReadAsAShellReadsThem) {
   EXPECT_EQ(*words_of(""), Words{});
 }
 
-TEST(CommandWords, PlainWordsStandAsTheyAre) { EXPECT_EQ(line_of({"/usr/bin/python3.11", "train.py", "--lr=1e-3"}), "/usr/bin/python3.11 train.py --lr=1e-3"); }
+TEST(CommandWords, PlainWordsStandAsTheyAre) {
+  EXPECT_EQ(line_of({"/usr/bin/python3.11", "train.py", "--lr=1e-3"}), "/usr/bin/python3.11 train.py --lr=1e-3");
+}
 
 TEST(CommandWords, EveryWordComesBack) {
-  for (const Words& words : {Words{"a", "b c", "", "it's", "\"", "\\", "$HOME *", "new\nline", "\xc3\xa4"}, Words{""}, Words{"'"}}) {
+  for (const Words& words :
+       {Words{"a", "b c", "", "it's", "\"", "\\", "$HOME *", "new\nline", "\xc3\xa4"}, Words{""}, Words{"'"}}) {
     const auto again = words_of(line_of(words));
     ASSERT_TRUE(again) << line_of(words);
     EXPECT_EQ(*again, words) << line_of(words);

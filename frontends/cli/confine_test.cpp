@@ -34,7 +34,8 @@ class Confine : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  /// What `work` returned in a child that is shut in; 200 where the system does not offer everything, 100 + the number of a signal.
+  /// What `work` returned in a child that is shut in; 200 where the system does not offer everything, 100 + the number
+  /// of a signal.
   int inside(const Confinement& to, const std::function<int()>& work) {
     const pid_t child = fork();
     if (child == 0) _exit(confine(to).empty() ? work() : 200);
@@ -42,7 +43,10 @@ class Confine : public testing::Test {
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
   }
-  Confinement rules() const { return {.writable = {folder_ / "inside", folder_ / "absent"}, .runnable = {"/bin/true", "/lib64/ld-linux-x86-64.so.2"}}; }
+  Confinement rules() const {
+    return {.writable = {folder_ / "inside", folder_ / "absent"},
+            .runnable = {"/bin/true", "/lib64/ld-linux-x86-64.so.2"}};
+  }
 
   fs::path folder_;
 };
@@ -66,7 +70,8 @@ int run(const char* program) {
 
 TEST_F(Confine, WritesWhereItMayAndNowhereElse) {
   SKIP_WHERE_THERE_IS_NONE();
-  const std::string in = folder_ / "inside/new", out = folder_ / "outside/new", victim = folder_ / "outside/victim", link = folder_ / "inside/link";
+  const std::string in = folder_ / "inside/new", out = folder_ / "outside/new", victim = folder_ / "outside/victim",
+                    link = folder_ / "inside/link";
   fs::create_symlink(victim, link);
   const auto open_for = [](const std::string& path, int flags) { return reason(open(path.c_str(), flags, 0600)); };
   EXPECT_EQ(inside(rules(), [&] { return open_for(in, O_CREAT | O_WRONLY); }), 0);
@@ -110,7 +115,8 @@ TEST_F(Confine, HasNoNetworkAndNoOtherProcess) {
   EXPECT_EQ(inside(rules(), [&] { return reason(kill(test, 0)); }), EPERM);
   EXPECT_EQ(inside(rules(), [] { return reason(kill(getpid(), 0)); }), 0);
   int pair[2];
-  EXPECT_EQ(inside(rules(), [&] { return reason(socketpair(AF_UNIX, SOCK_STREAM, 0, pair)); }), 0) << "between a process and its child";
+  EXPECT_EQ(inside(rules(), [&] { return reason(socketpair(AF_UNIX, SOCK_STREAM, 0, pair)); }), 0)
+      << "between a process and its child";
 }
 
 TEST_F(Confine, WhatItStartsIsShutInToo) {
@@ -136,7 +142,12 @@ TEST_F(Confine, HasTheMemoryThatItIsGiven) {
   SKIP_WHERE_THERE_IS_NONE();
   Confinement to = rules();
   to.memory_bytes = std::uint64_t{1} << 32;
-  const auto map = [](std::size_t bytes) { return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED ? errno : 0; };
+  const auto map = [](std::size_t bytes) {
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) ==
+                   MAP_FAILED
+               ? errno
+               : 0;
+  };
   EXPECT_EQ(inside(to, [&] { return map(std::size_t{1} << 30); }), 0);
   EXPECT_EQ(inside(to, [&] { return map(std::size_t{1} << 32); }), ENOMEM);
 }

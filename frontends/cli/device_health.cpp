@@ -9,7 +9,9 @@
 namespace crucible::cli {
 namespace {
 
-std::string_view view(crucible_str text) { return text.data == nullptr ? std::string_view() : std::string_view(text.data, text.size); }
+std::string_view view(crucible_str text) {
+  return text.data == nullptr ? std::string_view() : std::string_view(text.data, text.size);
+}
 
 /// "KEY: REASON" of a value that is not there.
 void take_absent(hardware::HealthSample& sample, std::string_view text) {
@@ -34,7 +36,8 @@ void take_items(void* user, const crucible_kv* items, std::uint32_t count) {
 
 void take_reason(void* user, const crucible_kv* items, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (view(items[i].key) == "reason" && items[i].type == CRUCIBLE_V_STR) *static_cast<std::string*>(user) = view(items[i].s);
+    if (view(items[i].key) == "reason" && items[i].type == CRUCIBLE_V_STR)
+      *static_cast<std::string*>(user) = view(items[i].s);
   }
 }
 
@@ -48,8 +51,10 @@ hardware::DeviceState state_of(std::uint32_t state) {
   return state == CRUCIBLE_STATE_OK ? hardware::DeviceState::kOk : hardware::DeviceState::kDegraded;
 }
 
-/// An answer that is an error: a lost device is a state, a plugin without the table has mostly said why in its capabilities.
-void take_error(const backend::Backend& backend, const std::string& id, crucible_status status, hardware::HealthSample& sample) {
+/// An answer that is an error: a lost device is a state, a plugin without the table has mostly said why in its
+/// capabilities.
+void take_error(const backend::Backend& backend, const std::string& id, crucible_status status,
+                hardware::HealthSample& sample) {
   const std::uint32_t code = category(status);
   const Result<void> result = backend::to_result(status, "health");  // destroys it
   if (code == CRUCIBLE_E_DEVICE_LOST) return sample.set_state(hardware::DeviceState::kLost, result.error().message);

@@ -1,5 +1,5 @@
-// Prometheus' text format, version 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats): all lines of one metric together, behind its
-// HELP and TYPE; base units; counters end in _total.
+// Prometheus' text format, version 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats): all lines of
+// one metric together, behind its HELP and TYPE; base units; counters end in _total.
 #include <fmt/format.h>
 
 #include "frontends/cli/health_report.hpp"
@@ -42,7 +42,8 @@ BaseUnit base_unit(HealthUnit unit) {
 std::string metric_name(const HealthKey& key) {
   const BaseUnit unit = base_unit(key.unit);
   std::string name(key.name);
-  if (!unit.suffix.empty() && name.ends_with(unit.suffix)) name.replace(name.size() - unit.suffix.size(), unit.suffix.size(), unit.base);
+  if (!unit.suffix.empty() && name.ends_with(unit.suffix))
+    name.replace(name.size() - unit.suffix.size(), unit.suffix.size(), unit.base);
   return kPrefix + name + (key.is_counter ? "_total" : "");
 }
 
@@ -55,8 +56,9 @@ std::string decimal(std::uint64_t value, int decimals) {
 }
 
 std::string labels(const DeviceHealth& device) {
-  return fmt::format("backend=\"{}\",device=\"{}\",name=\"{}\",emulated=\"{}\"", prometheus_label(device.backend), prometheus_label(device.info.id),
-                     prometheus_label(device.info.name), device.info.emulated ? "true" : "false");
+  return fmt::format("backend=\"{}\",device=\"{}\",name=\"{}\",emulated=\"{}\"", prometheus_label(device.backend),
+                     prometheus_label(device.info.id), prometheus_label(device.info.name),
+                     device.info.emulated ? "true" : "false");
 }
 
 std::string head(std::string_view name, std::string_view help, std::string_view type) {
@@ -68,7 +70,8 @@ std::string key_metric(const HealthKey& key, const HealthReport& report) {
   const std::string name = metric_name(key);
   for (const DeviceHealth& device : report.devices) {
     const auto value = device.sample.number(key.name);
-    if (value) lines += fmt::format("{}{{{}}} {}\n", name, labels(device), decimal(*value, base_unit(key.unit).decimals));
+    if (value)
+      lines += fmt::format("{}{{{}}} {}\n", name, labels(device), decimal(*value, base_unit(key.unit).decimals));
   }
   if (lines.empty()) return "";
   return head(name, key.meaning.empty() ? key.name : key.meaning, key.is_counter ? "counter" : "gauge") + lines;
@@ -92,17 +95,24 @@ std::string prometheus_label(std::string_view value) {
 std::string health_prometheus(const HealthReport& report) {
   std::string verdicts, throttled;
   for (const DeviceHealth& device : report.devices) {
-    verdicts += fmt::format("crucible_device_verdict{{{}}} {}\n", labels(device), static_cast<int>(device.judgement.verdict));
+    verdicts +=
+        fmt::format("crucible_device_verdict{{{}}} {}\n", labels(device), static_cast<int>(device.judgement.verdict));
     const std::string reason = device.sample.text("throttle_reason");
-    if (!reason.empty()) throttled += fmt::format("crucible_device_throttled{{{},reason=\"{}\"}} 1\n", labels(device), prometheus_label(reason));
+    if (!reason.empty())
+      throttled +=
+          fmt::format("crucible_device_throttled{{{},reason=\"{}\"}} 1\n", labels(device), prometheus_label(reason));
   }
   std::string text;
-  if (!verdicts.empty()) text += head("crucible_device_verdict", "0 nothing is measured, 1 good, 2 warn, 3 sick", "gauge") + verdicts;
-  if (!throttled.empty()) text += head("crucible_device_throttled", "1 while the device slows itself down", "gauge") + throttled;
+  if (!verdicts.empty())
+    text += head("crucible_device_verdict", "0 nothing is measured, 1 good, 2 warn, 3 sick", "gauge") + verdicts;
+  if (!throttled.empty())
+    text += head("crucible_device_throttled", "1 while the device slows itself down", "gauge") + throttled;
   for (const HealthKey& key : hardware::health_keys()) text += key_metric(key, report);
-  if (!report.problems.empty()) text += head("crucible_backend_problem", "1 for a plugin whose devices could not be asked", "gauge");
+  if (!report.problems.empty())
+    text += head("crucible_backend_problem", "1 for a plugin whose devices could not be asked", "gauge");
   for (const HealthProblem& problem : report.problems)
-    text += fmt::format("crucible_backend_problem{{backend=\"{}\",reason=\"{}\"}} 1\n", prometheus_label(problem.backend), prometheus_label(problem.reason));
+    text += fmt::format("crucible_backend_problem{{backend=\"{}\",reason=\"{}\"}} 1\n",
+                        prometheus_label(problem.backend), prometheus_label(problem.reason));
   return text;
 }
 

@@ -34,8 +34,10 @@ std::string memory_text(const HealthSample& sample) {
 }
 
 std::string errors_text(const HealthSample& sample) {
-  constexpr std::pair<const char*, const char*> kCounts[] = {
-      {"ecc_errors", "memory"}, {"ecc_corrected", "corrected"}, {"device_errors", "device"}, {"program_errors", "program"}};
+  constexpr std::pair<const char*, const char*> kCounts[] = {{"ecc_errors", "memory"},
+                                                             {"ecc_corrected", "corrected"},
+                                                             {"device_errors", "device"},
+                                                             {"program_errors", "program"}};
   std::string text;
   bool is_counted = false;
   for (const auto& [key, words] : kCounts) {
@@ -70,7 +72,8 @@ std::map<std::string, std::string> absent_by_reason(const HealthSample& sample) 
 ordered_json findings_json(const hardware::HealthJudgement& judgement) {
   ordered_json findings = ordered_json::array();
   for (const hardware::HealthFinding& finding : judgement.findings) {
-    findings.push_back({{"verdict", hardware::name(finding.verdict)}, {"reason", finding.reason}, {"next_step", finding.next_step}});
+    findings.push_back(
+        {{"verdict", hardware::name(finding.verdict)}, {"reason", finding.reason}, {"next_step", finding.next_step}});
   }
   return findings;
 }
@@ -109,21 +112,27 @@ class OnceLines {
 }  // namespace
 
 std::string health_text(const HealthReport& report, std::set<std::string>* told) {
-  std::vector<std::vector<std::string>> rows = {{"device", "name", "verdict", "temperature", "power", "clock", "memory", "throttling", "errors"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"device", "name", "verdict", "temperature", "power", "clock", "memory", "throttling", "errors"}};
   std::string findings;
   OnceLines once(told);
   for (const DeviceHealth& device : report.devices) {
     const HealthSample& sample = device.sample;
     rows.push_back({device.info.id, name_text(device), std::string(hardware::name(device.judgement.verdict)),
                     optional_text(sample.number("temperature_celsius"), 1, "C"), power_text(sample),
-                    optional_text(sample.number("clock_hz"), 1e-6, "MHz"), memory_text(sample), throttle_text(sample), errors_text(sample)});
+                    optional_text(sample.number("clock_hz"), 1e-6, "MHz"), memory_text(sample), throttle_text(sample),
+                    errors_text(sample)});
     for (const hardware::HealthFinding& finding : device.judgement.findings) {
-      findings += fmt::format("  {} {}: {}; {}\n", device.info.id, hardware::name(finding.verdict), finding.reason, finding.next_step);
+      findings += fmt::format("  {} {}: {}; {}\n", device.info.id, hardware::name(finding.verdict), finding.reason,
+                              finding.next_step);
     }
-    if (const std::string note = sample.text("note"); !note.empty()) once.add(fmt::format("  {}: {}\n", device.info.id, note));
-    for (const auto& [reason, keys] : absent_by_reason(sample)) once.add(fmt::format("  {} without {}: {}\n", device.info.id, keys, reason));
+    if (const std::string note = sample.text("note"); !note.empty())
+      once.add(fmt::format("  {}: {}\n", device.info.id, note));
+    for (const auto& [reason, keys] : absent_by_reason(sample))
+      once.add(fmt::format("  {} without {}: {}\n", device.info.id, keys, reason));
   }
-  for (const HealthProblem& problem : report.problems) once.add(fmt::format("  {} cannot be asked: {}\n", problem.backend, problem.reason));
+  for (const HealthProblem& problem : report.problems)
+    once.add(fmt::format("  {} cannot be asked: {}\n", problem.backend, problem.reason));
   return format_table(rows) + findings + once.text;
 }
 

@@ -21,8 +21,8 @@ struct HealthReport {
   std::vector<HealthProblem> problems;
 };
 
-/// A row per device, then each finding with what to do about it, and what is not measured with the reason. `told`: lines of the last kind that were
-/// printed before are left out, and added; null: all.
+/// A row per device, then each finding with what to do about it, and what is not measured with the reason. `told`:
+/// lines of the last kind that were printed before are left out, and added; null: all.
 std::string health_text(const HealthReport& report, std::set<std::string>* told = nullptr);
 
 /// Keys `devices` and `problems` (docs/health.md).

@@ -110,7 +110,8 @@ std::vector<Line> parse_prometheus(const std::string& text) {
 std::map<std::string, std::string> values_of(const std::vector<Line>& lines, const std::string& metric) {
   std::map<std::string, std::string> values;
   for (const Line& line : lines) {
-    if (line.metric == metric) values[line.labels.contains("device") ? line.labels.at("device") : line.labels.at("backend")] = line.value;
+    if (line.metric == metric)
+      values[line.labels.contains("device") ? line.labels.at("device") : line.labels.at("backend")] = line.value;
   }
   return values;
 }
@@ -121,7 +122,8 @@ TEST(HealthReport, PrometheusIsParsedBack) {
   EXPECT_EQ(values_of(lines, "crucible_device_verdict"), (Values{{"acme:0", "1"}, {"acme:1", "3"}}));
   EXPECT_EQ(values_of(lines, "crucible_device_temperature_celsius"), (Values{{"acme:0", "61"}, {"acme:1", "61"}}));
   EXPECT_EQ(values_of(lines, "crucible_device_power_watts"), (Values{{"acme:0", "350.007"}, {"acme:1", "350.007"}}));
-  EXPECT_EQ(values_of(lines, "crucible_device_energy_joules_total").at("acme:0"), "18446744073709.551615") << "no digit is lost";
+  EXPECT_EQ(values_of(lines, "crucible_device_energy_joules_total").at("acme:0"), "18446744073709.551615")
+      << "no digit is lost";
   EXPECT_EQ(values_of(lines, "crucible_device_ecc_errors_total"), (Values{{"acme:0", "0"}, {"acme:1", "2"}}));
   EXPECT_EQ(values_of(lines, "crucible_device_throttled"), (Values{{"acme:1", "1"}}));
   EXPECT_EQ(values_of(lines, "crucible_backend_problem"), (Values{{"other", "1"}}));
@@ -132,7 +134,8 @@ TEST(HealthReport, LabelsSurviveQuotesAndNewlines) {
   const std::vector<Line> lines = parse_prometheus(health_prometheus(two_cards()));
   std::set<std::string> names;
   for (const Line& line : lines) {
-    if (line.labels.contains("name")) names.insert(line.labels.at("name") + (line.labels.at("emulated") == "true" ? ", emulated" : ""));
+    if (line.labels.contains("name"))
+      names.insert(line.labels.at("name") + (line.labels.at("emulated") == "true" ? ", emulated" : ""));
   }
   EXPECT_THAT(names, ElementsAre("Card", "odd \"name\" \\ of\ntwo lines, emulated"));
 }
@@ -141,7 +144,8 @@ TEST(HealthReport, OfNothingIsEmpty) { EXPECT_TRUE(parse_prometheus(health_prome
 
 TEST(HealthReport, TheTextHasARowPerDeviceAndWhatToDo) {
   const std::string text = health_text(two_cards());
-  EXPECT_THAT(text, AllOf(HasSubstr("acme:0"), HasSubstr("350 W"), HasSubstr("61 C"), HasSubstr("good"), HasSubstr("2 memory"), HasSubstr("(emulated)")));
+  EXPECT_THAT(text, AllOf(HasSubstr("acme:0"), HasSubstr("350 W"), HasSubstr("61 C"), HasSubstr("good"),
+                          HasSubstr("2 memory"), HasSubstr("(emulated)")));
   EXPECT_THAT(text, HasSubstr("acme:1 sick: 2 errors of the memory that were not corrected; go back to a checkpoint"));
   EXPECT_THAT(text, HasSubstr("acme:1 without processes, clock_hz: not permitted\n")) << "one line for one reason";
   EXPECT_THAT(text, HasSubstr("other cannot be asked: no library"));

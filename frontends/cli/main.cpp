@@ -24,7 +24,8 @@ void print_error(const crucible::Error& error) {
 }
 
 void print_internal_error(const std::exception& error) {
-  print_error({crucible::ErrorCode::kInternal, fmt::format("this should not happen: {}; please report it", error.what())});
+  print_error(
+      {crucible::ErrorCode::kInternal, fmt::format("this should not happen: {}; please report it", error.what())});
 }
 
 int run(int argc, char** argv) {
@@ -77,8 +78,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   int code = 5;
-  // The reference interpreter frees and takes again what each op computes: given back to the system each time, those pages would be cleared and
-  // mapped anew at each op, a sixth of its time.
+  // The reference interpreter frees and takes again what each op computes: given back to the system each time, those
+  // pages would be cleared and mapped anew at each op, a sixth of its time.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   crucible::runtime::report_kernel_faults();
@@ -95,7 +96,9 @@ int main(int argc, char** argv) {
       print_internal_error(error);
     }
   } catch (const std::bad_alloc&) {
-    print_error({crucible::ErrorCode::kUnavailable, "there is not enough memory for this, or a limit on it was reached (ulimit -v, sandbox.memory_bytes)"});
+    print_error(
+        {crucible::ErrorCode::kUnavailable,
+         "there is not enough memory for this, or a limit on it was reached (ulimit -v, sandbox.memory_bytes)"});
     code = crucible::cli::exit_code(crucible::ErrorCode::kUnavailable);
   } catch (const std::exception& error) {
     print_internal_error(error);

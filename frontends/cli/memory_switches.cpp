@@ -38,7 +38,9 @@ Result<std::uint64_t> parse_size(std::string_view text, std::string_view what) {
   const double bytes = number * factor;
   constexpr double kLargest = 9e18;
   if (error != std::errc() || factor == 0 || !std::isfinite(bytes) || bytes < 1 || bytes > kLargest) {
-    return Error{ErrorCode::kUsage, fmt::format("{} '{}' is not a size: give bytes, or a number with KiB, MiB, GiB, KB, MB or GB", what, text)};
+    return Error{
+        ErrorCode::kUsage,
+        fmt::format("{} '{}' is not a size: give bytes, or a number with KiB, MiB, GiB, KB, MB or GB", what, text)};
   }
   return static_cast<std::uint64_t>(bytes);
 }

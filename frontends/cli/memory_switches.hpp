@@ -14,8 +14,8 @@ struct MemorySwitches {
   std::string budget, objective = "balanced", profile;
 };
 
-/// The costs are those of the profile that was named, if any. Errors: kUsage for a size that cannot be read, and for a profile
-/// that nobody knows.
+/// The costs are those of the profile that was named, if any. Errors: kUsage for a size that cannot be read, and for a
+/// profile that nobody knows.
 Result<runtime::MemoryOptions> memory_options(const MemorySwitches& switches, const DeviceChoice& device);
 
 /// "4GiB", "512 MiB", "1.5GB", "1048576": bytes. Units: powers of 1024 with an i, of 1000 without; upper or lower case.

@@ -14,9 +14,9 @@
 
 namespace crucible::cli {
 
-/// While it lives: one line on standard error that names the pass and the share of it that is done, from a second after work began until it
-/// ends. Nothing where standard error is no terminal. A thread of its own writes it, for passes that are one call - a compiler's - report
-/// nothing while they go on; of those the line says for how long.
+/// While it lives: one line on standard error that names the pass and the share of it that is done, from a second after
+/// work began until it ends. Nothing where standard error is no terminal. A thread of its own writes it, for passes
+/// that are one call - a compiler's - report nothing while they go on; of those the line says for how long.
 class PassLine {
  public:
   PassLine();

@@ -65,7 +65,8 @@ std::string rescue_text(const ProfileAnswer& answer) {
     return fmt::format("  --memory-budget {}: then the peak is {}, with\n  {}\n", answer.fit.usable_bytes,
                        format_bytes(rescue.peak_bytes), how);
   }
-  return fmt::format("  no budget does: the smallest that was found is {}, with\n  {}\n", format_bytes(rescue.peak_bytes), how);
+  return fmt::format("  no budget does: the smallest that was found is {}, with\n  {}\n",
+                     format_bytes(rescue.peak_bytes), how);
 }
 
 std::string batch_line(const runtime::Fit& fit) {

@@ -115,6 +115,7 @@ void PlanReport::describe(const graph::Program& program, const kernel::Schedule&
       continue;
     }
     row.name = buffer_name(program, roles, value);
+    if (placement.has_two_places() && placement.second_of[value] == id) row.name += ", the next iteration's";
     if (roles.members[id] > 1) row.name += fmt::format(" (+{})", roles.members[id] - 1);
     row.kind = kind_name(program.values[value].kind);
     row.module = roles.values[value].module;

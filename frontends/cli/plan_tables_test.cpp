@@ -161,11 +161,19 @@ TEST(PlanTables, SayWhatABudgetLedTo) {
   PlanReport plan = report();
   for (const char* word : {"order ", "budget ", "host "}) EXPECT_THAT(plan_text(plan), Not(HasSubstr(word)));
   plan.arranged = {.budget_bytes = 1 << 20, .host_bytes = 3 << 20};
-  plan.arranged.report = {.bound_as_recorded = 9 << 20, .bound_ordered = 8 << 20, .moved = 31, .repeats = 4, .repeat_ns = 10, .step_ns = 40,
-                          .transfers = 5, .transfer_bytes = 6 << 20, .is_repeat = {}};
+  plan.arranged.report = {.bound_as_recorded = 9 << 20,
+                          .bound_ordered = 8 << 20,
+                          .moved = 31,
+                          .repeats = 4,
+                          .repeat_ns = 10,
+                          .step_ns = 40,
+                          .transfers = 5,
+                          .transfer_bytes = 6 << 20,
+                          .is_repeat = {}};
   const std::string text = plan_text(plan);
   EXPECT_THAT(text, HasSubstr("order        31 steps moved: 8.00 MiB alive at most instead of 9.00 MiB\n"));
-  EXPECT_THAT(text, HasSubstr("budget       4 steps run again (an estimated 25% more work), 5 transfers of 6.00 MiB\n"));
+  EXPECT_THAT(text,
+              HasSubstr("budget       4 steps run again (an estimated 25% more work), 5 transfers of 6.00 MiB\n"));
   EXPECT_THAT(text, HasSubstr("host         3.00 MiB at most, of what waits or lives there\n"));
   const auto json = plan.to_json()["memory"];
   EXPECT_EQ(json["budget_bytes"], 1 << 20);

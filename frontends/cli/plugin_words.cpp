@@ -25,7 +25,8 @@ std::string without_parentheses(std::string_view text) {
 /// As much of a sentence as fits, ended between words.
 std::string shortened(std::string text) {
   if (text.size() <= kLongestWhy) return text;
-  text.resize(text.rfind(' ', kLongestWhy - 3) == std::string::npos ? kLongestWhy - 3 : text.rfind(' ', kLongestWhy - 3));
+  text.resize(text.rfind(' ', kLongestWhy - 3) == std::string::npos ? kLongestWhy - 3
+                                                                    : text.rfind(' ', kLongestWhy - 3));
   return text + "...";
 }
 
@@ -47,15 +48,19 @@ std::string short_reason(const std::string& reason, const std::filesystem::path&
   return text;
 }
 
-PluginState refused_state(const Error& error, backend::Step step, const std::string& name, const std::filesystem::path& path) {
-  if (step == backend::Step::kLists) return {"not allowed", shortened(without_parentheses(short_reason(error.message, path)))};
-  if (step == backend::Step::kTrust) return {"not trusted", shortened(without_parentheses(short_reason(error.message, path)))};
+PluginState refused_state(const Error& error, backend::Step step, const std::string& name,
+                          const std::filesystem::path& path) {
+  if (step == backend::Step::kLists)
+    return {"not allowed", shortened(without_parentheses(short_reason(error.message, path)))};
+  if (step == backend::Step::kTrust)
+    return {"not trusted", shortened(without_parentheses(short_reason(error.message, path)))};
   return refused_state(error, name, path);
 }
 
 PluginState refused_state(const Error& error, const std::string& name, const std::filesystem::path& path) {
   // The loader puts these words before a plugin's own answer; how a plugin crashed it tells in its own.
-  for (const std::string& own : {fmt::format("starting plugin {}: ", name), fmt::format("listing the devices of {}: ", name)}) {
+  for (const std::string& own :
+       {fmt::format("starting plugin {}: ", name), fmt::format("listing the devices of {}: ", name)}) {
     if (error.code != ErrorCode::kUnavailable || !error.message.starts_with(own)) continue;
     const std::string answer = without_parentheses(short_reason(error.message.substr(own.size()), path));
     return {"unavailable", shortened(answer.substr(0, answer.find(": ")))};  // what to do comes after the colon

@@ -20,7 +20,8 @@ struct PluginState {
 
 /// The state of a plugin that was refused at `step`. A plugin that started and then said itself that it
 /// cannot work here, for want of a driver or a device, is unavailable; one that fails in any other way is broken.
-PluginState refused_state(const Error& error, backend::Step step, const std::string& name, const std::filesystem::path& path);
+PluginState refused_state(const Error& error, backend::Step step, const std::string& name,
+                          const std::filesystem::path& path);
 
 /// The same where the step is not known.
 PluginState refused_state(const Error& error, const std::string& name, const std::filesystem::path& path);

@@ -47,7 +47,8 @@ std::string table(const PrivateContent& found, bool is_stripped, unsigned mode) 
     for (std::size_t i = 0; i < values.size() && i < kShown; ++i) {
       rows.push_back({i == 0 ? what : "", i == 0 ? std::to_string(values.size()) : "", printable(values[i])});
     }
-    if (values.size() > kShown) rows.push_back({"", "", fmt::format("and {} more (--json has all)", values.size() - kShown)});
+    if (values.size() > kShown)
+      rows.push_back({"", "", fmt::format("and {} more (--json has all)", values.size() - kShown)});
   };
   one("command", found.command);
   list("may be secret", found.secrets);
@@ -70,14 +71,21 @@ std::string table(const PrivateContent& found, bool is_stripped, unsigned mode) 
   names("texts of ops", found.texts);
   list("own operators", found.operators);
   for (const PrivateContent::Data& data : found.data) {
-    rows.push_back({data.what, std::to_string(data.count), fmt::format("{}, {}", format_bytes(data.size_bytes), is_stripped ? "noise" : "byte by byte")});
+    rows.push_back({data.what, std::to_string(data.count),
+                    fmt::format("{}, {}", format_bytes(data.size_bytes), is_stripped ? "noise" : "byte by byte")});
   }
-  if (found.results > 0) rows.push_back({"results", std::to_string(found.results), is_stripped ? "replaced" : "numbers that ops gave, and losses"});
-  if (found.hashes > 0) rows.push_back({"hashes", std::to_string(found.hashes), "of results, by which equal ones are recognised"});
-  rows.push_back({"file mode", "1", fmt::format("{:04o}{}", mode, (mode & 077) != 0 ? ": others may read it (chmod 600)" : ": its owner alone")});
-  return format_table(rows) +
-         (is_stripped ? "\nThe recording was stripped: operators, sizes and Python numbers remain.\n"
-                      : "\ncrucible trace strip IN OUT makes a copy without; crucible record --no-command --no-paths leaves the first rows out\n");
+  if (found.results > 0)
+    rows.push_back(
+        {"results", std::to_string(found.results), is_stripped ? "replaced" : "numbers that ops gave, and losses"});
+  if (found.hashes > 0)
+    rows.push_back({"hashes", std::to_string(found.hashes), "of results, by which equal ones are recognised"});
+  rows.push_back(
+      {"file mode", "1",
+       fmt::format("{:04o}{}", mode, (mode & 077) != 0 ? ": others may read it (chmod 600)" : ": its owner alone")});
+  return format_table(rows) + (is_stripped
+                                   ? "\nThe recording was stripped: operators, sizes and Python numbers remain.\n"
+                                   : "\ncrucible trace strip IN OUT makes a copy without; crucible record --no-command "
+                                     "--no-paths leaves the first rows out\n");
 }
 
 ordered_json document(const std::string& file, const PrivateContent& found, bool is_stripped, unsigned mode) {
@@ -101,7 +109,8 @@ ordered_json document(const std::string& file, const PrivateContent& found, bool
                        {"results", found.results},
                        {"hashes", found.hashes}};
   made["data"] = ordered_json::array();
-  for (const PrivateContent::Data& data : found.data) made["data"].push_back({{"what", data.what}, {"count", data.count}, {"bytes", data.size_bytes}});
+  for (const PrivateContent::Data& data : found.data)
+    made["data"].push_back({{"what", data.what}, {"count", data.count}, {"bytes", data.size_bytes}});
   return made;
 }
 
@@ -109,7 +118,8 @@ ordered_json document(const std::string& file, const PrivateContent& found, bool
 
 Result<int> print_private(const std::string& file, const trace::Trace& trace, bool json) {
   struct stat status {};
-  if (stat(file.c_str(), &status) != 0) return Error{ErrorCode::kBadInput, fmt::format("cannot look at {}: {}", file, std::strerror(errno))};
+  if (stat(file.c_str(), &status) != 0)
+    return Error{ErrorCode::kBadInput, fmt::format("cannot look at {}: {}", file, std::strerror(errno))};
   const PrivateContent found = trace::private_content(trace, user_here(), host_here());
   const bool is_stripped = trace::is_stripped(trace);
   if (json) {

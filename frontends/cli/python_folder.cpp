@@ -8,12 +8,13 @@ Result<std::filesystem::path> python_folder() {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  for (const fs::path& folder : {executable.parent_path() / "python", executable.parent_path().parent_path() / "lib/crucible/python"}) {
+  for (const fs::path& folder :
+       {executable.parent_path() / "python", executable.parent_path().parent_path() / "lib/crucible/python"}) {
     if (fs::exists(folder / "start/sitecustomize.py", error)) return folder;
   }
-  return Error{ErrorCode::kUnavailable,
-               fmt::format("the recorder is not built: {} has no folder 'python'; build with CRUCIBLE_PYTHON set to a Python that has torch",
-                           executable.parent_path().string())};
+  return Error{ErrorCode::kUnavailable, fmt::format("the recorder is not built: {} has no folder 'python'; build with "
+                                                    "CRUCIBLE_PYTHON set to a Python that has torch",
+                                                    executable.parent_path().string())};
 }
 
 }  // namespace crucible::cli

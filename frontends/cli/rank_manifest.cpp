@@ -48,8 +48,8 @@ Result<void> check_ranks(std::vector<RankFile>& files) {
   for (const RankFile& it : files) {
     const trace::Metadata& metadata = it.trace.metadata;
     if (!metadata.rank || !metadata.world_size) {
-      return bad(fmt::format("{} is not one of several ranks: its metadata have no rank; record the program under torchrun",
-                             it.file));
+      return bad(fmt::format(
+          "{} is not one of several ranks: its metadata have no rank; record the program under torchrun", it.file));
     }
     if (*metadata.rank >= *metadata.world_size)
       return bad(fmt::format("{} is rank {} of {}, which cannot be", it.file, *metadata.rank, *metadata.world_size));
@@ -59,8 +59,8 @@ Result<void> check_ranks(std::vector<RankFile>& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     const trace::Metadata& metadata = files[i].trace.metadata;
     if (*metadata.world_size != world) {
-      return do_not_fit(fmt::format("{} is one of {} ranks, {} one of {}: they are not of one program", files[0].file, world,
-                                    files[i].file, *metadata.world_size));
+      return do_not_fit(fmt::format("{} is one of {} ranks, {} one of {}: they are not of one program", files[0].file,
+                                    world, files[i].file, *metadata.world_size));
     }
     if (i > 0 && *metadata.rank == *files[i - 1].trace.metadata.rank)
       return do_not_fit(fmt::format("{} and {} are both rank {}", files[i - 1].file, files[i].file, *metadata.rank));
@@ -78,7 +78,8 @@ Result<void> check_iterations(const std::vector<RankFile>& files) {
   for (const RankFile& it : files) {
     if (it.trace.iterations.size() == files[0].trace.iterations.size()) continue;
     return do_not_fit(fmt::format("rank 0 has {} iterations, rank {} has {}; cut them with crucible trace trim",
-                                  files[0].trace.iterations.size(), *it.trace.metadata.rank, it.trace.iterations.size()));
+                                  files[0].trace.iterations.size(), *it.trace.metadata.rank,
+                                  it.trace.iterations.size()));
   }
   return {};
 }
@@ -167,12 +168,14 @@ Result<RankManifest> read_manifest(const fs::path& path) {
   std::uint32_t version = 0;
   if (!number(document, "format_version", version)) return refuse("it has no format_version");
   if (version > kVersion) {
-    return bad(fmt::format("cannot read {}: its version {} is newer than {}, which this crucible reads; use a newer crucible",
-                           path.string(), version, kVersion));
+    return bad(
+        fmt::format("cannot read {}: its version {} is newer than {}, which this crucible reads; use a newer crucible",
+                    path.string(), version, kVersion));
   }
   RankManifest manifest;
   const auto ranks = document.find("ranks");
-  if (!number(document, "iterations", manifest.iterations) || ranks == document.end() || !ranks->is_array() || ranks->empty())
+  if (!number(document, "iterations", manifest.iterations) || ranks == document.end() || !ranks->is_array() ||
+      ranks->empty())
     return refuse("it has no iterations or no ranks");
   for (const ordered_json& it : *ranks) {
     RankManifest::Rank rank;
@@ -184,8 +187,10 @@ Result<RankManifest> read_manifest(const fs::path& path) {
     if (!it.is_object() || !number(it, "rank", rank.rank) || !number(it, "file_bytes", rank.file_bytes) ||
         !number(it, "ops", rank.ops) || !text_of("file", rank.file) || !text_of("sha256", rank.sha256) ||
         !text_of("content_hash", rank.content_hash))
-      return refuse(fmt::format("its entry {} lacks rank, file, sha256, file_bytes, ops or content_hash", manifest.ranks.size()));
-    if (rank.rank != manifest.ranks.size()) return refuse(fmt::format("its entry {} is rank {}", manifest.ranks.size(), rank.rank));
+      return refuse(
+          fmt::format("its entry {} lacks rank, file, sha256, file_bytes, ops or content_hash", manifest.ranks.size()));
+    if (rank.rank != manifest.ranks.size())
+      return refuse(fmt::format("its entry {} is rank {}", manifest.ranks.size(), rank.rank));
     manifest.ranks.push_back(std::move(rank));
   }
   return manifest;
@@ -199,8 +204,9 @@ Result<void> check_manifest(const fs::path& path) {
     std::uint64_t size = 0;
     CRUCIBLE_TRY(const std::string hash, hash_of_file(file, size));
     if (hash != rank.sha256) {
-      return bad(fmt::format("{} is not the file that {} names as rank {}: its SHA-256 is {}, not {}; merge the ranks anew",
-                             file.string(), path.string(), rank.rank, hash, rank.sha256));
+      return bad(
+          fmt::format("{} is not the file that {} names as rank {}: its SHA-256 is {}, not {}; merge the ranks anew",
+                      file.string(), path.string(), rank.rank, hash, rank.sha256));
     }
     CRUCIBLE_TRY_VOID(trace::check_file(file));
     CRUCIBLE_TRY(Trace trace, trace::read_file(file));

@@ -29,9 +29,9 @@ struct RankManifest {
 /// True for a path that ends in ".crtraces".
 bool is_manifest(const std::filesystem::path& path);
 
-/// Reads the files and checks that they are all ranks of one program, each once, with equally many iterations and the same
-/// collectives. `manifest` is where the manifest is going to lie.
-/// Errors: kBadInput for a file that cannot be read or is no rank; kCheckFailed when the ranks do not fit together.
+/// Reads the files and checks that they are all ranks of one program, each once, with equally many iterations and the
+/// same collectives. `manifest` is where the manifest is going to lie. Errors: kBadInput for a file that cannot be read
+/// or is no rank; kCheckFailed when the ranks do not fit together.
 Result<RankManifest> merge_ranks(const std::vector<std::string>& files, const std::filesystem::path& manifest);
 
 /// The list of ranks as the manifest and `trace info --json` show it.
@@ -43,8 +43,8 @@ Result<void> write_manifest(const RankManifest& manifest, const std::filesystem:
 /// Errors: kBadInput when the file is missing, no JSON, of a newer version, or lacks something.
 Result<RankManifest> read_manifest(const std::filesystem::path& path);
 
-/// Compares every file with its hash in the manifest, checks it whole (trace::check_file), and compares the ranks' metadata
-/// and collectives again. Errors: kBadInput naming the file.
+/// Compares every file with its hash in the manifest, checks it whole (trace::check_file), and compares the ranks'
+/// metadata and collectives again. Errors: kBadInput naming the file.
 Result<void> check_manifest(const std::filesystem::path& path);
 
 }  // namespace crucible::cli

@@ -36,39 +36,50 @@ std::string ops_text(const ordered_json& report) {
 
 /// "", or whose file it is when there are several: "rank 1: ".
 std::string owner(const ordered_json& report) {
-  return report.contains("rank") && report["rank"].is_number() ? fmt::format("rank {}: ", report["rank"].get<int>()) : "";
+  return report.contains("rank") && report["rank"].is_number() ? fmt::format("rank {}: ", report["rank"].get<int>())
+                                                               : "";
 }
 
 std::string why_waiting(const ordered_json& report, const RecordRequest& request) {
-  if (!report.value("ended", false)) return "the program ended before the recording began, without running its exit handlers";
+  if (!report.value("ended", false))
+    return "the program ended before the recording began, without running its exit handlers";
   const std::uint64_t steps = report.value("steps", std::uint64_t{0});
   const bool is_module = report.contains("kind") && report["kind"] == "module";
   if (report.value("events", std::uint64_t{0}) == 0) {
     if (report.value("backward", false)) {
-      return "no optimizer step was seen, and what repeats was not found; call crucible.step() at the end of each iteration (import crucible)";
+      return "no optimizer step was seen, and what repeats was not found; call crucible.step() at the end of each "
+             "iteration (import crucible)";
     }
     return "no optimizer step was seen; call crucible.step() at the end of each iteration (import crucible)";
   }
   if (const auto waits = report.value("waits_for", std::vector<std::string>{}); !waits.empty()) {
-    return fmt::format("an optimizer of the program ({}) never stepped, so what repeats was not certain after {} steps; run more steps, "
-                       "or call crucible.step() at the end of each iteration", waits.front(), steps);
+    return fmt::format(
+        "an optimizer of the program ({}) never stepped, so what repeats was not certain after {} steps; run more "
+        "steps, "
+        "or call crucible.step() at the end of each iteration",
+        waits.front(), steps);
   }
-  if (steps == 0) return "the optimizers' steps do not repeat in any order; call crucible.step() at the end of each iteration (import crucible)";
+  if (steps == 0)
+    return "the optimizers' steps do not repeat in any order; call crucible.step() at the end of each iteration "
+           "(import crucible)";
   if (report.value("signal_missing", false)) return "the signal of --on-signal did not arrive";
   const char* what = is_module ? "module calls" : "steps";
   if (request.first_option == "--warmup") {
-    return fmt::format("the program made {} {} and the warm-up takes {}; run at least {} {}, or lower --warmup", steps, what,
-                       request.first_iteration - 1, request.first_iteration, what);
+    return fmt::format("the program made {} {} and the warm-up takes {}; run at least {} {}, or lower --warmup", steps,
+                       what, request.first_iteration - 1, request.first_iteration, what);
   }
-  return fmt::format("the program made {} {} and {} is {}; run more, or lower it", steps, what, request.first_option, request.first_iteration);
+  return fmt::format("the program made {} {} and {} is {}; run more, or lower it", steps, what, request.first_option,
+                     request.first_iteration);
 }
 
 std::string why_not(const ordered_json& report, const RecordRequest& request) {
   const std::string state = report.value("state", "");
   if (state == "refused" || state == "failed") return report.value("message", "the recorder gave no reason");
   if (state == "recording") {
-    return fmt::format("the program ended while it was recorded, without running its exit handlers; crucible trace recover {} "
-                       "makes a file of the iterations that were complete", request.output);
+    return fmt::format(
+        "the program ended while it was recorded, without running its exit handlers; crucible trace recover {} "
+        "makes a file of the iterations that were complete",
+        request.output);
   }
   return why_waiting(report, request);
 }
@@ -87,7 +98,8 @@ RecordReport RecordReport::read(const fs::path& status) {
   }
   const auto by_number = [](const ordered_json& a, const ordered_json& b) {
     const auto number = [](const ordered_json& report) {
-      return report.contains("rank") && report["rank"].is_number() ? report["rank"].get<int>() : report.value("process", 0);
+      return report.contains("rank") && report["rank"].is_number() ? report["rank"].get<int>()
+                                                                   : report.value("process", 0);
     };
     return number(a) < number(b);
   };
@@ -101,11 +113,13 @@ std::string RecordReport::why_nothing(const RecordRequest& request) const {
   // A process that was refused says more than one that only waited.
   const ordered_json* telling = nullptr;
   for (const ordered_json& report : others_) {
-    if (telling == nullptr || (telling->value("state", "") == "waiting" && report.value("state", "") != "waiting")) telling = &report;
+    if (telling == nullptr || (telling->value("state", "") == "waiting" && report.value("state", "") != "waiting"))
+      telling = &report;
   }
   if (telling != nullptr) return why_not(*telling, request);
   if (plain_state_ == "python") return "the program never imported torch";
-  return fmt::format("no Python that reads PYTHONPATH was started by '{}' (one with -I, -E or -S does not)", request.program);
+  return fmt::format("no Python that reads PYTHONPATH was started by '{}' (one with -I, -E or -S does not)",
+                     request.program);
 }
 
 std::vector<std::string> RecordReport::files_of_ranks() const {
@@ -121,8 +135,8 @@ void RecordReport::print_summary(const RecordRequest& request) const {
     const std::uint64_t iterations = report.value("iterations", std::uint64_t{0});
     const std::string path = written_.size() == 1 && owner(report).empty() ? request.output : report.value("path", "");
     const std::string who = owner(report);
-    tell("crucible: {}recorded {} iteration{}, {}, {} -> {}\n", who, iterations, iterations == 1 ? "" : "s", ops_text(report),
-               format_bytes(report.value("bytes", std::uint64_t{0})), printable(path));
+    tell("crucible: {}recorded {} iteration{}, {}, {} -> {}\n", who, iterations, iterations == 1 ? "" : "s",
+         ops_text(report), format_bytes(report.value("bytes", std::uint64_t{0})), printable(path));
     for (const auto& reason : report.value("incomplete", ordered_json::array())) {
       tell("crucible: {}incomplete: {}\n", who, printable(reason.get<std::string>()));
     }
@@ -133,7 +147,8 @@ void RecordReport::print_summary(const RecordRequest& request) const {
       const std::string what = printable(item.value("what", "")), site = printable(item.value("site", "?"));
       const std::uint64_t count = item.value("count", std::uint64_t{0});
       const bool is_alone = count == 1 && site == "?";
-      tell("crucible: {}not recorded: {}{}\n", who, what, is_alone ? "" : fmt::format(", {} times, first at {}", count, site));
+      tell("crucible: {}not recorded: {}{}\n", who, what,
+           is_alone ? "" : fmt::format(", {} times, first at {}", count, site));
     }
   }
   for (const ordered_json& report : others_) {
@@ -150,7 +165,8 @@ ordered_json RecordReport::document(const RecordRequest& request, int program_co
   document["ops"] = report.value("ops", std::uint64_t{0});
   document["ops_per_iteration"] = report.value("ops_per_iteration", ordered_json::array());
   document["bytes"] = report.value("bytes", std::uint64_t{0});
-  document["incomplete"] = problem.empty() ? report.value("incomplete", ordered_json::array()) : ordered_json::array({problem});
+  document["incomplete"] =
+      problem.empty() ? report.value("incomplete", ordered_json::array()) : ordered_json::array({problem});
   document["not_recorded"] = report.value("not_recorded", ordered_json::array());
   document["notes"] = report.value("notes", ordered_json::array());
   document["overhead_ns_per_op"] = report.value("overhead_ns_per_op", std::uint64_t{0});

@@ -162,6 +162,15 @@ ReplayText replay_text(const ReplayReport& report) {
     text += fmt::format("backend   {} {}, {} ({})\n", device->backend().name(), device->backend().version(),
                         device->info().name, device->info().id);
   }
+  if (report.variants.programs.size() > 1) {
+    text += fmt::format("variants  {}; what follows is of the last one that ran\n",
+                        graph::counts_in_words(report.variants));
+  }
+  if (const std::size_t seams = report.variants.seams(); seams > 0) {
+    const std::size_t states = report.variants.states_given();
+    text += fmt::format("seams     {}: there something changed what nothing recorded; {} {} taken from the recording\n",
+                        seams, states, states == 1 ? "state was" : "states were");
+  }
   for (const runtime::DeviceLoss& loss : report.losses) {
     text += fmt::format(
         "lost      {}\nwent on   on {} from iteration {}{}\n", runtime::loss_text(loss), loss.went_on,

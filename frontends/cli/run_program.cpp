@@ -19,7 +19,8 @@ volatile sig_atomic_t child_process = 0;
 
 /// Passes a signal on that was sent to us alone; one from the terminal has reached the program already.
 void pass_on(int signal, siginfo_t* information, void*) {
-  if (information->si_code <= 0 && child_process > 0 && information->si_pid != child_process) kill(static_cast<pid_t>(child_process), signal);
+  if (information->si_code <= 0 && child_process > 0 && information->si_pid != child_process)
+    kill(static_cast<pid_t>(child_process), signal);
 }
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -41,7 +42,8 @@ void handle_signals() {
   if (launch.output_to_error) dup2(STDERR_FILENO, STDOUT_FILENO);
   if (launch.lock >= 0) dup2(launch.lock, launch.lock_in_child);
   const char* present = std::getenv("PYTHONPATH");
-  const std::string path = present == nullptr || *present == '\0' ? launch.start_folder : launch.start_folder + ":" + present;
+  const std::string path =
+      present == nullptr || *present == '\0' ? launch.start_folder : launch.start_folder + ":" + present;
   setenv("PYTHONPATH", path.c_str(), 1);
   setenv("CRUCIBLE_RECORDING", launch.config.c_str(), 1);
   std::vector<char*> words;
@@ -57,7 +59,8 @@ void handle_signals() {
 
 Result<int> run_program(const Launch& launch) {
   int failed[2];
-  if (pipe2(failed, O_CLOEXEC) != 0) return Error{ErrorCode::kInternal, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
+  if (pipe2(failed, O_CLOEXEC) != 0)
+    return Error{ErrorCode::kInternal, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, &before);  // until the handler knows whom to pass signals to
@@ -74,14 +77,16 @@ Result<int> run_program(const Launch& launch) {
   int reason = 0;
   const bool not_started = child > 0 && read(failed[0], &reason, sizeof reason) == sizeof reason;
   close(failed[0]);
-  if (child < 0) return Error{ErrorCode::kBadInput, fmt::format("cannot start a process: {}", std::strerror(fork_reason))};
+  if (child < 0)
+    return Error{ErrorCode::kBadInput, fmt::format("cannot start a process: {}", std::strerror(fork_reason))};
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   child_process = 0;
   if (not_started) {
-    return Error{ErrorCode::kBadInput, fmt::format("cannot run '{}': {}; give the command as you would type it after --",
-                                                   launch.command[0], std::strerror(reason))};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("cannot run '{}': {}; give the command as you would type it after --", launch.command[0],
+                             std::strerror(reason))};
   }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

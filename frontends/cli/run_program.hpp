@@ -18,7 +18,8 @@ struct Launch {
 };
 
 /// Runs the program to its end; its exit code, or 128 + the number of the signal that ended it, as shells say it.
-/// Signals sent to us alone are passed on to it. Threads: one call per process. Errors: kBadInput when it cannot be started.
+/// Signals sent to us alone are passed on to it. Threads: one call per process. Errors: kBadInput when it cannot be
+/// started.
 Result<int> run_program(const Launch& launch);
 
 }  // namespace crucible::cli

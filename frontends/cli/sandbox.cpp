@@ -34,8 +34,11 @@ constexpr const char* kFolderVariables[] = {"CRUCIBLE_CACHE_DIR", "CRUCIBLE_CHOI
 /// Names under which a compiler of C and what it calls are found: the CPU plugin's own list, with every version.
 constexpr const char* kTools[] = {"clang", "gcc", "cc", "ld", "as", "lld", "collect2"};
 /// Where those keep programs of their own, and the programs that start all others.
-constexpr const char* kToolFolders[] = {"/usr/lib/gcc", "/usr/libexec/gcc", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"};
-constexpr const char* kDeviceFiles[] = {"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-caps", "/dev/dri", "/dev/kfd"};
+constexpr const char* kToolFolders[] = {"/usr/lib/gcc", "/usr/libexec/gcc", "/lib64/ld-linux-x86-64.so.2",
+                                        "/lib/ld-linux-aarch64.so.1"};
+constexpr const char* kDeviceFiles[] = {
+    "/dev/nvidia0",     "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
+    "/dev/nvidia-caps", "/dev/dri",       "/dev/kfd"};
 
 /// Below this the program itself does not start its threads, and can say nothing.
 constexpr std::uint64_t kLeastMemory = std::uint64_t{1} << 30;
@@ -59,8 +62,8 @@ fs::path cache_folder() {
   return fs::path("/tmp") / fmt::format("crucible-{}", getuid());
 }
 
-/// What runs in the sandbox keeps compiled kernels apart from those that run outside of it: one that was made to do harm stays inside.
-/// Returns the folders that are to be writable.
+/// What runs in the sandbox keeps compiled kernels apart from those that run outside of it: one that was made to do
+/// harm stays inside. Returns the folders that are to be writable.
 std::vector<fs::path> move_caches() {
   std::vector<fs::path> folders = {cache_folder() / "crucible/confined"};
   setenv("XDG_CACHE_HOME", folders[0].c_str(), 1);
@@ -82,7 +85,10 @@ std::vector<fs::path> move_caches() {
 bool is_tool(std::string name) {
   const std::string triple = "-linux-gnu-";
   if (const std::size_t at = name.find(triple); at != std::string::npos) name = name.substr(at + triple.size());
-  return std::ranges::any_of(kTools, [&](std::string_view tool) { return name.starts_with(tool) && (name.size() == tool.size() || name[tool.size()] == '-' || name[tool.size()] == '.'); });
+  return std::ranges::any_of(kTools, [&](std::string_view tool) {
+    return name.starts_with(tool) &&
+           (name.size() == tool.size() || name[tool.size()] == '-' || name[tool.size()] == '.');
+  });
 }
 
 /// A script is run by the program that its first line names.
@@ -133,7 +139,8 @@ void add_outputs(const std::vector<fs::path>& outputs, std::vector<fs::path>& wr
 }
 
 std::uint64_t memory_limit(const config::Settings& settings) {
-  if (const std::int64_t said = settings.number("sandbox.memory_bytes"); said > 0) return std::max(static_cast<std::uint64_t>(said), kLeastMemory);
+  if (const std::int64_t said = settings.number("sandbox.memory_bytes"); said > 0)
+    return std::max(static_cast<std::uint64_t>(said), kLeastMemory);
   struct sysinfo info = {};
   if (sysinfo(&info) != 0) return 0;
   // Addresses, not pages: a compiler's and a library's reservations are among them.
@@ -182,7 +189,10 @@ Result<std::optional<int>> await(pid_t child, const config::Settings& settings, 
   sigaction(SIGINT, &interrupt, nullptr);
   sigaction(SIGQUIT, &quit, nullptr);
   if (!in_time) {
-    return Error{ErrorCode::kBadInput, fmt::format("{}: did not end within {} s in its sandbox and was stopped; --set sandbox.seconds=N gives it more", file, seconds)};
+    return Error{
+        ErrorCode::kBadInput,
+        fmt::format("{}: did not end within {} s in its sandbox and was stopped; --set sandbox.seconds=N gives it more",
+                    file, seconds)};
   }
   if (WIFEXITED(status)) return std::optional<int>(WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
@@ -191,20 +201,27 @@ Result<std::optional<int>> await(pid_t child, const config::Settings& settings, 
     raise(signal);
   }
   if (signal == SIGKILL) {
-    return Error{ErrorCode::kUnavailable, fmt::format("{}: its sandbox was ended from outside (SIGKILL), as a system does that has no memory left", file)};
+    return Error{
+        ErrorCode::kUnavailable,
+        fmt::format("{}: its sandbox was ended from outside (SIGKILL), as a system does that has no memory left",
+                    file)};
   }
-  return Error{ErrorCode::kBadInput, fmt::format("{}: its sandbox was ended by {} ({}): the file is damaged or was made to do harm, and crucible did not notice "
-                                                 "before; nothing but its own caches and outputs was written. Please report it",
-                                                 file, sigabbrev_np(signal), strsignal(signal))};
+  return Error{ErrorCode::kBadInput,
+               fmt::format("{}: its sandbox was ended by {} ({}): the file is damaged or was made to do harm, and "
+                           "crucible did not notice "
+                           "before; nothing but its own caches and outputs was written. Please report it",
+                           file, sigabbrev_np(signal), strsignal(signal))};
 }
 
-/// A new folder for temporary files, of this run alone; "" where none can be made. What runs left that ended badly more than a day ago goes.
+/// A new folder for temporary files, of this run alone; "" where none can be made. What runs left that ended badly more
+/// than a day ago goes.
 fs::path temporary_in(const fs::path& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     std::error_code ignored;
     const bool is_old = entry.last_write_time(ignored) < fs::file_time_type::clock::now() - std::chrono::hours(24);
-    if (is_old && !ignored && entry.path().filename().string().starts_with("tmp-")) fs::remove_all(entry.path(), ignored);
+    if (is_old && !ignored && entry.path().filename().string().starts_with("tmp-"))
+      fs::remove_all(entry.path(), ignored);
   }
   std::string name = (folder / "tmp-XXXXXX").string();
   return mkdtemp(name.data()) == nullptr ? fs::path() : fs::path(name);
@@ -215,15 +232,20 @@ fs::path temporary_in(const fs::path& folder) {
 Result<std::optional<int>> enter_sandbox(const DeviceChoice& choice, const SandboxedWork& work) {
   config::Settings settings = read_settings(choice);
   settings.add_plugin(kFallbackPlugin, nullptr);  // its options as they were written: nobody is asked yet
-  if (!settings.problems().empty() || !is_wanted(settings, work.file)) return std::optional<int>();  // problems are the command's to tell
+  if (!settings.problems().empty() || !is_wanted(settings, work.file))
+    return std::optional<int>();  // problems are the command's to tell
   Confinement to{.writable = move_caches(), .runnable = programs(settings)};
   add_outputs(work.outputs, to.writable);
   for (const char* key : {"plugins.decisions", "plugins.trace_file"}) add_outputs({settings.text(key)}, to.writable);
-  if (settings.text(kMode) == "on") to.writable.insert(to.writable.end(), std::begin(kDeviceFiles), std::end(kDeviceFiles));
+  if (settings.text(kMode) == "on")
+    to.writable.insert(to.writable.end(), std::begin(kDeviceFiles), std::end(kDeviceFiles));
   const fs::path temporary = temporary_in(to.writable[0]);
   std::fflush(nullptr);
   const pid_t parent = getpid(), child = fork();
-  if (child < 0) return Error{ErrorCode::kUnavailable, fmt::format("cannot make a process for the sandbox: {}; --no-sandbox goes without", std::strerror(errno))};
+  if (child < 0)
+    return Error{
+        ErrorCode::kUnavailable,
+        fmt::format("cannot make a process for the sandbox: {}; --no-sandbox goes without", std::strerror(errno))};
   if (child == 0) {
     shut_in(settings, std::move(to), temporary, parent);
     return std::optional<int>();
@@ -232,7 +254,8 @@ Result<std::optional<int>> enter_sandbox(const DeviceChoice& choice, const Sandb
   std::error_code ignored;
   const bool went_well = code && *code == 0;
   // What is left by one that failed may be what its error speaks of: the text that a compiler did not take.
-  if (!temporary.empty()) (void)(went_well ? fs::remove_all(temporary, ignored) : std::uintmax_t{fs::remove(temporary, ignored)});
+  if (!temporary.empty())
+    (void)(went_well ? fs::remove_all(temporary, ignored) : std::uintmax_t{fs::remove(temporary, ignored)});
   return code;
 }
 

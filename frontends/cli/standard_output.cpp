@@ -53,7 +53,8 @@ int end_standard_output(int code, const std::optional<std::error_code>& thrown) 
   const int reason = reason_of_failure(thrown);
   if (reason == 0) return code;
   if (reason == EPIPE) return 128 + SIGPIPE;
-  tell_error(fmt::format("cannot write to standard output: {}; {}", std::strerror(reason), trace::write_advice(reason)), use_colour(STDERR_FILENO));
+  tell_error(fmt::format("cannot write to standard output: {}; {}", std::strerror(reason), trace::write_advice(reason)),
+             use_colour(STDERR_FILENO));
   return exit_code(ErrorCode::kBadInput);
 }
 

@@ -16,8 +16,9 @@ Result<TemporaryFolder> TemporaryFolder::create() {
   const fs::path parent = fs::temp_directory_path(error);
   std::string pattern = ((error ? fs::path("/tmp") : parent) / "crucible-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) {
-    return Error{ErrorCode::kBadInput, fmt::format("cannot create a folder like {}: {}; set TMPDIR to a folder that you may write to", pattern,
-                                                   std::strerror(errno))};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("cannot create a folder like {}: {}; set TMPDIR to a folder that you may write to",
+                             pattern, std::strerror(errno))};
   }
   return TemporaryFolder(pattern);
 }

@@ -43,7 +43,8 @@ void TextSink::flush() {
     const std::string clean = without_commands(buffer_);
     const bool is_written = std::fwrite(clean.data(), 1, clean.size(), stdout) == clean.size();
     if (!is_written || std::fflush(stdout) != 0) {
-      if (errno == EPIPE) throw std::system_error(EPIPE, std::generic_category());  // who read it has gone away: nobody is told
+      if (errno == EPIPE)
+        throw std::system_error(EPIPE, std::generic_category());  // who read it has gone away: nobody is told
       error_ = Error{ErrorCode::kBadInput, fmt::format("cannot write to standard output: {}; write to a file with -o",
                                                        std::strerror(errno))};
       std::clearerr(stdout);  // it is told once

@@ -16,10 +16,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<const char*, 4> kModes = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"};
+constexpr std::array<const char*, 4> kModes = {"default", "reduce-overhead", "max-autotune",
+                                               "max-autotune-no-cudagraphs"};
 constexpr std::size_t kLongestError = 300;
 
-std::string text_in(const Json& event, const char* key) { return event.contains(key) && event[key].is_string() ? event[key].get<std::string>() : ""; }
+std::string text_in(const Json& event, const char* key) {
+  return event.contains(key) && event[key].is_string() ? event[key].get<std::string>() : "";
+}
 
 /// What the process's side says, or {"event": "gone"} with what is known instead.
 Json event_of(ChildProcess& child, int patience_seconds) {
@@ -31,7 +34,10 @@ Json event_of(ChildProcess& child, int patience_seconds) {
 }
 
 /// "nan" and "inf" come as texts.
-double number_in(const Json& value) { return value.is_number() ? value.get<double>() : std::strtod(value.is_string() ? value.get<std::string>().c_str() : "nan", nullptr); }
+double number_in(const Json& value) {
+  return value.is_number() ? value.get<double>()
+                           : std::strtod(value.is_string() ? value.get<std::string>().c_str() : "nan", nullptr);
+}
 
 PeerRun run_of(const Json& event) {
   PeerRun run;
@@ -47,7 +53,8 @@ PeerRun run_of(const Json& event) {
     kept.dtype = text_in(output, "dtype");
     kept.is_recorded = output.value("recorded", false);
     kept.is_equal = output.value("equal", false);
-    if (output.contains("max_rel_diff") && output["max_rel_diff"].is_number()) kept.max_rel_diff = output["max_rel_diff"].get<double>();
+    if (output.contains("max_rel_diff") && output["max_rel_diff"].is_number())
+      kept.max_rel_diff = output["max_rel_diff"].get<double>();
   }
   return run;
 }
@@ -60,11 +67,14 @@ Result<PeerKind> peer_kind_of(const std::string& name) {
   if (name == "compile") return PeerKind{.name = name, .compile = "inductor"};
   if (name.starts_with("compile:")) {
     const std::string mode = name.substr(8);
-    if (std::ranges::find(kModes, mode) != kModes.end()) return PeerKind{.name = name, .compile = "inductor", .mode = mode};
+    if (std::ranges::find(kModes, mode) != kModes.end())
+      return PeerKind{.name = name, .compile = "inductor", .mode = mode};
   }
-  return Error{ErrorCode::kUsage, fmt::format("no peer is called '{}': eager, compile, compile:MODE (default, reduce-overhead, max-autotune, "
-                                              "max-autotune-no-cudagraphs) and cudagraphs are",
-                                              name)};
+  return Error{
+      ErrorCode::kUsage,
+      fmt::format("no peer is called '{}': eager, compile, compile:MODE (default, reduce-overhead, max-autotune, "
+                  "max-autotune-no-cudagraphs) and cudagraphs are",
+                  name)};
 }
 
 Result<std::unique_ptr<TorchPeer>> TorchPeer::start(PeerRequest request) {
@@ -92,10 +102,11 @@ Result<void> TorchPeer::launch() {
                          {"end_of_iteration", request_.end_of_iteration},
                          {"outputs", request_.outputs.string()}}}};
   ++started_;
-  CRUCIBLE_TRY_VOID(child_->start(request_.command,
-                                  {{"PYTHONPATH", present == nullptr || *present == '\0' ? start : start + ":" + present},
-                                   {"CRUCIBLE_RECORDING", config.dump(-1, ' ', true, Json::error_handler_t::replace)}},
-                                  folder_.path() / "errors"));
+  CRUCIBLE_TRY_VOID(
+      child_->start(request_.command,
+                    {{"PYTHONPATH", present == nullptr || *present == '\0' ? start : start + ":" + present},
+                     {"CRUCIBLE_RECORDING", config.dump(-1, ' ', true, Json::error_handler_t::replace)}},
+                    folder_.path() / "errors"));
   const Json event = event_of(*child_, request_.patience_seconds);
   if (text_in(event, "event") != "ready") return why_not(event);
   facts_ = {.torch = text_in(event, "torch"), .device = text_in(event, "device"), .threads = event.value("threads", 0u),
@@ -104,7 +115,8 @@ Result<void> TorchPeer::launch() {
 }
 
 Result<Json> TorchPeer::run_once(bool is_checked) {
-  child_->write_line(Json{{"run", request_.iterations}, {"check", is_checked}}.dump());  // one that has ended is seen by what it says
+  child_->write_line(
+      Json{{"run", request_.iterations}, {"check", is_checked}}.dump());  // one that has ended is seen by what it says
   const Json event = event_of(*child_, request_.patience_seconds);
   if (text_in(event, "event") == "ran") return event;
   return why_not(event);
@@ -146,26 +158,37 @@ Error TorchPeer::why_not(const Json& event) {
   const std::unique_ptr<ChildProcess> child = std::move(child_);
   if (kind == "refused") return {ErrorCode::kUnavailable, text_in(event, "message")};
   if (kind == "gone" && event.value("silent", false)) {
-    return {ErrorCode::kUnavailable, fmt::format("`{}` has said nothing for {} s: no end of an iteration was seen, or it takes longer; mark the end of each "
-                                                 "with crucible.step(), or raise --peer-timeout",
-                                                 command, request_.patience_seconds)};
+    return {
+        ErrorCode::kUnavailable,
+        fmt::format(
+            "`{}` has said nothing for {} s: no end of an iteration was seen, or it takes longer; mark the end of each "
+            "with crucible.step(), or raise --peer-timeout",
+            command, request_.patience_seconds)};
   }
   const int code = child->end();
   if (kind == "gone") {
     const std::string said = last_error();
-    if (code == 0) return {ErrorCode::kUnavailable, fmt::format("`{}` ended without importing torch; give --script with the command that runs it", command)};
-    return {ErrorCode::kUnavailable, fmt::format("`{}` ended with exit code {}{}{}; give --script with the command that runs it here", command, code,
-                                                 said.empty() ? "" : ": ", said)};
+    if (code == 0)
+      return {ErrorCode::kUnavailable,
+              fmt::format("`{}` ended without importing torch; give --script with the command that runs it", command)};
+    return {ErrorCode::kUnavailable,
+            fmt::format("`{}` ended with exit code {}{}{}; give --script with the command that runs it here", command,
+                        code, said.empty() ? "" : ": ", said)};
   }
   const std::string why = text_in(event, "why");
-  if (!why.empty()) return {ErrorCode::kUnavailable, fmt::format("`{}` ended with {}", command, why.substr(0, kLongestError))};
+  if (!why.empty())
+    return {ErrorCode::kUnavailable, fmt::format("`{}` ended with {}", command, why.substr(0, kLongestError))};
   const unsigned seen = event.value("iterations", 0u);
   if (seen == 0) {
-    return {ErrorCode::kUnavailable, fmt::format("`{}` ended and no end of an iteration was seen; mark each with crucible.step()", command)};
+    return {ErrorCode::kUnavailable,
+            fmt::format("`{}` ended and no end of an iteration was seen; mark each with crucible.step()", command)};
   }
-  return {ErrorCode::kUnavailable, fmt::format("`{}` ended after {} iterations, and {} of warm-up and {} more are needed; give --script with a command that "
-                                               "runs longer",
-                                               command, seen, request_.warmup, request_.iterations)};
+  return {
+      ErrorCode::kUnavailable,
+      fmt::format(
+          "`{}` ended after {} iterations, and {} of warm-up and {} more are needed; give --script with a command that "
+          "runs longer",
+          command, seen, request_.warmup, request_.iterations)};
 }
 
 }  // namespace crucible::cli

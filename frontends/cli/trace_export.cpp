@@ -163,7 +163,12 @@ class ChromeWriter {
     while (same < slices.size() && same < track.open.size() && slices[same] == track.open[same]) ++same;
     close(op.thread, track, same);
     for (; same < slices.size(); ++same) {
-      event({{"ph", "B"}, {"pid", 1}, {"tid", op.thread}, {"ts", index}, {"name", slices[same].name}, {"cat", slices[same].category}});
+      event({{"ph", "B"},
+             {"pid", 1},
+             {"tid", op.thread},
+             {"ts", index},
+             {"name", slices[same].name},
+             {"cat", slices[same].category}});
       track.open.push_back(slices[same]);
     }
     event({{"ph", "X"},

@@ -42,7 +42,8 @@ ordered_json tensor_json(const Compounds& compounds, trace::TensorId id, bool is
   const Trace& trace = compounds.trace();
   const trace::Tensor& tensor = trace.tensors[id];
   const bool has_storage = tensor.storage != trace::kNone;
-  ordered_json document = ordered_json::object();  // a list of pairs would be copied twice: recordings have millions of these
+  ordered_json document =
+      ordered_json::object();  // a list of pairs would be copied twice: recordings have millions of these
   document["tensor"] = id;
   document["dtype"] = name(tensor.dtype);
   document["sizes"] = tensor.sizes;
@@ -53,7 +54,8 @@ ordered_json tensor_json(const Compounds& compounds, trace::TensorId id, bool is
   document["requires_grad"] = tensor.requires_grad;
   document["is_wrapped_number"] = tensor.is_wrapped_number;
   document["device"] = has_storage ? ordered_json(trace.storages[tensor.storage].device) : ordered_json(nullptr);
-  document["storage_bytes"] = has_storage ? ordered_json(trace.storages[tensor.storage].size_bytes) : ordered_json(nullptr);
+  document["storage_bytes"] =
+      has_storage ? ordered_json(trace.storages[tensor.storage].size_bytes) : ordered_json(nullptr);
   const trace::CompoundTensor* compound = compounds.find(id);
   if (compound == nullptr || depth > kDeepest) return document;
   JsonMembers parts;
@@ -117,7 +119,8 @@ ordered_json op_json(const Compounds& compounds, std::size_t iteration, std::uin
                            {"schema", schema.full_name()}};
   document["args"] = ordered_json::array();
   for (std::size_t i = 0; i < op.args.size(); ++i) {
-    document["args"].push_back({{"name", i < names.size() ? names[i] : ""}, {"value", arg_json(compounds, op.args[i], is_whole)}});
+    document["args"].push_back(
+        {{"name", i < names.size() ? names[i] : ""}, {"value", arg_json(compounds, op.args[i], is_whole)}});
   }
   document["outputs"] = ordered_json::array();
   for (const Arg& output : op.outputs) document["outputs"].push_back(arg_json(compounds, output, is_whole));

@@ -1,6 +1,6 @@
-// Files of folders at random, by seed: keys that there are and ones beside them, in every spelling of TOML, broken and whole. Whatever a file
-// says, nothing but what a folder may say is in force, and reading it ends soon. CRUCIBLE_FOLDER_FILES says how many (1500 where it is not
-// set), CRUCIBLE_FOLDER_FIRST the first seed.
+// Files of folders at random, by seed: keys that there are and ones beside them, in every spelling of TOML, broken and
+// whole. Whatever a file says, nothing but what a folder may say is in force, and reading it ends soon.
+// CRUCIBLE_FOLDER_FILES says how many (1500 where it is not set), CRUCIBLE_FOLDER_FIRST the first seed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,15 +25,24 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 /// What a plugin says of its options, each with the word about folders.
 const std::vector<Key>& acme() {
   static const std::vector<Key> keys = {
-      {.name = "number", .type = Type::kInteger, .from_folder = FromFolder::kHarmless}, {.name = "library", .type = Type::kPath, .from_folder = FromFolder::kNeedsTrust},
-      {.name = "path", .type = Type::kPath, .from_folder = FromFolder::kHarmless},      {.name = "flags", .type = Type::kText, .from_folder = FromFolder::kNeedsTrust},
+      {.name = "number", .type = Type::kInteger, .from_folder = FromFolder::kHarmless},
+      {.name = "library", .type = Type::kPath, .from_folder = FromFolder::kNeedsTrust},
+      {.name = "path", .type = Type::kPath, .from_folder = FromFolder::kHarmless},
+      {.name = "flags", .type = Type::kText, .from_folder = FromFolder::kNeedsTrust},
       {.name = "silent", .type = Type::kInteger}};
   return keys;
 }
 
 /// The decisions once more, so that a change of the table alone changes no answer here.
 bool may_be_of_a_folder(const std::string& key) {
-  static const List kHarmless = {"backend", "device", "fallback", "fallback_devices", "checkpoint_every", "numerics", "backend.acme.number", "backend.old.threads"};
+  static const List kHarmless = {"backend",
+                                 "device",
+                                 "fallback",
+                                 "fallback_devices",
+                                 "checkpoint_every",
+                                 "numerics",
+                                 "backend.acme.number",
+                                 "backend.old.threads"};
   return std::ranges::find(kHarmless, key) != kHarmless.end() || key.starts_with("device_profile.");
 }
 
@@ -70,15 +79,17 @@ class Writer {
       List names;
       for (const Key& key : known_keys()) names.push_back(key.name);
       for (const Key& key : acme()) names.push_back("backend.acme." + key.name);
-      for (const char* name : {"backend.old.threads", "backend.old.library", "backend.name", "backend.cpu.compiler", "backend.cpu.threads", "backend.nvidia.library",
-                               "plugins", "plugins.path.x", "backend.acme", "backend.acme.library.x", "device_profile.a.b"})
+      for (const char* name : {"backend.old.threads", "backend.old.library", "backend.name", "backend.cpu.compiler",
+                               "backend.cpu.threads", "backend.nvidia.library", "plugins", "plugins.path.x",
+                               "backend.acme", "backend.acme.library.x", "device_profile.a.b"})
         names.push_back(name);
       return names;
     }();
     std::string name = of(kNames);
     const Key* const key = find_key(name);
     fitting_ = key == nullptr ? (name.ends_with("number") || name.ends_with("threads") ? "2" : "\"x\"") : fitting(*key);
-    if (const std::size_t star = name.find('*'); star != std::string::npos) name.replace(star, 1, of({"acme", "old", "*", "a.b", ""}));
+    if (const std::size_t star = name.find('*'); star != std::string::npos)
+      name.replace(star, 1, of({"acme", "old", "*", "a.b", ""}));
     List result;
     for (std::size_t start = 0; start <= name.size();) {
       const std::size_t end = std::min(name.find('.', start), name.size());
@@ -97,7 +108,9 @@ class Writer {
   }
 
   std::string part(const std::string& name) {
-    const bool is_bare = !name.empty() && std::ranges::all_of(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; });
+    const bool is_bare = !name.empty() && std::ranges::all_of(name, [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+    });
     switch (below(is_bare ? 6 : 3)) {
       case 0:
         return "\"" + name + "\"";
@@ -145,7 +158,8 @@ class Writer {
     if (!one_in(4)) return fitting_;
     switch (below(10)) {
       case 0:
-        return of({"true", "false", "1", "-1", "0x10", "9223372036854775807", "9223372036854775808", "1.5", "inf", "1979-05-27", "1_000"});
+        return of({"true", "false", "1", "-1", "0x10", "9223372036854775807", "9223372036854775808", "1.5", "inf",
+                   "1979-05-27", "1_000"});
       case 1:
         return "[\"x\", \"/tmp/y\"]";
       case 2:
@@ -161,7 +175,8 @@ class Writer {
       case 7:
         return "\"" + std::string(1, static_cast<char>(below(256))) + "\"";
       default:
-        return of({"\"cpu\"", "\"strict\"", "\"allow\"", "\"/tmp/evil.so\"", "\"./evil\"", "2", "[\"cpu\"]", "\"../x\"", "\"all\""});
+        return of({"\"cpu\"", "\"strict\"", "\"allow\"", "\"/tmp/evil.so\"", "\"./evil\"", "2", "[\"cpu\"]", "\"../x\"",
+                   "\"all\""});
     }
   }
 
@@ -188,7 +203,8 @@ class Writer {
         return text + " = " + value() + end + "\n";
       }
       case 2:  // a list of tables
-        return "[[" + dotted(0, cut + 1) + "]]\n" + (cut + 1 < path.size() ? dotted(cut + 1, path.size()) + " = " + value() + "\n" : "");
+        return "[[" + dotted(0, cut + 1) + "]]\n" +
+               (cut + 1 < path.size() ? dotted(cut + 1, path.size()) + " = " + value() + "\n" : "");
       case 3:
         return "# " + dotted(0, path.size()) + "\n" + dotted(0, path.size()) + "=" + value() + " # comment\n";
       default:
@@ -212,7 +228,8 @@ class FolderFuzz : public Layers {
     std::map<std::string, std::string> result;
     for (const auto& [key, one] : settings.all()) result[key] = to_text(one.value);
     for (const char* plugin : {"acme", "old"}) {
-      for (const auto& [option, text] : settings.plugin_options(plugin)) result[std::string("backend.") + plugin + "." + option] = text;
+      for (const auto& [option, text] : settings.plugin_options(plugin))
+        result[std::string("backend.") + plugin + "." + option] = text;
     }
     return result;
   }
@@ -250,10 +267,12 @@ TEST_F(FolderFuzz, NothingButWhatAFolderMaySayIsInForce) {
       ++changed;
       EXPECT_TRUE(may_be_of_a_folder(key)) << key << " is " << value << " by a folder's file:\n" << shown(text);
     }
-    for (const auto& [key, value] : before) EXPECT_TRUE(after.contains(key)) << key << " is gone by a folder's file:\n" << shown(text);
+    for (const auto& [key, value] : before)
+      EXPECT_TRUE(after.contains(key)) << key << " is gone by a folder's file:\n" << shown(text);
     EXPECT_LT(seconds() - start, 2) << shown(text).substr(0, 200);
   }
-  std::printf("%llu files: %zu good, %zu with something held back, %zu values changed\n", static_cast<unsigned long long>(count), good, held, changed);
+  std::printf("%llu files: %zu good, %zu with something held back, %zu values changed\n",
+              static_cast<unsigned long long>(count), good, held, changed);
   if (count >= 1000) {
     EXPECT_GT(held, count / 10);
     EXPECT_GT(changed, count / 100);

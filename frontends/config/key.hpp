@@ -27,8 +27,8 @@ enum class Type : std::uint8_t {
   kPathList,
 };
 
-/// Whether a crucible.toml that lies in a folder, and that the user has not trusted, may set a key. Whoever made the folder
-/// wrote it: it chooses among what is there, and names nothing to run, to load, to read or to write.
+/// Whether a crucible.toml that lies in a folder, and that the user has not trusted, may set a key. Whoever made the
+/// folder wrote it: it chooses among what is there, and names nothing to run, to load, to read or to write.
 enum class FromFolder : std::uint8_t {
   kUndecided,   // nobody has decided yet: as kNeedsTrust, and a test asks for the decision
   kHarmless,    // a choice among what is there

@@ -1,4 +1,5 @@
-// The one table of switches, each with whether the file of somebody else's folder may set it: flags, variables and docs/configuration.md follow it.
+// The one table of switches, each with whether the file of somebody else's folder may set it: flags, variables and
+// docs/configuration.md follow it.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +14,10 @@ const std::vector<Key>& known_keys() {
        .variable = "CRUCIBLE_BACKEND",
        .help = "the plugin that runs it, or auto",
        .from_folder = FromFolder::kHarmless},
-      {.name = "device", .variable = "CRUCIBLE_DEVICE", .help = "PLUGIN:INDEX, uuid:... or pci:...; empty: the first", .from_folder = FromFolder::kHarmless},
+      {.name = "device",
+       .variable = "CRUCIBLE_DEVICE",
+       .help = "PLUGIN:INDEX, uuid:... or pci:...; empty: the first",
+       .from_folder = FromFolder::kHarmless},
       {.name = "fallback",
        .type = Type::kChoice,
        .variable = "CRUCIBLE_FALLBACK",
@@ -49,7 +53,8 @@ const std::vector<Key>& known_keys() {
        .type = Type::kChoice,
        .built_in = "auto",
        .variable = "CRUCIBLE_SANDBOX",
-       .help = "whether files are replayed in a process that may do little; auto: those that were not recorded here, on cpu and reference",
+       .help = "whether files are replayed in a process that may do little; auto: those that were not recorded here, "
+               "on cpu and reference",
        .choices = {"auto", "on", "off"},
        .from_folder = FromFolder::kNeedsTrust},
       {.name = "sandbox.seconds",
@@ -71,8 +76,14 @@ const std::vector<Key>& known_keys() {
        .variable = "CRUCIBLE_PLUGIN_PATH",
        .help = "where plugins are looked for first",
        .from_folder = FromFolder::kNeedsTrust},
-      {.name = "plugins.allow", .type = Type::kTextList, .help = "the only plugins that may be loaded; empty: all", .from_folder = FromFolder::kNeedsTrust},
-      {.name = "plugins.deny", .type = Type::kTextList, .help = "plugins that may not be loaded", .from_folder = FromFolder::kNeedsTrust},
+      {.name = "plugins.allow",
+       .type = Type::kTextList,
+       .help = "the only plugins that may be loaded; empty: all",
+       .from_folder = FromFolder::kNeedsTrust},
+      {.name = "plugins.deny",
+       .type = Type::kTextList,
+       .help = "plugins that may not be loaded",
+       .from_folder = FromFolder::kNeedsTrust},
       {.name = "plugins.trust",
        .type = Type::kChoice,
        .built_in = "warn",
@@ -80,7 +91,10 @@ const std::vector<Key>& known_keys() {
        .help = "what happens to files that somebody else can change",
        .choices = {"off", "warn", "enforce"},
        .from_folder = FromFolder::kNeedsTrust},
-      {.name = "plugins.pins.*", .type = Type::kDigest, .help = "the SHA-256 that the plugin's file must have", .from_folder = FromFolder::kNeedsTrust},
+      {.name = "plugins.pins.*",
+       .type = Type::kDigest,
+       .help = "the SHA-256 that the plugin's file must have",
+       .from_folder = FromFolder::kNeedsTrust},
       {.name = "plugins.probe",
        .type = Type::kBool,
        .built_in = "true",
@@ -116,10 +130,22 @@ const std::vector<Key>& known_keys() {
        .help = "memory of one device, for crucible plan --device-profile",
        .min = 1,
        .from_folder = FromFolder::kHarmless},
-      {.name = "device_profile.*.reserved_bytes", .type = Type::kInteger, .help = "what driver and context take of it", .from_folder = FromFolder::kHarmless},
-      {.name = "device_profile.*.memory_bytes_per_second", .type = Type::kInteger, .help = "bandwidth of its memory", .from_folder = FromFolder::kHarmless},
-      {.name = "device_profile.*.f32_flops_per_second", .type = Type::kInteger, .help = "peak of its vector units", .from_folder = FromFolder::kHarmless},
-      {.name = "device_profile.*.host_link_bytes_per_second", .type = Type::kInteger, .help = "to the host, one direction", .from_folder = FromFolder::kHarmless},
+      {.name = "device_profile.*.reserved_bytes",
+       .type = Type::kInteger,
+       .help = "what driver and context take of it",
+       .from_folder = FromFolder::kHarmless},
+      {.name = "device_profile.*.memory_bytes_per_second",
+       .type = Type::kInteger,
+       .help = "bandwidth of its memory",
+       .from_folder = FromFolder::kHarmless},
+      {.name = "device_profile.*.f32_flops_per_second",
+       .type = Type::kInteger,
+       .help = "peak of its vector units",
+       .from_folder = FromFolder::kHarmless},
+      {.name = "device_profile.*.host_link_bytes_per_second",
+       .type = Type::kInteger,
+       .help = "to the host, one direction",
+       .from_folder = FromFolder::kHarmless},
       {.name = "device_profile.*.source", .help = "where the numbers are from", .from_folder = FromFolder::kHarmless},
   };
   return keys;
@@ -178,8 +204,9 @@ std::vector<std::string> names_beside(std::string_view name) {
     const std::size_t dot = key.name.rfind('.');
     if (dot == std::string::npos || key.name.ends_with('*')) continue;
     const std::string_view table = std::string_view(key.name).substr(0, dot + 1);
-    const bool is_same = table.find('*') == std::string_view::npos ? name.starts_with(table) && last == dot
-                                                                   : !under_star(table, name.substr(0, last + 1)).empty();
+    const bool is_same = table.find('*') == std::string_view::npos
+                             ? name.starts_with(table) && last == dot
+                             : !under_star(table, name.substr(0, last + 1)).empty();
     if (is_same) beside.push_back(key.name.substr(dot + 1));
   }
   return beside;

@@ -34,9 +34,12 @@ std::string fault_of_folder(const std::filesystem::path& folder) {
   if (lstat(folder.c_str(), &status) != 0) {
     return errno == EACCES ? fmt::format("a folder above {} cannot be looked into: chmod u+x it", folder.string()) : "";
   }
-  if (stat(folder.c_str(), &status) != 0) return fmt::format("{} is a link that leads nowhere ({}): mend or remove it", folder.string(), std::strerror(errno));
+  if (stat(folder.c_str(), &status) != 0)
+    return fmt::format("{} is a link that leads nowhere ({}): mend or remove it", folder.string(),
+                       std::strerror(errno));
   if (!S_ISDIR(status.st_mode)) return fmt::format("{} is no folder: move it away", folder.string());
-  return access(folder.c_str(), X_OK) == 0 ? "" : fmt::format("{} cannot be looked into: chmod u+x it", folder.string());
+  return access(folder.c_str(), X_OK) == 0 ? ""
+                                           : fmt::format("{} cannot be looked into: chmod u+x it", folder.string());
 }
 
 /// Why what stands at `path` cannot be read as a file; "" where it can.
@@ -45,7 +48,8 @@ std::string fault_of(const std::filesystem::path& path) {
   if (stat(path.c_str(), &status) != 0) {
     std::error_code error;
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
-    if (errno == ELOOP) return fmt::format("is a link that leads back to itself, by way of {}: mend or remove it", target.string());
+    if (errno == ELOOP)
+      return fmt::format("is a link that leads back to itself, by way of {}: mend or remove it", target.string());
     if (errno == ENOENT && error) return "is not there";
     if (errno == ENOENT) return fmt::format("is a link to {}, which is not there: mend or remove it", target.string());
     return fmt::format("cannot be reached: {}", std::strerror(errno));
@@ -60,7 +64,8 @@ std::string fault_of(const std::filesystem::path& path) {
 /// Others must not be able to change it, or to put another in its place: whoever writes it chooses the code that runs.
 std::string danger_of(const std::filesystem::path& path) {
   struct stat status{};
-  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return "";  // told as a fault, or nothing (/dev/null)
+  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
+    return "";  // told as a fault, or nothing (/dev/null)
   if ((status.st_mode & S_IWOTH) != 0) return fmt::format("everybody can write it: chmod o-w {}", path.string());
   if (status.st_uid != 0 && status.st_uid != geteuid()) {
     return fmt::format("it belongs to user {}, not to you: chown or remove {}", status.st_uid, path.string());
@@ -104,7 +109,8 @@ Surroundings process_surroundings() {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
   surroundings.privileged = getauxval(AT_SECURE) != 0;
-  if (const auto named = surroundings.environment("CRUCIBLE_CONFIG"); named && !surroundings.privileged) surroundings.named_file = *named;
+  if (const auto named = surroundings.environment("CRUCIBLE_CONFIG"); named && !surroundings.privileged)
+    surroundings.named_file = *named;
   return surroundings;
 }
 
@@ -126,7 +132,8 @@ std::vector<ConfigFile> find_files(const Surroundings& surroundings) {
     if (path.empty()) return;
     if (stands(path) || is_named) {
       files.push_back({layer, path, danger_of(path), fault_of(path), standing, is_named});
-    } else if (std::string fault = layer == Layer::kProject ? "" : fault_of_folder(path.parent_path()); !fault.empty()) {
+    } else if (std::string fault = layer == Layer::kProject ? "" : fault_of_folder(path.parent_path());
+               !fault.empty()) {
       files.push_back({layer, path, "", std::move(fault)});
     }
   };

@@ -11,7 +11,8 @@
 
 namespace crucible::config {
 
-/// Whose word a file is. What a person wrote or trusted may name programs; what lies in a folder chooses among what is there.
+/// Whose word a file is. What a person wrote or trusted may name programs; what lies in a folder chooses among what is
+/// there.
 enum class Standing : std::uint8_t {
   kOwn,      // the system's, the user's, or named on the command line
   kTrusted,  // of a folder, and the user has trusted just this content at just this place
@@ -52,8 +53,8 @@ struct ConfigFile {
 /// What stands at the places of the files, weakest layer first, also where it is no file: a link to nothing or a folder
 /// of that name was meant to be one. A link to /dev/null is an empty file. The user's is
 /// $XDG_CONFIG_HOME/crucible/crucible.toml or that under ~/.config. The project's is the first crucible.toml from the
-/// working folder upwards; the search ends at the folder that has .git, at the home folder and at the root; where that is
-/// the system's or the user's own file again, there is none. A privileged process reads the system's alone.
+/// working folder upwards; the search ends at the folder that has .git, at the home folder and at the root; where that
+/// is the system's or the user's own file again, there is none. A privileged process reads the system's alone.
 std::vector<ConfigFile> find_files(const Surroundings& surroundings);
 
 /// The bytes of a file, 1 MiB at most: a configuration is not longer. nullopt when it cannot be read.

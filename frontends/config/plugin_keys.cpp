@@ -30,7 +30,8 @@ std::vector<Key> keys_of(const std::vector<backend::OptionSchema>& options) {
                .variable = option.env,
                .help = option.help,
                .choices = option.choices};
-    // Of a number or one of some words a plugin may say that it is harmless; a path or a text never is, whatever it says.
+    // Of a number or one of some words a plugin may say that it is harmless; a path or a text never is, whatever it
+    // says.
     const bool may_be_harmless = key.type == Type::kBool || key.type == Type::kInteger || key.type == Type::kChoice;
     key.from_folder = option.folder.empty()                          ? FromFolder::kUndecided
                       : option.folder == "harmless" && may_be_harmless ? FromFolder::kHarmless
@@ -50,9 +51,20 @@ const std::vector<Key>& keys_of_old_plugins() {
        .help = "how many threads",
        .min = 1,
        .from_folder = FromFolder::kHarmless},
-      {.name = "compiler", .type = Type::kWord, .variable = "CRUCIBLE_CLANG", .help = "the compiler of kernels", .from_folder = FromFolder::kNeedsTrust},
-      {.name = "cache_dir", .type = Type::kWord, .variable = "CRUCIBLE_CACHE_DIR", .help = "where kernels are kept", .from_folder = FromFolder::kNeedsTrust},
-      {.name = "library", .variable = "CRUCIBLE_LIBRARY", .help = "the vendor's library, or none", .from_folder = FromFolder::kNeedsTrust},
+      {.name = "compiler",
+       .type = Type::kWord,
+       .variable = "CRUCIBLE_CLANG",
+       .help = "the compiler of kernels",
+       .from_folder = FromFolder::kNeedsTrust},
+      {.name = "cache_dir",
+       .type = Type::kWord,
+       .variable = "CRUCIBLE_CACHE_DIR",
+       .help = "where kernels are kept",
+       .from_folder = FromFolder::kNeedsTrust},
+      {.name = "library",
+       .variable = "CRUCIBLE_LIBRARY",
+       .help = "the vendor's library, or none",
+       .from_folder = FromFolder::kNeedsTrust},
   };
   return keys;
 }

@@ -43,10 +43,10 @@ TEST_F(PluginOptions, PluginOptionsFollowTheSameLayers) {
   Settings settings = load();
   settings.add_plugin("acme", &schema());
   ASSERT_TRUE(settings.check()) << settings.check().error().message;
-  EXPECT_THAT(
-      settings.plugin_options("acme"),
-      ElementsAre(std::pair("checks", "true"), std::pair("compiler", (folder_ / "home/.config/crucible/tools/cc").string()),
-                  std::pair("mode", "exact"), std::pair("threads", "4")));
+  EXPECT_THAT(settings.plugin_options("acme"),
+              ElementsAre(std::pair("checks", "true"),
+                          std::pair("compiler", (folder_ / "home/.config/crucible/tools/cc").string()),
+                          std::pair("mode", "exact"), std::pair("threads", "4")));
   const Setting& threads = *settings.find("backend.acme.threads");
   EXPECT_EQ(threads.origin.text(), "environment, CRUCIBLE_THREADS");
   ASSERT_EQ(threads.overridden.size(), 2u);

@@ -25,7 +25,8 @@ using hardware::FigureKey;
 using hardware::Provenance;
 using hardware::Quantity;
 
-constexpr std::array<std::string_view, 8> kTexts = {"name", "description", "source", "date", "backend", "driver", "devices", "threads"};
+constexpr std::array<std::string_view, 8> kTexts = {"name",    "description", "source",  "date",
+                                                    "backend", "driver",      "devices", "threads"};
 constexpr std::array<std::string_view, 4> kParts = {"value", "provenance", "note", "spread"};
 
 struct Unit {
@@ -34,16 +35,34 @@ struct Unit {
   double factor;
 };
 constexpr auto kUnits = std::to_array<Unit>({
-    {"B", Quantity::kBytes, 1},           {"KiB", Quantity::kBytes, 0x1p10},    {"MiB", Quantity::kBytes, 0x1p20},
-    {"GiB", Quantity::kBytes, 0x1p30},    {"TiB", Quantity::kBytes, 0x1p40},    {"KB", Quantity::kBytes, 1e3},
-    {"MB", Quantity::kBytes, 1e6},        {"GB", Quantity::kBytes, 1e9},        {"TB", Quantity::kBytes, 1e12},
-    {"B/s", Quantity::kBytesPerSecond, 1},      {"KB/s", Quantity::kBytesPerSecond, 1e3},  {"MB/s", Quantity::kBytesPerSecond, 1e6},
-    {"GB/s", Quantity::kBytesPerSecond, 1e9},   {"TB/s", Quantity::kBytesPerSecond, 1e12}, {"FLOP/s", Quantity::kFlopsPerSecond, 1},
-    {"KFLOP/s", Quantity::kFlopsPerSecond, 1e3},  {"MFLOP/s", Quantity::kFlopsPerSecond, 1e6},
-    {"GFLOP/s", Quantity::kFlopsPerSecond, 1e9},  {"TFLOP/s", Quantity::kFlopsPerSecond, 1e12},
-    {"PFLOP/s", Quantity::kFlopsPerSecond, 1e15}, {"ns", Quantity::kSeconds, 1e-9}, {"us", Quantity::kSeconds, 1e-6},
-    {"ms", Quantity::kSeconds, 1e-3},     {"s", Quantity::kSeconds, 1},         {"Hz", Quantity::kHertz, 1},
-    {"KHz", Quantity::kHertz, 1e3},       {"MHz", Quantity::kHertz, 1e6},       {"GHz", Quantity::kHertz, 1e9},
+    {"B", Quantity::kBytes, 1},
+    {"KiB", Quantity::kBytes, 0x1p10},
+    {"MiB", Quantity::kBytes, 0x1p20},
+    {"GiB", Quantity::kBytes, 0x1p30},
+    {"TiB", Quantity::kBytes, 0x1p40},
+    {"KB", Quantity::kBytes, 1e3},
+    {"MB", Quantity::kBytes, 1e6},
+    {"GB", Quantity::kBytes, 1e9},
+    {"TB", Quantity::kBytes, 1e12},
+    {"B/s", Quantity::kBytesPerSecond, 1},
+    {"KB/s", Quantity::kBytesPerSecond, 1e3},
+    {"MB/s", Quantity::kBytesPerSecond, 1e6},
+    {"GB/s", Quantity::kBytesPerSecond, 1e9},
+    {"TB/s", Quantity::kBytesPerSecond, 1e12},
+    {"FLOP/s", Quantity::kFlopsPerSecond, 1},
+    {"KFLOP/s", Quantity::kFlopsPerSecond, 1e3},
+    {"MFLOP/s", Quantity::kFlopsPerSecond, 1e6},
+    {"GFLOP/s", Quantity::kFlopsPerSecond, 1e9},
+    {"TFLOP/s", Quantity::kFlopsPerSecond, 1e12},
+    {"PFLOP/s", Quantity::kFlopsPerSecond, 1e15},
+    {"ns", Quantity::kSeconds, 1e-9},
+    {"us", Quantity::kSeconds, 1e-6},
+    {"ms", Quantity::kSeconds, 1e-3},
+    {"s", Quantity::kSeconds, 1},
+    {"Hz", Quantity::kHertz, 1},
+    {"KHz", Quantity::kHertz, 1e3},
+    {"MHz", Quantity::kHertz, 1e6},
+    {"GHz", Quantity::kHertz, 1e9},
 });
 
 std::string kind_of(const Value& value) {
@@ -71,7 +90,8 @@ class ProfileReader {
     for (auto& [key, draft] : drafts_) finish(key, draft);
     check_header(path);
     if (problems_.empty()) {
-      for (std::string& problem : hardware::check(profile_)) problems_.push_back({whole_file(path), std::move(problem)});
+      for (std::string& problem : hardware::check(profile_))
+        problems_.push_back({whole_file(path), std::move(problem)});
     }
     if (!problems_.empty()) return refusal(path);
     return std::move(profile_);
@@ -81,7 +101,8 @@ class ProfileReader {
   static Origin whole_file(const std::string& path) { return {Layer::kUser, path, 1, 1}; }
 
   Error refusal(const std::string& path) const {
-    std::string text = problems_.size() == 1 ? "" : fmt::format("{} problems in the device profile {}:", problems_.size(), path);
+    std::string text =
+        problems_.size() == 1 ? "" : fmt::format("{} problems in the device profile {}:", problems_.size(), path);
     for (const Problem& problem : problems_) {
       text += fmt::format("{}{}: {}", problems_.size() == 1 ? "" : "\n  ", problem.origin.place(), problem.message);
     }
@@ -94,13 +115,16 @@ class ProfileReader {
     if (std::ranges::find(kTexts, entry.key) != kTexts.end()) return take_header(entry);
     const std::size_t dot = entry.key.rfind('.');
     const std::string table = dot == std::string::npos ? "" : entry.key.substr(0, dot);
-    if (const FigureKey* key = hardware::find_figure_key(table)) return take_part(entry, *key, entry.key.substr(dot + 1));
+    if (const FigureKey* key = hardware::find_figure_key(table))
+      return take_part(entry, *key, entry.key.substr(dot + 1));
     if (hardware::find_figure_key(entry.key) != nullptr) {
-      return complain(entry.origin, fmt::format("'{}' is {}: a table is wanted, {{ value = ..., provenance = \"...\" }}", entry.key,
-                                                kind_of(entry.value)));
+      return complain(entry.origin,
+                      fmt::format("'{}' is {}: a table is wanted, {{ value = ..., provenance = \"...\" }}", entry.key,
+                                  kind_of(entry.value)));
     }
     // A mistyped figure in its table form, or a mistyped key of the header.
-    const bool is_part = dot != std::string::npos && std::ranges::find(kParts, entry.key.substr(dot + 1)) != kParts.end();
+    const bool is_part =
+        dot != std::string::npos && std::ranges::find(kParts, entry.key.substr(dot + 1)) != kParts.end();
     unknown(entry.origin, is_part ? table : entry.key);
   }
 
@@ -114,7 +138,8 @@ class ProfileReader {
   void take_header(const Entry& entry) {
     if (entry.key == "devices") {
       const auto* list = std::get_if<List>(&entry.value);
-      if (list == nullptr) return complain(entry.origin, fmt::format("'devices' is {}: a list of texts is wanted", kind_of(entry.value)));
+      if (list == nullptr)
+        return complain(entry.origin, fmt::format("'devices' is {}: a list of texts is wanted", kind_of(entry.value)));
       profile_.devices = *list;
       return;
     }
@@ -127,7 +152,8 @@ class ProfileReader {
       return;
     }
     const auto* text = std::get_if<std::string>(&entry.value);
-    if (text == nullptr) return complain(entry.origin, fmt::format("'{}' is {}: a text is wanted", entry.key, kind_of(entry.value)));
+    if (text == nullptr)
+      return complain(entry.origin, fmt::format("'{}' is {}: a text is wanted", entry.key, kind_of(entry.value)));
     std::string& place = entry.key == "name"          ? profile_.name
                          : entry.key == "description" ? profile_.description
                          : entry.key == "source"      ? profile_.source
@@ -145,12 +171,14 @@ class ProfileReader {
       return;
     }
     if (std::ranges::find(kParts, part) == kParts.end()) {
-      return complain(entry.origin, fmt::format("unknown key '{}' of {}{}", part, key.name, did_you_mean(part, {kParts.begin(), kParts.end()})));
+      return complain(entry.origin, fmt::format("unknown key '{}' of {}{}", part, key.name,
+                                                did_you_mean(part, {kParts.begin(), kParts.end()})));
     }
     const auto* text = std::get_if<std::string>(&entry.value);
     if (part == "provenance") draft.has_provenance = true;
     if (text == nullptr) {
-      return complain(entry.origin, fmt::format("{} of {} is {}: a text is wanted", part, key.name, kind_of(entry.value)));
+      return complain(entry.origin,
+                      fmt::format("{} of {} is {}: a text is wanted", part, key.name, kind_of(entry.value)));
     }
     if (part == "note") draft.figure.note = *text;
     if (part == "spread") take_spread(entry.origin, key, *text, draft.figure);
@@ -160,7 +188,8 @@ class ProfileReader {
   void take_spread(const Origin& origin, const FigureKey& key, const std::string& text, Figure& figure) {
     double percent = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-    if (error != std::errc() || std::string_view(end, text.data() + text.size()) != " %" || !(percent >= 0 && percent < 1e6)) {
+    if (error != std::errc() || std::string_view(end, text.data() + text.size()) != " %" ||
+        !(percent >= 0 && percent < 1e6)) {
       return complain(origin, fmt::format("spread of {} is '{}': a number and \" %\" are wanted", key.name, text));
     }
     figure.spread = percent / 100;
@@ -174,8 +203,8 @@ class ProfileReader {
       figure.provenance = provenance;
       return;
     }
-    complain(origin, fmt::format("provenance of {} is '{}'{}; datasheet, calibrated and guessed are known", key.name, text,
-                                 did_you_mean(text, known)));
+    complain(origin, fmt::format("provenance of {} is '{}'{}; datasheet, calibrated and guessed are known", key.name,
+                                 text, did_you_mean(text, known)));
   }
 
   /// A whole number of a count, a number with a unit of anything else.
@@ -222,7 +251,8 @@ class ProfileReader {
     if (profile_.name.empty()) {
       complain(whole_file(path), "name is missing");
     } else if (profile_.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos) {
-      complain(whole_file(path), fmt::format("name '{}': lower case letters, digits and '-' are wanted", profile_.name));
+      complain(whole_file(path),
+               fmt::format("name '{}': lower case letters, digits and '-' are wanted", profile_.name));
     }
     if (profile_.source.empty()) complain(whole_file(path), "source is missing: where are the numbers from?");
   }
@@ -250,8 +280,9 @@ std::string toml_text(std::string_view text) {
 
 std::string figure_line(const FigureKey& key, const Figure& figure) {
   const std::string value = format_figure(key.quantity, figure.value);
-  std::string line = fmt::format("{{ value = {}, provenance = {}", key.quantity == Quantity::kCount ? value : toml_text(value),
-                                 toml_text(name(figure.provenance)));
+  std::string line =
+      fmt::format("{{ value = {}, provenance = {}", key.quantity == Quantity::kCount ? value : toml_text(value),
+                  toml_text(name(figure.provenance)));
   if (figure.spread > 0) line += fmt::format(", spread = \"{:.3g} %\"", 100 * figure.spread);
   if (!figure.note.empty()) line += fmt::format(", note = {}", toml_text(figure.note));
   return line + " }";
@@ -259,13 +290,17 @@ std::string figure_line(const FigureKey& key, const Figure& figure) {
 
 }  // namespace
 
-Result<DeviceProfile> read_profile(const std::string& text, const std::string& path) { return ProfileReader().read(text, path); }
+Result<DeviceProfile> read_profile(const std::string& text, const std::string& path) {
+  return ProfileReader().read(text, path);
+}
 
 Result<DeviceProfile> read_profile_file(const std::filesystem::path& path) {
   const std::optional<std::string> text = read_text(path);
   if (!text) {
-    return Error{ErrorCode::kBadInput, fmt::format("cannot read the device profile {}: it is not there, not readable, or "
-                                                   "larger than 1 MiB", path.string())};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("cannot read the device profile {}: it is not there, not readable, or "
+                             "larger than 1 MiB",
+                             path.string())};
   }
   return read_profile(*text, path.string());
 }
@@ -282,7 +317,8 @@ std::string write_profile(const DeviceProfile& profile) {
   line("driver", profile.driver);
   if (!profile.devices.empty()) {
     text += "devices = [";
-    for (std::size_t i = 0; i < profile.devices.size(); ++i) text += (i > 0 ? ", " : "") + toml_text(profile.devices[i]);
+    for (std::size_t i = 0; i < profile.devices.size(); ++i)
+      text += (i > 0 ? ", " : "") + toml_text(profile.devices[i]);
     text += "]\n";
   }
   if (profile.threads > 0) text += fmt::format("threads = {}\n", profile.threads);

@@ -66,26 +66,33 @@ TEST(ProfileFile, EveryMistakeIsNamedWithItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {replaced("size = {", "siz = {"), "toy.toml:4:9: unknown key 'memory.siz'; did you mean 'memory.size'?"},
       {replaced("source", "sorce"), "toy.toml:2:1: unknown key 'sorce'; did you mean 'source'?"},
-      {replaced("[level.dram]", "[level.drum]"), "unknown key 'level.drum.bandwidth'; did you mean 'level.dram.bandwidth'?"},
-      {replaced("value = \"1.5 GiB\"", "valeu = \"1.5 GiB\""), "toy.toml:4:10: unknown key 'valeu' of memory.size; did you mean 'value'?"},
+      {replaced("[level.dram]", "[level.drum]"),
+       "unknown key 'level.drum.bandwidth'; did you mean 'level.dram.bandwidth'?"},
+      {replaced("value = \"1.5 GiB\"", "valeu = \"1.5 GiB\""),
+       "toy.toml:4:10: unknown key 'valeu' of memory.size; did you mean 'value'?"},
       {replaced("1.5 GiB", "1.5 GB/s"), "toy.toml:4:10: memory.size is '1.5 GB/s', a bandwidth: a size (B, KiB"},
       {replaced("1.5 GiB", "1.5 gib"), "toy.toml:4:10: memory.size is '1.5 gib': a size"},
       {replaced("1.5 GiB", "much"), "memory.size is 'much': a size"},
       {replaced("1.5 GiB", "-1 GiB"), "memory.size is '-1 GiB', out of range"},
       {replaced("1.5 GiB", "nan GiB"), "memory.size is 'nan GiB', out of range"},
       {replaced("1.5 GiB", "1e300 GiB"), "memory.size is '1e300 GiB', out of range"},
-      {replaced("\"5 GB/s\"", "5"), "toy.toml:6:15: level.dram.bandwidth is an integer without a unit: a bandwidth (MB/s, GB/s, TB/s) is wanted"},
+      {replaced("\"5 GB/s\"", "5"),
+       "toy.toml:6:15: level.dram.bandwidth is an integer without a unit: a bandwidth (MB/s, GB/s, TB/s) is wanted"},
       {replaced("250 ns", "250 MHz"), "cost.launch is '250 MHz', a frequency: a time (ns, us, ms, s) is wanted"},
-      {replaced("value = 7", "value = \"7\""), "toy.toml:12:11: units.count is a text: a whole number without unit is wanted"},
+      {replaced("value = 7", "value = \"7\""),
+       "toy.toml:12:11: units.count is a text: a whole number without unit is wanted"},
       {replaced("value = 7", "value = 0"), "units.count is 0"},
-      {replaced("\"datasheet\"", "\"datashet\""), "toy.toml:4:29: provenance of memory.size is 'datashet'; did you mean 'datasheet'?"},
-      {replaced(", provenance = \"datasheet\"", ""), "toy.toml:4:10: memory.size has no provenance: datasheet, calibrated or guessed"},
+      {replaced("\"datasheet\"", "\"datashet\""),
+       "toy.toml:4:29: provenance of memory.size is 'datashet'; did you mean 'datasheet'?"},
+      {replaced(", provenance = \"datasheet\"", ""),
+       "toy.toml:4:10: memory.size has no provenance: datasheet, calibrated or guessed"},
       {replaced("value = \"1.5 GiB\", ", ""), "memory.size has no value"},
       {replaced(", note = \"so\"", ""), "cost.launch is guessed and has no note: say why"},
       {replaced("12.5 %", "much"), "spread of level.dram.bandwidth is 'much'"},
       {replaced("size = { value = \"1.5 GiB\", provenance = \"datasheet\" }", "size = \"1.5 GiB\""),
        "toy.toml:4:1: 'memory.size' is a text: a table is wanted, { value = ..., provenance = \"...\" }"},
-      {replaced("[memory]\nsize = { value = \"1.5 GiB\", provenance = \"datasheet\" }\n", ""), "toy.toml:1:1: memory.size is missing"},
+      {replaced("[memory]\nsize = { value = \"1.5 GiB\", provenance = \"datasheet\" }\n", ""),
+       "toy.toml:1:1: memory.size is missing"},
       {replaced("name = \"toy\"", "name = \"Toy\""), "name 'Toy': lower case letters"},
       {replaced("name = \"toy\"", "name = 5"), "'name' is an integer: a text is wanted"},
       {replaced("name = \"toy\"\n", ""), "name is missing"},
@@ -150,9 +157,27 @@ TEST(ProfileFile, EveryShippedOneIsWhole) {
       EXPECT_NE(figure.provenance, Provenance::kCalibrated) << profile.name << " " << key;
     }
   }
-  for (const char* name : {"a10", "a100-40g", "a100-80g", "arc-a770", "h100-80g", "h200", "jetson-agx-orin-64g", "jetson-orin-nano-8g",
-                           "l4", "l40s", "max-1550", "mi210", "mi250", "mi300x", "rtx-3060", "rtx-3090", "rtx-4090", "rtx-5090",
-                           "rx-7900-xtx", "t4", "v100-32g"}) {
+  for (const char* name : {"a10",
+                           "a100-40g",
+                           "a100-80g",
+                           "arc-a770",
+                           "h100-80g",
+                           "h200",
+                           "jetson-agx-orin-64g",
+                           "jetson-orin-nano-8g",
+                           "l4",
+                           "l40s",
+                           "max-1550",
+                           "mi210",
+                           "mi250",
+                           "mi300x",
+                           "rtx-3060",
+                           "rtx-3090",
+                           "rtx-4090",
+                           "rtx-5090",
+                           "rx-7900-xtx",
+                           "t4",
+                           "v100-32g"}) {
     EXPECT_NE(hardware::find_profile(*profiles, name), nullptr) << name << " was there before there were files";
   }
   for (const hwprofiles::File& file : hwprofiles::files()) {
@@ -170,7 +195,8 @@ TEST(ProfileFile, AFolderHasOneProfileOfAName) {
   write("notes.txt", "not a profile");
   EXPECT_EQ(read_profile_folder(folder.path())->size(), 1u);
   write("b.toml", kGood);
-  EXPECT_THAT(read_profile_folder(folder.path()).error().message, AllOf(HasSubstr("b.toml"), HasSubstr("also has the profile 'toy'")));
+  EXPECT_THAT(read_profile_folder(folder.path()).error().message,
+              AllOf(HasSubstr("b.toml"), HasSubstr("also has the profile 'toy'")));
   write("b.toml", "name = \n");
   EXPECT_THAT(read_profile_folder(folder.path()).error().message, HasSubstr("b.toml:1:"));
   EXPECT_THAT(read_profile_file(folder / "c.toml").error().message, HasSubstr("cannot read the device profile"));
@@ -180,7 +206,8 @@ TEST(ProfileFile, AFolderHasOneProfileOfAName) {
 TEST(ProfileFile, SurvivesAnyBytes) {
   std::mt19937 random(11);
   const std::span<const hwprofiles::File> files = hwprofiles::files();
-  for (std::size_t cut = 0; cut <= std::string_view(kGood).size(); ++cut) (void)read_profile(std::string(kGood).substr(0, cut), "cut.toml");
+  for (std::size_t cut = 0; cut <= std::string_view(kGood).size(); ++cut)
+    (void)read_profile(std::string(kGood).substr(0, cut), "cut.toml");
   for (int round = 0; round < 3000; ++round) {
     std::string text(files[random() % files.size()].text);
     const std::size_t edits = 1 + random() % 8;

@@ -34,8 +34,9 @@ Settings Settings::load(const Surroundings& surroundings, const Requests& reques
   Settings settings = put_together(surroundings, requests, files);
   // A project's file may lie in a folder that somebody else prepared, and can name plugins to run: unlike the files of
   // system and user it is not even used with a warning.
-  const auto doubtful = std::ranges::find_if(
-      files, [](const ConfigFile& file) { return file.layer == Layer::kProject && !file.is_named && !file.danger.empty(); });
+  const auto doubtful = std::ranges::find_if(files, [](const ConfigFile& file) {
+    return file.layer == Layer::kProject && !file.is_named && !file.danger.empty();
+  });
   if (doubtful == files.end() || settings.trust_beyond_doubt() != "warn") return settings;
   const std::string warning = fmt::format("{} is left out: {}", doubtful->path.string(), doubtful->danger);
   files.erase(doubtful);

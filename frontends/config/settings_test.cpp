@@ -81,13 +81,16 @@ TEST_F(Layers, AllMistakesOfAFileAreListedAtOnceWithTheirPlaces) {
 }
 
 TEST_F(Layers, AStarStandsForAnyNameInTheMiddleToo) {
-  write(Layer::kProject, "[device_profile.toy]\nmemory_bytes = 1_000\n[device_profile.other]\nmemory_byts = 1\n[device_profile]\nx = 1\n");
+  write(
+      Layer::kProject,
+      "[device_profile.toy]\nmemory_bytes = 1_000\n[device_profile.other]\nmemory_byts = 1\n[device_profile]\nx = 1\n");
   const Settings settings = load();
   EXPECT_EQ(settings.number("device_profile.toy.memory_bytes"), 1000);
   const Result<void> checked = settings.check();
   ASSERT_FALSE(checked);
   EXPECT_THAT(checked.error().message,
-              AllOf(HasSubstr("2 problems"), HasSubstr("unknown key 'device_profile.other.memory_byts'; did you mean 'memory_bytes'?"),
+              AllOf(HasSubstr("2 problems"),
+                    HasSubstr("unknown key 'device_profile.other.memory_byts'; did you mean 'memory_bytes'?"),
                     HasSubstr("unknown key 'device_profile.x'")));
   EXPECT_EQ(find_key("device_profile..memory_bytes"), nullptr);
   EXPECT_EQ(find_key("device_profile.memory_bytes"), nullptr);
@@ -132,7 +135,8 @@ TEST_F(Layers, WhatStandsInTheFilesPlaceAndIsNoFileIsAnError) {
   const std::filesystem::path file = path_of(Layer::kProject), user = path_of(Layer::kUser);
   std::filesystem::remove(file);
   std::filesystem::create_symlink("gone.toml", file);
-  EXPECT_THAT(error(), AllOf(HasSubstr(file.string() + ": is a link to gone.toml, which is not there: mend or remove it")));
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr(file.string() + ": is a link to gone.toml, which is not there: mend or remove it")));
   std::filesystem::remove(file);
   std::filesystem::create_symlink(file.filename(), file);
   EXPECT_THAT(error(), HasSubstr(file.string() + ": is a link that leads back to itself"));
@@ -196,7 +200,8 @@ TEST_F(Layers, AFileThatEverybodyCanWriteIsToldOrRefused) {
 TEST_F(Layers, RelativePathsBelongToTheFileThatSaysThem) {
   write(Layer::kUser, "[plugins]\nfolders = [\"build\", \"/abs\"]\ntrace_file = \"../t.jsonl\"\n");
   Settings settings = load();
-  EXPECT_THAT(settings.list("plugins.folders"), ElementsAre((folder_ / "home/.config/crucible/build").string(), "/abs"));
+  EXPECT_THAT(settings.list("plugins.folders"),
+              ElementsAre((folder_ / "home/.config/crucible/build").string(), "/abs"));
   EXPECT_EQ(settings.text("plugins.trace_file"), (folder_ / "home/.config/t.jsonl").string());
   variables_["CRUCIBLE_PLUGIN_PATH"] = "relative:/first:also/relative:/second";
   EXPECT_THAT(load().list("plugins.folders"), ElementsAre("/first", "/second"));

@@ -1,4 +1,5 @@
-// Whose word the files are: who else can write them, which of a folder's are trusted, and what is held back of the others.
+// Whose word the files are: who else can write them, which of a folder's are trusted, and what is held back of the
+// others.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,9 +25,9 @@ void Settings::judge_standing(ConfigFile& file, const std::string& text) {
 }
 
 void Settings::hold_back(const Key& key, Entry entry) {
-  const char* const reason = key.is_place()                                   ? "names a file, a folder or a program"
-                             : entry.key.starts_with("backend.")                 ? "its plugin does not say that it is harmless"
-                                                                               : "is a rule about what may run";
+  const char* const reason = key.is_place()                      ? "names a file, a folder or a program"
+                             : entry.key.starts_with("backend.") ? "its plugin does not say that it is harmless"
+                                                                 : "is a rule about what may run";
   held_back_.push_back({std::move(entry), reason});
 }
 
@@ -50,8 +51,9 @@ std::vector<std::string> Settings::take_warnings() {
   taken_held_back_ = held_back_.size();
   const auto file = std::ranges::find(files_, Layer::kProject, &ConfigFile::layer);
   const std::string path = shown(file->path.string());
-  taken.push_back(fmt::format("{}{} sets {}, which the file of a folder may not: left out; `crucible config trust {}` shows and allows it",
-                              path, file->has_changed ? " has changed since it was trusted, and" : "", names, path));
+  taken.push_back(fmt::format(
+      "{}{} sets {}, which the file of a folder may not: left out; `crucible config trust {}` shows and allows it",
+      path, file->has_changed ? " has changed since it was trusted, and" : "", names, path));
   return taken;
 }
 

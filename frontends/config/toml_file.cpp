@@ -89,8 +89,8 @@ class Reader {
 constexpr int kMostParts = 32;    // of a dotted key: the longest key that means something has four
 constexpr int kMostNesting = 32;  // of lists and tables in each other
 
-/// Goes through the text as far as quotes and comments are concerned, and calls `see(character)` for each byte outside of
-/// them. Ends at the first byte that `see` refuses, and returns its place.
+/// Goes through the text as far as quotes and comments are concerned, and calls `see(character)` for each byte outside
+/// of them. Ends at the first byte that `see` refuses, and returns its place.
 template <class See>
 std::optional<toml::source_position> outside_of_quotes(std::string_view text, See&& see) {
   toml::source_position at{1, 1};
@@ -124,14 +124,15 @@ std::optional<toml::source_position> outside_of_quotes(std::string_view text, Se
   return std::nullopt;
 }
 
-/// Where a byte beyond ASCII stands outside of quotes and comments, where TOML has no use for it. Asked first: toml++ 3.3
-/// runs into undefined behaviour on some of these (is_non_ascii_horizontal_whitespace).
+/// Where a byte beyond ASCII stands outside of quotes and comments, where TOML has no use for it. Asked first:
+/// toml++ 3.3 runs into undefined behaviour on some of these (is_non_ascii_horizontal_whitespace).
 std::optional<toml::source_position> stray_character(std::string_view text) {
   return outside_of_quotes(text, [](char character) { return static_cast<unsigned char>(character) < 0x80; });
 }
 
 /// Where a key gets too many parts, or a list or table too deep. toml++ makes a table in a table of each part of a key
-/// without a limit, and it, its destructor and we go down them by recursion: a key of 24,000 parts is the end of the stack.
+/// without a limit, and it, its destructor and we go down them by recursion: a key of 24,000 parts is the end of the
+/// stack.
 std::optional<toml::source_position> too_deep(std::string_view text) {
   int parts = 1, nesting = 0;
   return outside_of_quotes(text, [&](char character) {
@@ -165,9 +166,10 @@ FileContent read_toml(const std::string& whole, Layer layer, const std::string& 
     return content;
   }
   if (const auto deep = too_deep(*text)) {
-    content.problems.push_back({origin_of({*deep, *deep, nullptr}, layer, path),
-                                fmt::format("too deep: keys have {} parts at most here, and lists and tables stand in {} others at most",
-                                            kMostParts, kMostNesting)});
+    content.problems.push_back(
+        {origin_of({*deep, *deep, nullptr}, layer, path),
+         fmt::format("too deep: keys have {} parts at most here, and lists and tables stand in {} others at most",
+                     kMostParts, kMostNesting)});
     return content;
   }
   const toml::parse_result parsed = toml::parse(*text);

@@ -33,7 +33,8 @@ TEST(TomlFile, KindsOfValues) {
 }
 
 TEST(TomlFile, AByteOrderMarkBeforeTheTextIsPassedOver) {
-  const FileContent content = read_toml("\xef\xbb\xbfnumerics = \"strict\"\r\ndevice = \"cpu:0\"\r\n", Layer::kUser, "f.toml");
+  const FileContent content =
+      read_toml("\xef\xbb\xbfnumerics = \"strict\"\r\ndevice = \"cpu:0\"\r\n", Layer::kUser, "f.toml");
   ASSERT_TRUE(content.problems.empty()) << content.problems[0].message;
   ASSERT_EQ(content.entries.size(), 2u);
   EXPECT_EQ(content.entries[0].origin.place(), "f.toml:1:1");
@@ -66,14 +67,18 @@ TEST(TomlFile, KeysAndListsThatGoTooDeepAreRefusedBeforeTheyAreRead) {
   };
   EXPECT_EQ(problem(repeated("a.", 31) + "a = 1\n"), "");
   EXPECT_THAT(problem("\n" + repeated("a.", 32) + "a = 1\n"), HasSubstr("f.toml:2:64: too deep"));
-  for (const std::string& deep : {repeated("a.", 400000) + "a = 1\n", "[" + repeated("a.", 400000) + "a]\nb = 1\n", "[[" + repeated("'a' . ", 100000) + "a]]\n",
-                                  "x = " + repeated("[", 400000) + repeated("]", 400000) + "\n", "x = " + repeated("{a=", 200000),
-                                  "x = { a = \"\"\"b\"\"\"\", " + repeated("\"a\".", 100000) + "a = 1 }\n",  // four quotes end the text
-                                  "x = { a = '''b''''', " + repeated("a.", 100000) + "a = 1 }\n", "# \" \n" + repeated("a.", 100000) + "a = 1\n"}) {
+  for (const std::string& deep :
+       {repeated("a.", 400000) + "a = 1\n", "[" + repeated("a.", 400000) + "a]\nb = 1\n",
+        "[[" + repeated("'a' . ", 100000) + "a]]\n", "x = " + repeated("[", 400000) + repeated("]", 400000) + "\n",
+        "x = " + repeated("{a=", 200000),
+        "x = { a = \"\"\"b\"\"\"\", " + repeated("\"a\".", 100000) + "a = 1 }\n",  // four quotes end the text
+        "x = { a = '''b''''', " + repeated("a.", 100000) + "a = 1 }\n",
+        "# \" \n" + repeated("a.", 100000) + "a = 1\n"}) {
     EXPECT_THAT(problem(deep), HasSubstr("too deep")) << deep.substr(0, 40);
   }
   // What stands in texts and comments is no key and no list.
-  EXPECT_EQ(problem("t = \"" + repeated("a.", 1000) + "[[[[\"\nl = [\n" + repeated("'a', # ....[[[\n", 500) + "]\n"), "");
+  EXPECT_EQ(problem("t = \"" + repeated("a.", 1000) + "[[[[\"\nl = [\n" + repeated("'a', # ....[[[\n", 500) + "]\n"),
+            "");
 }
 
 TEST(TomlFile, ErrorsHaveLineAndColumn) {

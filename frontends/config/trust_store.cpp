@@ -1,5 +1,5 @@
-// One line per file: the SHA-256, a space, the place. A place with a control character is never trusted, so that lines are
-// lines.
+// One line per file: the SHA-256, a space, the place. A place with a control character is never trusted, so that lines
+// are lines.
 #include "frontends/config/trust_store.hpp"
 
 #include <fcntl.h>
@@ -57,12 +57,15 @@ Result<std::vector<TrustedFile>> read_trusted(const std::filesystem::path& store
   if (store.empty() || (lstat(store.c_str(), &status) != 0 && errno != EACCES)) return std::vector<TrustedFile>();
   if (!S_ISREG(status.st_mode)) return bad(store, "is no file: remove it, and trust again what you trust");
   const std::vector<std::string> doubts = doubts_about(store, "it");
-  if (!doubts.empty()) return bad(store, fmt::format("does not count, for others can change it: {}; chmod or chown it", fmt::join(doubts, ", ")));
+  if (!doubts.empty())
+    return bad(store,
+               fmt::format("does not count, for others can change it: {}; chmod or chown it", fmt::join(doubts, ", ")));
   const std::optional<std::string> text = read_text(store);
   if (!text) return bad(store, "cannot be read, or is longer than 1 MiB");
   std::istringstream lines(*text);
   std::string line;
-  if (!std::getline(lines, line) || line != kFormat) return bad(store, "is damaged: remove it, and trust again what you trust");
+  if (!std::getline(lines, line) || line != kFormat)
+    return bad(store, "is damaged: remove it, and trust again what you trust");
   std::vector<TrustedFile> files;
   while (std::getline(lines, line)) {
     if (line.size() < kDigits + 2 || line[kDigits] != ' ' || !is_digest(std::string_view(line).substr(0, kDigits))) {
@@ -77,7 +80,8 @@ Result<void> write_trusted(const std::filesystem::path& store, const std::vector
   if (store.empty()) return Error{ErrorCode::kBadInput, "there is no home folder to keep it in: set HOME"};
   std::string text = fmt::format("{}\n", kFormat);
   for (const TrustedFile& file : files) {
-    if (!is_one_line(file.place)) return Error{ErrorCode::kBadInput, "a path with control characters cannot be trusted: rename the folder"};
+    if (!is_one_line(file.place))
+      return Error{ErrorCode::kBadInput, "a path with control characters cannot be trusted: rename the folder"};
     text += fmt::format("{} {}\n", file.sha256, file.place);
   }
   std::error_code error;
@@ -88,7 +92,8 @@ Result<void> write_trusted(const std::filesystem::path& store, const std::vector
   std::string fresh = store.string() + ".XXXXXX";
   const int descriptor = mkostemp(fresh.data(), O_CLOEXEC);  // 0600
   if (descriptor < 0) return bad(store, fmt::format("cannot be written: {}", std::strerror(errno)));
-  bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(descriptor) == 0;
+  bool written =
+      write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(descriptor) == 0;
   written = close(descriptor) == 0 && written;
   if (written && std::rename(fresh.c_str(), store.c_str()) == 0) return {};
   const int reason = errno;

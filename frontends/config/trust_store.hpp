@@ -1,5 +1,5 @@
-// Which files of folders the user has trusted: paths with the SHA-256 of what they held then, in a file of the user's own
-// beside his crucible.toml. A file that changed, or that lies elsewhere, is another file.
+// Which files of folders the user has trusted: paths with the SHA-256 of what they held then, in a file of the user's
+// own beside his crucible.toml. A file that changed, or that lies elsewhere, is another file.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,8 @@ std::string place_of(const std::filesystem::path& file);
 
 std::string sha256_of(const std::string& text);
 
-/// None where there is no store. Errors: kBadInput when it is damaged, is no file of the user's own, or others can change it.
+/// None where there is no store. Errors: kBadInput when it is damaged, is no file of the user's own, or others can
+/// change it.
 Result<std::vector<TrustedFile>> read_trusted(const std::filesystem::path& store);
 
 /// Replaces the store, for the user alone (0600), in a folder that is made for him alone. Errors: kBadInput.

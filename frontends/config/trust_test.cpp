@@ -32,7 +32,8 @@ class FolderFile : public Layers {
   }
   void trust() {
     const std::filesystem::path file = path_of(Layer::kProject);
-    const Result<void> written = write_trusted(trust_store(surroundings_), {{place_of(file), sha256_of(*read_text(file))}});
+    const Result<void> written =
+        write_trusted(trust_store(surroundings_), {{place_of(file), sha256_of(*read_text(file))}});
     ASSERT_TRUE(written) << written.error().message;
   }
 };
@@ -70,7 +71,8 @@ TEST(FolderPolicy, EveryKeyIsDecided) {
   const List harmless = {"backend", "device", "fallback", "fallback_devices", "checkpoint_every", "numerics"};
   for (const Key& key : known_keys()) {
     EXPECT_NE(key.from_folder, FromFolder::kUndecided) << key.name << ": decide whether a folder's file may set it";
-    const bool is_harmless = std::ranges::find(harmless, key.name) != harmless.end() || key.name.starts_with("device_profile.*.");
+    const bool is_harmless =
+        std::ranges::find(harmless, key.name) != harmless.end() || key.name.starts_with("device_profile.*.");
     EXPECT_EQ(key.is_harmless(), is_harmless) << key.name;
     if (key.is_place()) {
       EXPECT_EQ(key.from_folder, FromFolder::kNeedsTrust) << key.name;
@@ -97,7 +99,8 @@ TEST_F(FolderFile, EveryKeyIsInForceOrHeldBackAsItsRowSays) {
 TEST_F(FolderFile, OtherLayersMaySayEverything) {
   std::string text;
   for (const Key& key : known_keys()) {
-    if (key.name.find('*') == std::string::npos) text += (key.name == "backend" ? "backend" : key.name) + " = " + value_for(key) + "\n";
+    if (key.name.find('*') == std::string::npos)
+      text += (key.name == "backend" ? "backend" : key.name) + " = " + value_for(key) + "\n";
   }
   for (const Layer layer : {Layer::kSystem, Layer::kUser}) {
     write(layer, text);
@@ -108,10 +111,11 @@ TEST_F(FolderFile, OtherLayersMaySayEverything) {
 }
 
 TEST_F(FolderFile, EverySpellingIsTheSameKey) {
-  for (const char* text : {
-           "plugins.folders = [\".\"]\n", "[plugins]\nfolders = [\".\"]\n", "plugins = { folders = [\".\"] }\n",
-           "\"plugins\".\"folders\" = [\".\"]\n", "\"plugins.folders\" = [\".\"]\n", "'plugins' . folders = [\n  '.',\n]\n",
-           "[ plugins ]\n\"fold\\u0065rs\" = [\".\"]\n", "numerics = \"strict\"\n[\"plugins\"]\n'folders' = [\".\"]\n"}) {
+  for (const char* text :
+       {"plugins.folders = [\".\"]\n", "[plugins]\nfolders = [\".\"]\n", "plugins = { folders = [\".\"] }\n",
+        "\"plugins\".\"folders\" = [\".\"]\n", "\"plugins.folders\" = [\".\"]\n",
+        "'plugins' . folders = [\n  '.',\n]\n", "[ plugins ]\n\"fold\\u0065rs\" = [\".\"]\n",
+        "numerics = \"strict\"\n[\"plugins\"]\n'folders' = [\".\"]\n"}) {
     EXPECT_THAT(held(text), ElementsAre("plugins.folders")) << text;
     EXPECT_THAT(load_policy(load()).folders, IsEmpty()) << text;
   }
@@ -121,9 +125,11 @@ TEST_F(FolderFile, TheHarmlessRestIsInForceAndTheRestIsToldOnce) {
   write(Layer::kProject, "numerics = \"strict\"\n[plugins]\nfolders = [\".\"]\ndecisions = \"d\"\n");
   Settings settings = load();
   EXPECT_EQ(settings.text("numerics"), "strict");
-  EXPECT_THAT(settings.take_warnings(),
-              ElementsAre(AllOf(HasSubstr(path_of(Layer::kProject) + " sets plugins.folders, plugins.decisions, which the file of a folder may not"),
-                                HasSubstr("`crucible config trust " + path_of(Layer::kProject) + "` shows and allows it"))));
+  EXPECT_THAT(
+      settings.take_warnings(),
+      ElementsAre(AllOf(HasSubstr(path_of(Layer::kProject) +
+                                  " sets plugins.folders, plugins.decisions, which the file of a folder may not"),
+                        HasSubstr("`crucible config trust " + path_of(Layer::kProject) + "` shows and allows it"))));
   EXPECT_THAT(settings.take_warnings(), IsEmpty());
   EXPECT_EQ(settings.standing_of(settings.find("numerics")->origin), Standing::kFolder);
   EXPECT_EQ(settings.standing_of(settings.find("plugins.trust")->origin), Standing::kOwn);
@@ -131,7 +137,8 @@ TEST_F(FolderFile, TheHarmlessRestIsInForceAndTheRestIsToldOnce) {
 
 TEST_F(FolderFile, StrongerAndWeakerLayersStandAsBefore) {
   write(Layer::kUser, "[plugins]\nfolders = [\"/mine\"]\ndeny = [\"bad\"]\n");
-  EXPECT_THAT(held("[plugins]\nfolders = [\".\"]\ndeny = []\nallow = [\"evil\"]\n"), ElementsAre("plugins.folders", "plugins.deny", "plugins.allow"));
+  EXPECT_THAT(held("[plugins]\nfolders = [\".\"]\ndeny = []\nallow = [\"evil\"]\n"),
+              ElementsAre("plugins.folders", "plugins.deny", "plugins.allow"));
   EXPECT_THAT(load().list("plugins.folders"), ElementsAre("/mine"));
   EXPECT_THAT(load().list("plugins.deny"), ElementsAre("bad"));
   requests_.sets = {"plugins.folders=/asked"};
@@ -183,7 +190,8 @@ TEST_F(FolderFile, TheStoreIsTheUsersAlone) {
 }
 
 TEST_F(FolderFile, APlaceOfTwoLinesIsNotTrusted) {
-  EXPECT_FALSE(write_trusted(trust_store(surroundings_), {{"/a\n" + std::string(64, '0') + " /b", std::string(64, '0')}}));
+  EXPECT_FALSE(
+      write_trusted(trust_store(surroundings_), {{"/a\n" + std::string(64, '0') + " /b", std::string(64, '0')}}));
 }
 
 TEST_F(FolderFile, AFileThatIsNamedIsTheUsersWord) {
@@ -203,7 +211,8 @@ TEST_F(FolderFile, AFolderThatOthersMayWriteIsLeftOut) {
   for (const char* above : {"home/project", "home"}) {
     ASSERT_EQ(chmod((folder_ / above).c_str(), 0777), 0);
     EXPECT_EQ(load().text("numerics"), "fast") << above;
-    EXPECT_THAT(load().warnings(), ElementsAre(AllOf(HasSubstr("is left out"), HasSubstr("all users can write its folder"))));
+    EXPECT_THAT(load().warnings(),
+                ElementsAre(AllOf(HasSubstr("is left out"), HasSubstr("all users can write its folder"))));
     ASSERT_EQ(chmod((folder_ / above).c_str(), 0755), 0);
   }
   // A link counts with the folder that it leads to.
@@ -232,22 +241,27 @@ backend::OptionSchema option(const std::string& name, const std::string& type, c
 }
 
 TEST_F(FolderFile, OptionsOfAPluginAreHarmlessWhereItSaysSoAndTheirTypeAllowsIt) {
-  const std::vector<Key> schema = keys_of({option("number", "u64", "harmless"), option("flag", "bool", "harmless"), option("word", "choice", "harmless"),
-                                           option("path", "path", "harmless"), option("text", "str", "harmless"),
-                                           option("silent", "u64", ""), option("not", "bool", "needs trust"), option("later", "u64", "HARMLESS")});
+  const std::vector<Key> schema = keys_of({option("number", "u64", "harmless"), option("flag", "bool", "harmless"),
+                                           option("word", "choice", "harmless"), option("path", "path", "harmless"),
+                                           option("text", "str", "harmless"), option("silent", "u64", ""),
+                                           option("not", "bool", "needs trust"), option("later", "u64", "HARMLESS")});
   write(Layer::kProject,
-        "[backend.acme]\nnumber = 1\nflag = true\nword = \"one\"\npath = \"x\"\ntext = \"x\"\nsilent = 1\nnot = true\nlater = 1\n");
+        "[backend.acme]\nnumber = 1\nflag = true\nword = \"one\"\npath = \"x\"\ntext = \"x\"\nsilent = 1\nnot = "
+        "true\nlater = 1\n");
   Settings settings = load();
   settings.add_plugin("acme", &schema);
   ASSERT_TRUE(settings.check()) << settings.check().error().message;
-  EXPECT_THAT(settings.plugin_options("acme"), ElementsAre(std::pair("flag", "true"), std::pair("number", "1"), std::pair("word", "one")));
+  EXPECT_THAT(settings.plugin_options("acme"),
+              ElementsAre(std::pair("flag", "true"), std::pair("number", "1"), std::pair("word", "one")));
   EXPECT_EQ(settings.held_back().size(), 5u);
 }
 
 TEST_F(FolderFile, OptionsOfAPluginThatIsNotKnownAreHeldBackButForThreads) {
-  for (const char* text : {"[backend.old]\nthreads = 3\nanything = \"x\"\ncache_dir = \"c\"\nlibrary = \"l\"\n",
-                           "backend = { name = \"cpu\", old = { threads = 3, anything = \"x\", cache_dir = \"c\", library = \"l\" } }\n",
-                           "\"backend.old\".threads = 3\nbackend.\"old.anything\" = \"x\"\n\"backend.old.cache_dir\" = \"c\"\n'backend'.'old'.'library' = 'l'\n"}) {
+  for (const char* text :
+       {"[backend.old]\nthreads = 3\nanything = \"x\"\ncache_dir = \"c\"\nlibrary = \"l\"\n",
+        "backend = { name = \"cpu\", old = { threads = 3, anything = \"x\", cache_dir = \"c\", library = \"l\" } }\n",
+        "\"backend.old\".threads = 3\nbackend.\"old.anything\" = \"x\"\n\"backend.old.cache_dir\" = "
+        "\"c\"\n'backend'.'old'.'library' = 'l'\n"}) {
     write(Layer::kProject, text);
     Settings settings = load();
     settings.add_plugin("old", nullptr);

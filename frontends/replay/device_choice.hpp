@@ -43,8 +43,8 @@ bool matches(const DeviceAddress& address, const std::string& plugin, const back
              std::size_t index);
 
 /// Every device of every plugin that fits the address, judged for the workload: an emulated one and one with less
-/// memory than the plan needs are refused, and a plugin whose threads cannot be set when `threads` (of --threads) is not
-/// 0. In the order of plugins' names and their devices.
+/// memory than the plan needs are refused, and a plugin whose threads cannot be set when `threads` (of --threads) is
+/// not 0. In the order of plugins' names and their devices.
 std::vector<Candidate> judge_candidates(config::Settings& settings, const DeviceAddress& address,
                                         const Workload& workload, std::int64_t threads, const Observer& observer);
 

@@ -7,8 +7,8 @@
 
 namespace crucible::replay {
 
-/// Joules since some moment of the device's, for differences; nothing where its plugin has no table `health`, the device no counter, or
-/// reading it is not permitted. Threads: one caller at a time, as for the device.
+/// Joules since some moment of the device's, for differences; nothing where its plugin has no table `health`, the
+/// device no counter, or reading it is not permitted. Threads: one caller at a time, as for the device.
 std::optional<double> joules_of(const backend::Device& device);
 
 }  // namespace crucible::replay

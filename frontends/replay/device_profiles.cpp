@@ -1,4 +1,5 @@
-// Who says what of a device, weakest first: what is compiled in, the user's folder, the configuration. See device_profiles.hpp.
+// Who says what of a device, weakest first: what is compiled in, the user's folder, the configuration. See
+// device_profiles.hpp.
 #include "frontends/replay/device_profiles.hpp"
 
 #include <fmt/format.h>
@@ -45,9 +46,10 @@ void apply(const config::Settings& settings, std::map<std::string, DeviceProfile
     if (figure.empty()) {
       profile.source = settings.text(key);
     } else {
-      profile.figures.insert_or_assign(std::string(figure), hardware::Figure{.value = static_cast<double>(settings.number(key)),
-                                                                             .provenance = hardware::Provenance::kGuessed,
-                                                                             .note = "the configuration says so"});
+      profile.figures.insert_or_assign(std::string(figure),
+                                       hardware::Figure{.value = static_cast<double>(settings.number(key)),
+                                                        .provenance = hardware::Provenance::kGuessed,
+                                                        .note = "the configuration says so"});
     }
   }
 }
@@ -98,7 +100,8 @@ std::uint32_t threads_of(const backend::Device& device) {
   if (!properties) return 0;
   for (const auto& [key, value] : *properties) {
     std::uint32_t threads = 0;
-    if (key == "threads" && std::from_chars(value.data(), value.data() + value.size(), threads).ec == std::errc()) return threads;
+    if (key == "threads" && std::from_chars(value.data(), value.data() + value.size(), threads).ec == std::errc())
+      return threads;
   }
   return 0;
 }

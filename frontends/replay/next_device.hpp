@@ -1,5 +1,5 @@
-// Which device goes on where one was lost: others of its plugin, then those that the configuration names, else all that `auto` would
-// consider. It opens devices; planning and compiling for them is replay_run.cpp.
+// Which device goes on where one was lost: others of its plugin, then those that the configuration names, else all that
+// `auto` would consider. It opens devices; planning and compiling for them is replay_run.cpp.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ class NextDevice {
   NextDevice(OpenedDevice& opened, const DeviceChoice& choice, const Observer& observer, WorkloadSource workload)
       : opened_(opened), choice_(choice), observer_(observer), workload_(std::move(workload)) {}
 
-  /// Closes the device in `opened`, which was lost or has failed, and puts the next one in its place: never the reference interpreter,
-  /// never an emulated one unless an emulated one of that plugin ran before or it is named in fallback_devices, never one twice.
-  /// Errors: kUnavailable with every device that was passed over and why.
+  /// Closes the device in `opened`, which was lost or has failed, and puts the next one in its place: never the
+  /// reference interpreter, never an emulated one unless an emulated one of that plugin ran before or it is named in
+  /// fallback_devices, never one twice. Errors: kUnavailable with every device that was passed over and why.
   Result<void> open();
   /// The present device failed before it ran anything.
   void pass_over(const std::string& reason) { passed_over_.push_back({opened_.device->info().id, reason}); }

@@ -147,9 +147,10 @@ Result<void> open_one(OpenedDevice& opened, const DeviceAddress& address, const 
 /// Errors: kUsage for what the interpreter does not have.
 Result<void> check_reference(const DeviceAddress& address, const DeviceChoice& choice, bool takes_reference) {
   if (!takes_reference) {
-    return Error{ErrorCode::kUsage,
-                 "backend reference is the interpreter inside crucible: it has no plan, no kernels and no library; `crucible "
-                 "replay FILE --backend reference` runs it, and this command wants a plugin's name"};
+    return Error{
+        ErrorCode::kUsage,
+        "backend reference is the interpreter inside crucible: it has no plan, no kernels and no library; `crucible "
+        "replay FILE --backend reference` runs it, and this command wants a plugin's name"};
   }
   if (address.kind != DeviceAddress::Kind::kFirst) {
     return Error{ErrorCode::kUsage,
@@ -176,8 +177,11 @@ config::Settings read_settings(const DeviceChoice& choice) {
 
 std::string chosen_backend(const config::Settings& settings) {
   const DeviceAddress address = parse_device(settings.text("device"));
-  const bool by_device = address.kind == DeviceAddress::Kind::kIndex && layer_of(settings, "device") > layer_of(settings, "backend");
-  return by_device ? address.plugin : is_open_choice(settings, settings.text("backend"), address) ? kAuto : settings.text("backend");
+  const bool by_device =
+      address.kind == DeviceAddress::Kind::kIndex && layer_of(settings, "device") > layer_of(settings, "backend");
+  return by_device                                                     ? address.plugin
+         : is_open_choice(settings, settings.text("backend"), address) ? kAuto
+                                                                       : settings.text("backend");
 }
 
 config::Settings load_unchecked_settings(const DeviceChoice& choice, const Observer& observer) {

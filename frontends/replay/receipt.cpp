@@ -99,7 +99,8 @@ Json lost_json(const ReplayReport& report) {
 
 /// What it cost to be ready for a loss.
 Json kept_json(const ReplayReport& report) {
-  Json json = {{"every", report.keep_every}, {"times", report.kept.times}, {"bytes", report.kept.bytes}, {"ns", report.kept.ns}};
+  Json json = {
+      {"every", report.keep_every}, {"times", report.kept.times}, {"bytes", report.kept.bytes}, {"ns", report.kept.ns}};
   return json;
 }
 
@@ -108,7 +109,8 @@ Json opaque_json(const ReplayReport& report) {
   const runtime::FallbackReport& elsewhere = report.session.fallback();
   Json ops = Json::array();
   for (const graph::OpaqueUse& use : graph::opaque_uses(report.program)) {
-    ops.push_back({{"op", use.name}, {"count", use.count}, {"module", use.module}, {"site", use.site}, {"why", use.reason}});
+    ops.push_back(
+        {{"op", use.name}, {"count", use.count}, {"module", use.module}, {"site", use.site}, {"why", use.reason}});
   }
   Json json = {{"device", nullptr}, {"ops", ops}};
   if (ops.empty() || report.device == nullptr) return json;
@@ -160,7 +162,8 @@ StepCounts count_steps(const ReplayReport& report) {
     for (const graph::OpId op : step.ops) {
       if (!is_contraction(report.program.ops[op].kind)) continue;
       const auto call = kernel::library_call_of(report.program, report.program.ops[op]);
-      const runtime::Choice* const choice = call && report.options.choices ? report.options.choices->find(*call) : nullptr;
+      const runtime::Choice* const choice =
+          call && report.options.choices ? report.options.choices->find(*call) : nullptr;
       counts.generated_products += choice == nullptr || choice->library_ns == 0 || !choice->is_generated();
     }
   }
@@ -177,33 +180,41 @@ std::vector<std::string> notes(const ReplayReport& report) {
   const StepCounts counts = count_steps(report);
   const std::string library = report.device == nullptr ? "" : property(properties_of(*report.device), "library");
   if (counts.library_products > 0 && library.starts_with("none")) {  // then the plugin itself took them
-    notes.push_back(fmt::format("{} of the library calls are products by kernels for the device's matrix units: {}", counts.library_products,
-                                property(properties_of(*report.device), "matrix_units")));
+    notes.push_back(fmt::format("{} of the library calls are products by kernels for the device's matrix units: {}",
+                                counts.library_products, property(properties_of(*report.device), "matrix_units")));
   }
   if (counts.generated_products > 0 && report.device != nullptr) {
     notes.push_back(fmt::format("{} matrix products and convolutions run as generated kernels{}",
                                 counts.generated_products, library.empty() ? "" : " (library " + library + ")"));
   }
-  for (const runtime::WrongKernel& wrong : report.session.trials().wrong) notes.push_back(wrong_in_words(report.session, wrong));
+  for (const runtime::WrongKernel& wrong : report.session.trials().wrong)
+    notes.push_back(wrong_in_words(report.session, wrong));
   if (!report.session.library_failure().empty())
     notes.push_back("the library failed: " + report.session.library_failure());
-  for (const std::string& setting : trace::settings_not_followed(report.trace)) notes.push_back("recorded with " + setting);
+  for (const std::string& setting : trace::settings_not_followed(report.trace))
+    notes.push_back("recorded with " + setting);
   return notes;
 }
 
 std::string wrong_in_words(const runtime::Session& session, const runtime::WrongKernel& wrong) {
-  return fmt::format("kernel {} ({}) was compiled wrongly: {}; {}", wrong.kernel, session.step_in_words(wrong.step), wrong.what,
-                     wrong.is_mended ? "with less optimisation it is right, and that is what runs" : "another device runs it");
+  return fmt::format(
+      "kernel {} ({}) was compiled wrongly: {}; {}", wrong.kernel, session.step_in_words(wrong.step), wrong.what,
+      wrong.is_mended ? "with less optimisation it is right, and that is what runs" : "another device runs it");
 }
 
 Json trial_json(const runtime::Session& session) {
   const runtime::TrialReport& trials = session.trials();
-  Json json = {{"on", trials.is_on}, {"kernels", trials.kernels}, {"tried", trials.tried}, {"time_ns", trials.time_ns}, {"processor_ns", trials.processor_ns},
-               {"wrong", Json::array()}, {"untried", Json::array()}};
+  Json json = {{"on", trials.is_on},        {"kernels", trials.kernels},           {"tried", trials.tried},
+               {"time_ns", trials.time_ns}, {"processor_ns", trials.processor_ns}, {"wrong", Json::array()},
+               {"untried", Json::array()}};
   for (const runtime::WrongKernel& wrong : trials.wrong)
-    json["wrong"].push_back({{"kernel", wrong.kernel}, {"step", wrong.step}, {"ops", session.step_in_words(wrong.step)}, {"found", wrong.what},
+    json["wrong"].push_back({{"kernel", wrong.kernel},
+                             {"step", wrong.step},
+                             {"ops", session.step_in_words(wrong.step)},
+                             {"found", wrong.what},
                              {"less_optimisation_helps", wrong.is_mended}});
-  for (const runtime::Refusal& untried : trials.untried) json["untried"].push_back({{"kernel", untried.kernel}, {"reason", untried.reason}});
+  for (const runtime::Refusal& untried : trials.untried)
+    json["untried"].push_back({{"kernel", untried.kernel}, {"reason", untried.reason}});
   return json;
 }
 
@@ -216,8 +227,9 @@ Json receipt_json(const ReplayReport& report) {
   const bool is_reference = report.device == nullptr;
   const bool runs_ops = is_reference && report.options.numerics == kernel::Numerics::kFast;  // else kernels
   receipt["backend"] = is_reference ? kReferenceBackend : report.device->backend().name();
-  receipt["plugin"] =
-      is_reference ? Json(nullptr) : plugin_json(report.opened.settings, report.opened.plugin, report.device->backend());
+  receipt["plugin"] = is_reference
+                          ? Json(nullptr)
+                          : plugin_json(report.opened.settings, report.opened.plugin, report.device->backend());
   receipt["device"] = is_reference ? Json(nullptr) : device_json(*report.device);
   if (!report.opened.candidates.empty()) receipt["candidates"] = candidates_json(report.opened.candidates);
   receipt["numerics"] =
@@ -233,7 +245,8 @@ Json receipt_json(const ReplayReport& report) {
   receipt["fallback"] = elsewhere_json(report);
   receipt["lost"] = lost_json(report);
   receipt["passed_over"] = Json::array();
-  for (const PassedOver& other : report.passed_over) receipt["passed_over"].push_back({{"device", other.device}, {"reason", other.reason}});
+  for (const PassedOver& other : report.passed_over)
+    receipt["passed_over"].push_back({{"device", other.device}, {"reason", other.reason}});
   receipt["checkpoints"] = kept_json(report);
   receipt["opaque"] = opaque_json(report);
   const std::optional<backend::CompileCounts> compiled = report.session.compile_counts();

@@ -31,16 +31,14 @@ Result<void> Replay::read() {
   if (!keeps_composites_) CRUCIBLE_TRY_VOID(check());  // before a large file is read
   observer_.say("reading " + options_.file);
   const graph::KeepsComposite keeps = *keeps_composites_ ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
-  CRUCIBLE_TRY(Work work, read_work(options_.file, options_.opaques, keeps));
-  program_ = std::make_shared<const graph::Program>(std::move(work.program));
-  work_ = std::move(work);
+  CRUCIBLE_TRY(work_, read_work(options_.file, options_.opaques, keeps));
   return {};
 }
 
 Result<void> Replay::open() {
   if (is_open_) return {};
   CRUCIBLE_TRY_VOID(read());
-  const auto workload = [this] { return workload_of(*program_, options_.fuse); };
+  const auto workload = [this] { return workload_of(variants(), options_.fuse); };
   CRUCIBLE_TRY(opened_, open_device(options_.device, observer_, workload, true));
   is_open_ = true;
   return {};
@@ -48,21 +46,22 @@ Result<void> Replay::open() {
 
 Result<void> Replay::run(std::uint32_t iterations) {
   CRUCIBLE_TRY_VOID(open());
-  if (iterations > program_->iterations) {
+  if (iterations > this->iterations()) {
     return Error{ErrorCode::kUsage, fmt::format("{} iterations: the recording has {} complete iterations", iterations,
-                                                program_->iterations)};
+                                                this->iterations())};
   }
   if (!run_) {
-    run_.emplace(ReplayWork{.program = program_,
+    run_.emplace(ReplayWork{.variants = work_->variants,
                             .blobs = work_->trace.blob_store,
                             .fuse = options_.fuse,
                             .compare_outputs = options_.verify,
                             .memory = options_.memory,
-                            .tune = options_.tune},
+                            .tune = options_.tune,
+                            .busy = options_.busy},
                  opened_, options_.device, observer_);
     CRUCIBLE_TRY_VOID(run_->start());
   }
-  return run_->run().run(iterations == 0 ? program_->iterations : iterations);
+  return run_->run().run(iterations == 0 ? this->iterations() : iterations);
 }
 
 Result<ReplayReport> Replay::report() {
@@ -71,21 +70,22 @@ Result<ReplayReport> Replay::report() {
   std::optional<runtime::Verification> verification;
   std::optional<std::string> result_sha256;
   if (options_.verify) {
-    if (run.results().size() != program_->iterations) {
+    if (run.results().size() != iterations()) {
       return Error{ErrorCode::kUsage,
                    fmt::format("a verification compares the state after the last iteration: {} of {} have run",
-                               run.results().size(), program_->iterations)};
+                               run.results().size(), iterations())};
     }
     const auto verify = [&](runtime::Session& session) { return session.verify(run.results()); };
     const auto hash = [&](runtime::Session& session) {
-      return runtime::result_sha256(session, *program_, run.results());
+      return runtime::result_sha256(session, *variants().programs[0], run.results());
     };
     CRUCIBLE_TRY(verification, run.ask(verify));
     CRUCIBLE_TRY(result_sha256, run.ask(hash));
   }
   ReplayReport report{.file = options_.file,
                       .trace = work_->trace,
-                      .program = opened_.device ? run.session().program() : *program_,
+                      .program = opened_.device ? run.session().program() : *variants().programs[0],
+                      .variants = variants(),
                       .device = opened_.device.get(),
                       .session = run.session(),
                       .opened = opened_,
@@ -116,7 +116,7 @@ Result<void> Replay::judge(ReplayReport& report) {
   // Where work is missing, or there is nothing to agree with, runs that explain differences would explain nothing.
   if (!report.unrecorded.empty() || is_stripped || options_.sensitivity.is_off()) return {};
   const ReplayWork work{
-      .program = program_, .blobs = work_->trace.blob_store, .fuse = options_.fuse, .tune = options_.tune};
+      .variants = work_->variants, .blobs = work_->trace.blob_store, .fuse = options_.fuse, .tune = options_.tune};
   SpreadRun spread(options_.sensitivity, work, options_.device, observer_);
   const Judged judged{session(), report.results, opened_.device, run_->options()};
   if (const Result<void> considered = spread.consider(judged, *report.verification); !considered) {

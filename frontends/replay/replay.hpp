@@ -28,6 +28,8 @@ struct ReplayOptions {
   SpreadOptions sensitivity = {};  // with `verify`: what is done before a verification says no
   runtime::MemoryOptions memory = {};
   std::string tune = "kept";  // tuning.hpp
+  /// Hears what devices and host are busy with; shared with the caller (run_timeline.hpp). Null: nobody asks.
+  std::shared_ptr<runtime::BusyTimes> busy = nullptr;
 };
 
 /// One replay of one recording. Each call does what comes before it and was not done yet, so run() alone is enough;
@@ -63,7 +65,9 @@ class Replay {
 
   /// After read().
   const trace::Trace& trace() const { return work_->trace; }
-  const graph::Program& program() const { return *program_; }
+  const graph::Variants& variants() const { return *work_->variants; }
+  /// Of all variants.
+  std::uint32_t iterations() const { return static_cast<std::uint32_t>(variants().turns.size()); }
   /// After open(). Its device is null where the reference interpreter runs.
   const OpenedDevice& opened() const { return opened_; }
   /// After run(): losses, times and outputs of each iteration, and the session of the device that ran last.
@@ -76,8 +80,7 @@ class Replay {
   ReplayOptions options_;
   Observer observer_;
   std::optional<bool> keeps_composites_;           // none: not checked yet
-  std::optional<Work> work_;                       // its program is in program_
-  std::shared_ptr<const graph::Program> program_;  // shared with the sessions
+  std::optional<Work> work_;
   bool is_open_ = false;
   OpenedDevice opened_;
   std::optional<ReplayRun> run_;

@@ -22,8 +22,8 @@ std::string describe(const backend::Device& device);
 /// Errors: kUsage naming the first that a device with counters has not, and those that it has.
 Result<void> check_counters(const backend::Device& device, const std::vector<std::string>& names);
 
-/// One more replay of the present inputs. A device that has no counters, or does not let them be had, is a refusal, no error. Errors: those
-/// of the replay.
+/// One more replay of the present inputs. A device that has no counters, or does not let them be had, is a refusal, no
+/// error. Errors: those of the replay.
 Result<ReplayCounters> count_replay(runtime::Session& session, const std::vector<std::string>& names);
 
 nlohmann::ordered_json counters_json(const ReplayCounters& counters);

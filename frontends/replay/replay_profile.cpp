@@ -30,7 +30,8 @@ const char* kind_text(const kernel::Step& step) {
 
 /// "matmul, add, tanh" of a step, each kind once, at most six; "attention" of a call that is one.
 std::string op_names(const ReplayReport& report, const kernel::Step& step) {
-  if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention) return "attention";
+  if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention)
+    return "attention";
   std::vector<std::string_view> names;
   for (const graph::OpId op : step.ops) {
     const std::string_view name = graph::name(report.program.ops[op].kind);
@@ -139,8 +140,10 @@ Json profile_trace(const ReplayReport& report) {
   const auto named = [&](const char* what, int thread, const std::string& name) {
     events.push_back({{"ph", "M"}, {"name", what}, {"pid", kProcess}, {"tid", thread}, {"args", {{"name", name}}}});
   };
-  named("process_name", kMeasured, fmt::format("{} on {}", report.file, report.device == nullptr ? "" : report.device->info().name));
-  named("thread_name", kMeasured, fmt::format("{}, median of {}", is_emulated(report) ? "emulated" : "measured", report.profile_runs));
+  named("process_name", kMeasured,
+        fmt::format("{} on {}", report.file, report.device == nullptr ? "" : report.device->info().name));
+  named("thread_name", kMeasured,
+        fmt::format("{}, median of {}", is_emulated(report) ? "emulated" : "measured", report.profile_runs));
   if (is_predicted(report)) named("thread_name", kPredicted, fmt::format("at best, {}", report.device_profile->name));
   double at_us = 0;
   for (std::size_t index = 0; index < report.profile.size(); ++index) {

@@ -15,8 +15,8 @@ namespace crucible::replay {
 /// the one for this device, if there is one. Errors: those of Session::profile() and profile_of_device().
 Result<void> profile_replay(runtime::Session& session, const std::string& device_profile, ReplayReport& report);
 
-/// How much of what the device can do a step used: the roofline's time over the measured one. 1 where nothing is left; more
-/// where caches hold more than the model thinks; 0 where nothing is predicted.
+/// How much of what the device can do a step used: the roofline's time over the measured one. 1 where nothing is left;
+/// more where caches hold more than the model thinks; 0 where nothing is predicted.
 double roofline_share(const hardware::Prediction& prediction, double measured_ns);
 
 /// One step of a profile.
@@ -43,8 +43,8 @@ std::vector<ProfiledStep> hottest_steps(const ReplayReport& report, std::size_t 
 /// One row per step, longest first (docs/replay.md has the keys).
 nlohmann::ordered_json profile_json(const ReplayReport& report);
 
-/// The steps one after the other as they took in the profile, and below each what it takes at best, in the Trace Event Format
-/// that chrome://tracing and Perfetto read.
+/// The steps one after the other as they took in the profile, and below each what it takes at best, in the Trace Event
+/// Format that chrome://tracing and Perfetto read.
 nlohmann::ordered_json profile_trace(const ReplayReport& report);
 
 }  // namespace crucible::replay

@@ -21,15 +21,18 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 
 Json iterations_json(const ReplayReport& report) {
   Json rows = Json::array();
-  for (const runtime::IterationResult& result : report.results) {
+  for (std::uint32_t iteration = 0; iteration < report.results.size(); ++iteration) {
+    const runtime::IterationResult& result = report.results[iteration];
+    const graph::Program& program = report.session.program_of(iteration);
     Json row;
+    if (report.variants.programs.size() > 1) row["variant"] = report.variants.turns[iteration].variant;
     row["loss_recorded"] = result.recorded_losses.empty() ? Json(nullptr) : number(result.recorded_losses[0]);
     row["loss"] = result.losses.empty() ? Json(nullptr) : number(result.losses[0]);
     row["rel_diff"] = number(result.max_rel_diff);
     row["time_ns"] = result.time_ns;
     if (result.losses.size() > 1) {
       for (std::size_t i = 0; i < result.losses.size(); ++i) {
-        row["outputs"].push_back({{"name", report.program.outputs[i].name},
+        row["outputs"].push_back({{"name", program.outputs[i].name},
                                   {"recorded", number(result.recorded_losses[i])},
                                   {"value", number(result.losses[i])}});
       }
@@ -37,6 +40,21 @@ Json iterations_json(const ReplayReport& report) {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+/// How the iterations differ; null where they are all alike and nothing happened in between.
+Json variants_json(const graph::Variants& variants) {
+  if (variants.programs.size() == 1 && variants.seams() == 0) return nullptr;
+  Json all = {{"count", variants.programs.size()},
+              {"seams", variants.seams()},
+              {"states_given", variants.states_given()},
+              {"programs", Json::array()}};
+  for (std::size_t v = 0; v < variants.programs.size(); ++v) {
+    all["programs"].push_back({{"iterations", variants.programs[v]->iterations},
+                               {"ops", variants.programs[v]->ops.size()},
+                               {"difference", variants.differences[v]}});
+  }
+  return all;
 }
 
 Json state_json(const runtime::Verification& verdict) {
@@ -140,6 +158,7 @@ Json ReplayReport::to_json() const {
   document["backend"] = planned ? device->backend().name() : kReferenceBackend;
   document["device"] = planned ? device->info().name : "reference interpreter";
   document["iterations"] = iterations_json(*this);
+  document["variants"] = variants_json(variants);
   document["state"] = verification ? state_json(*verification)
                                    : Json{{"tensors", nullptr}, {"max_rel_diff", nullptr}, {"worst", nullptr}};
   document["outputs"] = verification ? outputs_json(*verification) : Json(nullptr);
@@ -175,8 +194,10 @@ Json ReplayReport::to_json() const {
     document["profile"] = profile_json(*this);
     document["profile_runs"] = profile_runs;
     document["profile_times"] = times_from.empty() ? Json(nullptr) : Json(times_from);
-    document["device_profile"] = device_profile ? Json{{"name", device_profile->name}, {"source", device_profile->source}, {"date", device_profile->date}}
-                                                : Json(nullptr);
+    document["device_profile"] =
+        device_profile
+            ? Json{{"name", device_profile->name}, {"source", device_profile->source}, {"date", device_profile->date}}
+            : Json(nullptr);
   }
   if (!counters.asked.empty()) document["counters"] = counters_json(counters);
   document["receipt"] = receipt_json(*this);

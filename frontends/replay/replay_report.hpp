@@ -21,7 +21,8 @@ namespace crucible::replay {
 struct ReplayReport {
   std::string file;
   const trace::Trace& trace;
-  const graph::Program& program;
+  const graph::Program& program;  // of the variant that ran last
+  const graph::Variants& variants;
   const backend::Device* device;  // null: the reference interpreter
   const runtime::Session& session;
   const OpenedDevice& opened;
@@ -33,11 +34,12 @@ struct ReplayReport {
   std::vector<std::uint64_t> times_ns = {};  // the device's time of every timed iteration
   std::vector<std::uint64_t> profile = {};   // nanoseconds per step; empty when it was not asked for
   std::uint32_t profile_runs = 0;            // that `profile` has the medians of
-  std::string times_from = {};               // what `profile` was measured by, in the plugin's words; "" where it does not say
+  std::string times_from = {};  // what `profile` was measured by, in the plugin's words; "" where it does not say
   std::optional<hardware::DeviceProfile> device_profile = {};  // that the predictions go by
   std::vector<hardware::Prediction> predictions = {};          // per step; empty without a device profile
   ReplayCounters counters = {};
-  std::optional<std::uint64_t> peak_bytes = {};   // of the device when the iterations were done: runs that explain differences take more
+  std::optional<std::uint64_t> peak_bytes =
+      {};  // of the device when the iterations were done: runs that explain differences take more
   std::optional<std::string> result_sha256 = {};  // runtime/judge/result_hash.hpp; with --verify
   std::vector<runtime::DeviceLoss> losses = {};  // in their order; mostly none
   std::vector<PassedOver> passed_over = {};      // devices that did not take over

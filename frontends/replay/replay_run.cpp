@@ -52,7 +52,8 @@ runtime::Fallback fallback_of(const config::Settings& settings) {
 Error measuring_error(const runtime::Session& session, const Error& error) {
   if (session.lost() == nullptr) return error;
   return {ErrorCode::kUnavailable,
-          fmt::format("device {} ({}) was lost while it was measured: {}\nwhat is measured of one device does not go on on another: look after it and run "
+          fmt::format("device {} ({}) was lost while it was measured: {}\nwhat is measured of one device does not go "
+                      "on on another: look after it and run "
                       "it again, or leave out --repeat, --profile, --counters and --sensitivity",
                       session.lost()->info().id, session.lost()->info().name, error.message)};
 }
@@ -60,10 +61,11 @@ Error measuring_error(const runtime::Session& session, const Error& error) {
 ReplayRun::ReplayRun(ReplayWork work, OpenedDevice& opened, const DeviceChoice& choice, const Observer& observer)
     : work_(std::move(work)),
       opened_(opened),
-      next_(opened, choice, observer, [this] { return workload_of(*work_.program, work_.fuse); }),
+      next_(opened, choice, observer, [this] { return workload_of(*work_.variants, work_.fuse); }),
       observer_(observer) {
   // The processor that runs all of this is not lost alone.
-  const bool may_move = fallback_of(opened.settings) != runtime::Fallback::kForbid && opened.device && opened.plugin != kFallbackPlugin;
+  const bool may_move =
+      fallback_of(opened.settings) != runtime::Fallback::kForbid && opened.device && opened.plugin != kFallbackPlugin;
   if (may_move) keep_every_ = static_cast<std::uint32_t>(opened.settings.number("checkpoint_every"));
 }
 
@@ -74,7 +76,8 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
     observer_.say("testing the device");
     CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened_.device, choices_folder() / "admitted"));
   }
-  CRUCIBLE_TRY(const Tuned tuned, tune(work_.tune, *work_.program, opened_.device, work_.fuse, numerics, observer_));
+  CRUCIBLE_TRY(const Tuned tuned,
+               tune(work_.tune, work_.variants->programs, opened_.device, work_.fuse, numerics, observer_));
   measured_now_ = tuned.measured_now;
   const char* poison = std::getenv("CRUCIBLE_POISON");
   options_ = {.fuse = work_.fuse,
@@ -84,12 +87,13 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
               .fallback = fallback_of(opened_.settings),
               .choices = tuned.choices,
               .trial = trial_of(opened_.settings),
+              .busy = work_.busy,
               .open_second = [this] { return open_cpu_beside(opened_.settings, observer_); },
               .open_opaque = opener_of_opaque(opened_, observer_)};
   observer_.say(opened_.device ? "scheduling, planning and compiling" : "loading");
   CRUCIBLE_TRY(std::unique_ptr<runtime::Session> session,
-               opened_.device ? runtime::Session::create(work_.program, work_.blobs, opened_.device, options_)
-                              : runtime::Session::create_reference(work_.program, work_.blobs, numerics));
+               opened_.device ? runtime::Session::create(work_.variants, work_.blobs, opened_.device, options_)
+                              : runtime::Session::create_reference(work_.variants, work_.blobs, numerics));
   observer_.say("");
   if (options_.fallback == runtime::Fallback::kWarn) warn_of_fallbacks(session->fallback(), observer_);
   warn_of_wrong_kernels(*session, observer_);
@@ -118,17 +122,21 @@ Result<void> ReplayRun::start() {
   const bool may_move = fallback_of(opened_.settings) != runtime::Fallback::kForbid && opened_.device;
   if (!session && opened_.device && opened_.device->lost() != nullptr) {
     const backend::DeviceInfo& info = opened_.device->info();
-    runtime::DeviceLoss loss{.device = info.id, .name = info.name, .when = "before the first iteration", .reason = session.error().message};
-    if (!may_move) return Error{ErrorCode::kUnavailable, fmt::format("{}\n{}", runtime::loss_text(loss), runtime::kLossAdvice)};
+    runtime::DeviceLoss loss{
+        .device = info.id, .name = info.name, .when = "before the first iteration", .reason = session.error().message};
+    if (!may_move)
+      return Error{ErrorCode::kUnavailable, fmt::format("{}\n{}", runtime::loss_text(loss), runtime::kLossAdvice)};
     session = take_over(loss);
-    if (!session) return Error{ErrorCode::kUnavailable, fmt::format("{}\nno other device takes over: {}", runtime::loss_text(loss), session.error().message)};
+    if (!session)
+      return Error{ErrorCode::kUnavailable, fmt::format("{}\nno other device takes over: {}", runtime::loss_text(loss),
+                                                        session.error().message)};
     loss.went_on = opened_.device->info().id;
     before_.push_back(std::move(loss));
   }
   if (!session) return session.error();
   runtime::RerouteOptions options{.keep_every = keep_every_, .compare_outputs = work_.compare_outputs};
   if (may_move) options.next = [this](const runtime::DeviceLoss& loss) { return take_over(loss); };
-  const std::uint32_t all = work_.program->iterations;
+  const std::size_t all = work_.variants->turns.size();
   options.progress = [this, all](std::uint32_t iteration) {
     observer_.say(fmt::format("replaying iteration {} of {}", iteration + 1, all));
   };

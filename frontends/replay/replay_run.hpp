@@ -7,18 +7,20 @@
 #include <string>
 #include <vector>
 
-#include "runtime/run/reroute.hpp"
 #include "frontends/replay/next_device.hpp"
+#include "runtime/run/reroute.hpp"
+#include "runtime/run/submission.hpp"
 
 namespace crucible::replay {
 
 /// What is run, whatever the device.
 struct ReplayWork {
-  std::shared_ptr<const graph::Program> program;        // shared with the sessions
+  std::shared_ptr<const graph::Variants> variants;      // shared with the sessions
   std::shared_ptr<const trace::BlobStore> blobs;        // shared with the sessions
   bool fuse = true, compare_outputs = false;
   runtime::MemoryOptions memory = {};
   std::string tune = {};
+  std::shared_ptr<runtime::BusyTimes> busy = nullptr;  // runtime::Options::busy
 };
 
 runtime::Fallback fallback_of(const config::Settings& settings);
@@ -56,8 +58,8 @@ class ReplayRun {
   std::optional<runtime::ReroutedRun> run_;
 };
 
-/// An error of measuring (--repeat, --profile, --counters, --sensitivity): where the device was lost, it says that numbers of one device are not
-/// measured on another.
+/// An error of measuring (--repeat, --profile, --counters, --sensitivity): where the device was lost, it says that
+/// numbers of one device are not measured on another.
 Error measuring_error(const runtime::Session& session, const Error& error);
 
 }  // namespace crucible::replay

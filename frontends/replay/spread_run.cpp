@@ -30,6 +30,7 @@ SpreadRun::SpreadRun(const SpreadOptions& switches, ReplayWork work, const Devic
     : switches_(switches), work_(std::move(work)), choice_(choice), observer_(observer) {
   work_.compare_outputs = false;
   work_.memory = {};  // a budget is the judged device's
+  work_.busy = nullptr;
 }
 
 Result<void> SpreadRun::explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict) {
@@ -50,11 +51,11 @@ Result<void> SpreadRun::start_elsewhere(bool with_outputs) {
   elsewhere_choice_ = choice_of(choice_, switches_.backend);
   CRUCIBLE_TRY(OpenedDevice opened,
                open_device(
-                   elsewhere_choice_, observer_, [this] { return workload_of(*work_.program, work_.fuse); }, true));
+                   elsewhere_choice_, observer_, [this] { return workload_of(*work_.variants, work_.fuse); }, true));
   opened_ = std::make_unique<OpenedDevice>(std::move(opened));
   auto run = std::make_unique<ReplayRun>(work_, *opened_, elsewhere_choice_, observer_);
   CRUCIBLE_TRY_VOID(run->start());
-  CRUCIBLE_TRY_VOID(run->run().run(work_.program->iterations));
+  CRUCIBLE_TRY_VOID(run->run().run(static_cast<std::uint32_t>(work_.variants->turns.size())));
   CRUCIBLE_TRY_VOID(run->run().session().start_spread(run->run().results(), spread_, with_outputs));
   spread_.device = opened_->device ? opened_->device->info().id : kReferenceBackend;
   elsewhere_ = std::move(run);
@@ -69,27 +70,39 @@ Result<void> SpreadRun::spread_runs(const Judged& judged, runtime::Verification&
     CRUCIBLE_TRY_VOID(explain(judged.session, spread, verdict));
     return judged.session.reset();
   }
-  const auto name = [this](const Error& error) { return Error{error.code, fmt::format("--sensitivity-backend {}: {}", switches_.backend, error.message)}; };
+  const auto name = [this](const Error& error) {
+    return Error{error.code, fmt::format("--sensitivity-backend {}: {}", switches_.backend, error.message)};
+  };
   if (!elsewhere_) {
     if (const Result<void> started = start_elsewhere(with_outputs); !started) return name(started.error());
   }
-  if (const Result<void> explained = explain(elsewhere_->run().session(), spread_, verdict); !explained) return name(explained.error());
+  if (const Result<void> explained = explain(elsewhere_->run().session(), spread_, verdict); !explained)
+    return name(explained.error());
   return {};
 }
 
 Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& verdict) {
+  if (!is_of_one_program()) {
+    verdict.notes.push_back(
+        "the device's ops were not checked one by one: the recording has several variants or seams");
+    return {};
+  }
   std::uint64_t bytes = 0;
-  for (const graph::Value& value : work_.program->values) bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+  for (const graph::Value& value : program().values)
+    bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
   const bool is_asked = switches_.look == SpreadOptions::Look::kEveryOp;
   if (bytes > kMostBytesOfResults && !is_asked) {
-    verdict.notes.push_back(fmt::format("the device's ops were not checked one by one: the results of an iteration are {}", format_bytes(bytes)));
+    verdict.notes.push_back(fmt::format(
+        "the device's ops were not checked one by one: the results of an iteration are {}", format_bytes(bytes)));
     return {};
   }
   observer_.say("compiling a program that keeps every result");
-  const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(*work_.program));
+  const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(program()));
   runtime::Options options = judged.options;
   options.memory = {};
-  Result<std::unique_ptr<runtime::Session>> session = runtime::Session::create(watched, work_.blobs, judged.device, options);
+  options.busy = nullptr;
+  Result<std::unique_ptr<runtime::Session>> session =
+      runtime::Session::create(watched, work_.blobs, judged.device, options);
   if (!session) {  // of a program that is larger than the judged one: no fault of that
     verdict.notes.push_back("the device's ops were not checked one by one: " + session.error().message);
     return {};
@@ -97,7 +110,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   const double seconds = is_asked ? std::numeric_limits<double>::infinity() : SpreadOptions::kSeconds;
   const runtime::ExplainOptions how{.seconds = seconds,
                                     .progress = [this](const std::string& text) { observer_.say(text); }};
-  const Result<runtime::OpCheck> checked = runtime::check_ops(*work_.program, *work_.blobs, **session, how);
+  const Result<runtime::OpCheck> checked = runtime::check_ops(program(), *work_.blobs, **session, how);
   if (!checked && (*session)->lost() != nullptr) return checked.error();
   if (!checked) {
     verdict.notes.push_back("the device's ops could not all be checked one by one: " + checked.error().message);
@@ -106,20 +119,24 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   const runtime::OpCheck& check = *checked;
   verdict.ops_checked = check.results;
   if (const runtime::OpDifference* first = check.first()) {
-    verdict.found = "the first op that differs from the reference interpreter: " + runtime::in_words(*work_.program, *first);
+    verdict.found =
+        "the first op that differs from the reference interpreter: " + runtime::in_words(program(), *first);
   } else {
-    verdict.notes.push_back(fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}", check.results,
-                                        check.stopped.empty() ? "" : "; " + check.stopped));
+    verdict.notes.push_back(
+        fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}",
+                    check.results, check.stopped.empty() ? "" : "; " + check.stopped));
   }
   verdict.settle();
   return {};
 }
 
-/// Whether it ends further from the recording than runs one rounding apart explain; false where the time was up before enough of them had ended.
+/// Whether it ends further from the recording than runs one rounding apart explain; false where the time was up before
+/// enough of them had ended.
 Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification& verdict) {
   const auto start = std::chrono::steady_clock::now();
   runtime::Spread spread;
-  CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread, !judged.results.empty() && !judged.results[0].outputs.empty()));
+  CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread,
+                                                !judged.results.empty() && !judged.results[0].outputs.empty()));
   while (spread.runs < SpreadOptions::kGlanceRuns &&
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
              SpreadOptions::kGlanceSeconds) {
@@ -131,21 +148,22 @@ Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification
   return spread.runs == SpreadOptions::kGlanceRuns && runtime::is_far_for_roundings(verdict, judged.results, spread);
 }
 
-/// A small error of one op may stay within every tolerance. Where little time tells that the ends are further from the recording than roundings
-/// explain, each op is checked.
+/// A small error of one op may stay within every tolerance. Where little time tells that the ends are further from the
+/// recording than roundings explain, each op is checked.
 Result<void> SpreadRun::glance(const Judged& judged, runtime::Verification& verdict) {
   double seconds = 0;
   for (const runtime::IterationResult& result : judged.results) seconds += static_cast<double>(result.time_ns) / 1e9;
   if (seconds * (SpreadOptions::kGlanceRuns + 1) > SpreadOptions::kGlanceSeconds) return {};
   const Result<bool> far = is_far(judged, verdict);
   if (!far) {  // the run itself is verified
-    verdict.notes.push_back("whether it is as near to the recording as roundings explain could not be told: " + far.error().message);
+    verdict.notes.push_back("whether it is as near to the recording as roundings explain could not be told: " +
+                            far.error().message);
     return {};
   }
   if (!*far) return {};
   verdict.notes.push_back("something is within its tolerance, but further from the recording than roundings explain");
-  if (work_.program->ops.size() <= SpreadOptions::kGlanceOps) return check_ops(judged, verdict);
-  verdict.notes.back() += fmt::format("; --closely checks each of its {} ops", work_.program->ops.size());
+  if (program().ops.size() <= SpreadOptions::kGlanceOps) return check_ops(judged, verdict);
+  verdict.notes.back() += fmt::format("; --closely checks each of its {} ops", program().ops.size());
   return {};
 }
 
@@ -157,10 +175,10 @@ Result<void> SpreadRun::consider(const Judged& judged, runtime::Verification& ve
   if (!verdict.differs()) return {};
   CRUCIBLE_TRY(const runtime::RunEnd end, judged.session.end_of_run(judged.results));
   CRUCIBLE_TRY_VOID(spread_runs(judged, verdict));
-  if (verdict.differs()) {
+  if (verdict.differs() && is_of_one_program()) {
     const runtime::ExplainOptions how{.seconds = SpreadOptions::kSeconds,
                                       .progress = [this](const std::string& text) { observer_.say(text); }};
-    const Result<void> asked = runtime::consider_reference(verdict, *work_.program, *work_.blobs, end, how);
+    const Result<void> asked = runtime::consider_reference(verdict, program(), *work_.blobs, end, how);
     if (!asked) verdict.notes.push_back("the reference interpreter was asked, and failed: " + asked.error().message);
   }
   return judged.device ? check_ops(judged, verdict) : Result<void>();

@@ -17,8 +17,9 @@ struct SpreadOptions {
   std::optional<std::uint32_t> runs =
       {};                    // 0: nothing is explained; none given: as many as kRuns, while the time lasts
   std::string backend = {};  // "": the judged device
-  /// What becomes of a run that is within its tolerances. kGlance: where little time tells, whether it is further from the recording than roundings
-  /// explain, and if it is, each op is checked; kEveryOp: each op is checked, also of a run that is not within them, however long that takes.
+  /// What becomes of a run that is within its tolerances. kGlance: where little time tells, whether it is further from
+  /// the recording than roundings explain, and if it is, each op is checked; kEveryOp: each op is checked, also of a
+  /// run that is not within them, however long that takes.
   enum class Look : std::uint8_t { kNone, kGlance, kEveryOp };
   Look look = Look::kNone;
 
@@ -41,15 +42,16 @@ struct Judged {
   const runtime::Options& options;          // of the session
 };
 
-/// Judges runs of one program by how far its runs spread. On another backend those runs are made once: what explained one verdict is there for
-/// the next. Not thread-safe. Borrows what it is made from.
+/// Judges runs of one program by how far its runs spread. On another backend those runs are made once: what explained
+/// one verdict is there for the next. Not thread-safe. Borrows what it is made from.
 class SpreadRun {
  public:
   /// `choice` is what the judged devices have in common.
   SpreadRun(const SpreadOptions& switches, ReplayWork work, const DeviceChoice& choice, const Observer& observer);
 
-  /// Judges a verdict that is none of "verified" anew, with as many runs as that needs and the switches allow; where they go to the judged
-  /// session, it is reset. One that is verified is looked at as the switches say. Errors: those of the runs; of another backend also those of opening it and compiling for it, with its name.
+  /// Judges a verdict that is none of "verified" anew, with as many runs as that needs and the switches allow; where
+  /// they go to the judged session, it is reset. One that is verified is looked at as the switches say. Errors: those
+  /// of the runs; of another backend also those of opening it and compiling for it, with its name.
   Result<void> consider(const Judged& judged, runtime::Verification& verdict);
 
  private:
@@ -59,6 +61,9 @@ class SpreadRun {
   Result<bool> is_far(const Judged& judged, const runtime::Verification& verdict);
   Result<void> glance(const Judged& judged, runtime::Verification& verdict);
   Result<void> check_ops(const Judged& judged, runtime::Verification& verdict);
+  /// What explains ops one by one knows one program, from its start to its end.
+  bool is_of_one_program() const { return work_.variants->programs.size() == 1 && work_.variants->seams() == 0; }
+  const graph::Program& program() const { return *work_.variants->programs[0]; }
 
   const SpreadOptions& switches_;
   ReplayWork work_;

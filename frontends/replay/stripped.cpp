@@ -15,7 +15,8 @@ bool judge_stripped(runtime::Verification& verdict, const trace::Trace& trace) {
   verdict.states_not_recorded.clear();
   verdict.verified = false;
   verdict.reason = "the recording was stripped";
-  verdict.verdict = "not verified: " + verdict.reason + " (crucible trace strip): its data are noise, and so is what was to be compared with";
+  verdict.verdict = "not verified: " + verdict.reason +
+                    " (crucible trace strip): its data are noise, and so is what was to be compared with";
   return true;
 }
 

@@ -6,8 +6,9 @@
 
 namespace crucible::replay {
 
-/// Of a stripped recording there is nothing to agree with: it is "not verified: the recording was stripped", and what was compared with noise
-/// is forgotten. Returns whether it was; such a verdict is not to be settled or explained again.
+/// Of a stripped recording there is nothing to agree with: it is "not verified: the recording was stripped", and what
+/// was compared with noise is forgotten. Returns whether it was; such a verdict is not to be settled or explained
+/// again.
 bool judge_stripped(runtime::Verification& verdict, const trace::Trace& trace);
 
 }  // namespace crucible::replay

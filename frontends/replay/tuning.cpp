@@ -28,14 +28,19 @@ runtime::TrialOptions trial_of(const config::Settings& settings) {
   return {.is_on = settings.flag("kernel_trial"), .folder = user_folder("CRUCIBLE_TRIALS_DIR", "trials")};
 }
 
-Result<Tuned> tune(const std::string& mode, const graph::Program& program,
+Result<Tuned> tune(const std::string& mode, std::span<const std::shared_ptr<const graph::Program>> programs,
                    const std::shared_ptr<backend::Device>& device, bool fuse, kernel::Numerics numerics,
                    const Observer& observer) {
   if (!device || mode == "off") return Tuned{};
   Tuned tuned{std::make_shared<runtime::Choices>(choices_folder(), device, numerics)};
   if (mode != "measure") return tuned;
   runtime::LibraryClaims claims(device);
-  CRUCIBLE_TRY(const std::vector<kernel::LibraryCall> calls, runtime::products_of(program, claims, fuse, numerics));
+  std::vector<kernel::LibraryCall> calls;
+  for (const auto& program : programs) {
+    CRUCIBLE_TRY(const std::vector<kernel::LibraryCall> more,
+                 runtime::products_of(*program, claims, fuse, numerics));
+    calls.insert(calls.end(), more.begin(), more.end());
+  }
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (tuned.choices->find(calls[i]) != nullptr) continue;
     observer.say(fmt::format("measuring library and generated kernels, {} of {}", i + 1, calls.size()));

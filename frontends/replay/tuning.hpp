@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "runtime/measure/choices.hpp"
@@ -27,7 +28,7 @@ struct Tuned {
 /// Mode "kept": what was measured before counts. "off": nothing does. "measure": what is missing is measured first, and
 /// the observer hears what it is at. `device` null has no choices; in strict numerics the library is none of them.
 /// Errors: those of Choices::measure().
-Result<Tuned> tune(const std::string& mode, const graph::Program& program,
+Result<Tuned> tune(const std::string& mode, std::span<const std::shared_ptr<const graph::Program>> programs,
                    const std::shared_ptr<backend::Device>& device, bool fuse, kernel::Numerics numerics,
                    const Observer& observer);
 

@@ -25,8 +25,9 @@ void judge_unrecorded(runtime::Verification& verdict, const trace::Trace& trace,
                       const std::vector<trace::UnrecordedWrite>& writes) {
   if (writes.empty()) return;
   const std::uint64_t count = trace::count_values(writes);
-  std::string reason = fmt::format("{} no recorded origin: {}", count == 1 ? "1 value has" : fmt::format("{} values have", count),
-                                   trace::describe(trace, writes.front()));
+  std::string reason =
+      fmt::format("{} no recorded origin: {}", count == 1 ? "1 value has" : fmt::format("{} values have", count),
+                  trace::describe(trace, writes.front()));
   if (writes.size() > 1) reason += fmt::format(", and {} more (crucible trace info lists them)", writes.size() - 1);
   verdict.add_reason(reason);
   verdict.settle();

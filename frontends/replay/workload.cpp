@@ -1,5 +1,7 @@
 #include "frontends/replay/workload.hpp"
 
+#include <algorithm>
+
 #include "core/kernel/schedule.hpp"
 #include "runtime/run/session.hpp"
 
@@ -14,6 +16,11 @@ Result<Workload> workload_of(const graph::Program& program, bool fuse) {
   for (const kernel::Step& step : schedule.steps) workload.flops += step.flops, workload.bytes += step.bytes;
   workload.peak_bytes = placement.plan.peak_bytes;
   return workload;
+}
+
+Result<Workload> workload_of(const graph::Variants& variants, bool fuse) {
+  const auto ops = [](const std::shared_ptr<const graph::Program>& program) { return program->ops.size(); };
+  return workload_of(**std::ranges::max_element(variants.programs, {}, ops), fuse);
 }
 
 }  // namespace crucible::replay

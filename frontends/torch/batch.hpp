@@ -1,5 +1,5 @@
-// What the recorder hands to the trace stream at the end of an iteration: the iteration's records and bytes, and the call
-// sites that are new. The bytes belong to the recorder's snapshots, which outlive the stream.
+// What the recorder hands to the trace stream at the end of an iteration: the iteration's records and bytes, and the
+// call sites that are new. The bytes belong to the recorder's snapshots, which outlive the stream.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A lock that one thread takes almost always, at the cost of two plain stores: it is biased towards its owner until another
-// thread asks for it; from then on it is an ordinary spin lock. The asymmetry is Linux's membarrier: the newcomer makes every
-// running thread of the process order its stores, so that the owner need not.
+// A lock that one thread takes almost always, at the cost of two plain stores: it is biased towards its owner until
+// another thread asks for it; from then on it is an ordinary spin lock. The asymmetry is Linux's membarrier: the
+// newcomer makes every running thread of the process order its stores, so that the owner need not.
 #pragma once
 
 #include <linux/membarrier.h>
@@ -20,7 +20,8 @@ class BiasedLock {
   void lock(std::uint64_t me) {
     if (owner_.load(std::memory_order_relaxed) == me) [[likely]] {
       owner_inside_.store(true, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the newcomer sees to the CPU's
+      std::atomic_signal_fence(
+          std::memory_order_seq_cst);  // the compiler keeps the order; the newcomer sees to the CPU's
       if (owner_.load(std::memory_order_relaxed) == me) [[likely]] return;
       owner_inside_.store(false, std::memory_order_release);
     }

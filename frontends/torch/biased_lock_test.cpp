@@ -1,5 +1,5 @@
-// The lock under threads that come and go while it is biased towards one of them, and towards another after that. Sums are
-// kept in plain numbers: a single lost one means that two threads were inside at once.
+// The lock under threads that come and go while it is biased towards one of them, and towards another after that. Sums
+// are kept in plain numbers: a single lost one means that two threads were inside at once.
 #include "frontends/torch/biased_lock.hpp"
 
 #include <gtest/gtest.h>

@@ -14,6 +14,7 @@
 #include "frontends/torch/kernels.hpp"
 #include "frontends/torch/record_function.hpp"
 #include "frontends/torch/scout.hpp"
+#include "frontends/torch/training_watch.hpp"
 #include "frontends/torch/typed_kernel.hpp"
 #include "frontends/torch/whole_composites.hpp"
 
@@ -30,11 +31,12 @@ namespace crucible::recorder {
 
 namespace {
 
-/// What the framework shuts out while a handler of Python runs: all keys above Python's. It shuts ours out too where our
-/// key is above; then the ops that the handler calls would be lost, so we call the handler ourselves.
+/// What the framework shuts out while a handler of Python runs: all keys above Python's. It shuts ours out too where
+/// our key is above; then the ops that the handler calls would be lost, so we call the handler ourselves.
 c10::DispatchKeySet keys_above_python() {
   using K = c10::DispatchKey;
-  const c10::DispatchKeySet from_python = c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, K::Python) | c10::DispatchKeySet(K::Python);
+  const c10::DispatchKeySet from_python =
+      c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, K::Python) | c10::DispatchKeySet(K::Python);
   return (c10::DispatchKeySet(c10::DispatchKeySet::FULL) - from_python)
       .remove(K::ZeroTensor)
       .remove(K::Conjugate)
@@ -42,7 +44,11 @@ c10::DispatchKeySet keys_above_python() {
       .remove(K::Fake);
 }
 
+void boxed_kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
 void pass_by(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (watches_for_training() && !keys.has(c10::DispatchKey::Python) && training_goes_on(op))
+    return boxed_kernel(op, keys, stack);
   static const c10::DispatchKeySet above_python = keys_above_python();
   const c10::DispatchKeySet below = keys & kKeysBelow;
   c10::impl::PyInterpreter* interpreter = python_interpreter();
@@ -54,8 +60,8 @@ void pass_by(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit
   (*interpreter)->dispatch(op, stack);
 }
 
-/// In inference mode composite operators arrive whole. They are run again with our key on, so that their parts are seen; but for
-/// calls that have no parts.
+/// In inference mode composite operators arrive whole. They are run again with our key on, so that their parts are
+/// seen; but for calls that have no parts.
 bool is_undecomposed(const Operator& op, c10::DispatchKeySet below, const torch::jit::Stack& stack) {
   return op.composite && !op.handle.hasKernelForDispatchKey(below.highestPriorityTypeId()) &&
          !writes_by_itself(op, torch::jit::last(stack, op.handle.schema().arguments().size()));
@@ -147,8 +153,9 @@ const Operator* TypedKernels::find(std::string_view name) {
 }
 
 void TypedKernels::put(const Operator& op, c10::KernelFunction kernel) {
-  handles_.push_back(c10::Dispatcher::singleton().registerImpl(op.handle.operator_name(), c10::DispatchKey::Fake, std::move(kernel),
-                                                               std::nullopt, nullptr, "crucible recorder"));
+  handles_.push_back(c10::Dispatcher::singleton().registerImpl(op.handle.operator_name(), c10::DispatchKey::Fake,
+                                                               std::move(kernel), std::nullopt, nullptr,
+                                                               "crucible recorder"));
 }
 
 const c10::BoxedKernel& passing_kernel() {
@@ -187,7 +194,9 @@ std::string install_kernels(Path path) {
     fallback = "a boxed kernel per operator on the Fake key";
   }
   installed() = std::move(kernels);
-  return path == Path::kTyped ? "typed kernels on the Fake key" : path == Path::kPerOp ? "typed kernels and " + fallback : fallback;
+  return path == Path::kTyped   ? "typed kernels on the Fake key"
+         : path == Path::kPerOp ? "typed kernels and " + fallback
+                                : fallback;
 }
 
 void cover_late_operators() {

@@ -27,7 +27,8 @@ void encode_elements(Encoder& e, const c10::IValue& value, const c10::Type& elem
   }
   const auto values = value.toListRef();
   const bool all_integers = !values.empty() && element.kind() == c10::TypeKind::SymIntType;
-  if (all_integers || (values.empty() && (element.kind() == c10::TypeKind::SymIntType || element.kind() == c10::TypeKind::IntType))) {
+  if (all_integers ||
+      (values.empty() && (element.kind() == c10::TypeKind::SymIntType || element.kind() == c10::TypeKind::IntType))) {
     std::vector<c10::SymInt> integers;
     for (const c10::IValue& item : values) integers.push_back(item.toSymInt());
     return e.symbolic_list(integers);
@@ -48,7 +49,8 @@ void encode_by_tag(Encoder& e, const c10::IValue& value, Access access) {
   if (value.isDevice()) return e.device(value.toDevice());
   if (value.isGenerator()) return e.generator(value.toGenerator());
   if (value.isTuple() || value.isList()) {
-    const std::vector<c10::IValue> items = value.isTuple() ? value.toTupleRef().elements().vec() : value.toListRef().vec();
+    const std::vector<c10::IValue> items =
+        value.isTuple() ? value.toTupleRef().elements().vec() : value.toListRef().vec();
     e.list(items.size());
     for (const c10::IValue& item : items) encode_by_tag(e, item, access);
     return;
@@ -60,7 +62,8 @@ void encode_by_tag(Encoder& e, const c10::IValue& value, Access access) {
 void encode_value(Encoder& e, const c10::IValue& value, const c10::Type& type, Access access) {
   if (value.isNone()) return e.none();
   switch (type.kind()) {
-    case c10::TypeKind::OptionalType: return encode_value(e, value, *type.castRaw<c10::OptionalType>()->getElementType(), access);
+    case c10::TypeKind::OptionalType:
+      return encode_value(e, value, *type.castRaw<c10::OptionalType>()->getElementType(), access);
     case c10::TypeKind::ListType:
       if (value.isList()) return encode_elements(e, value, *type.castRaw<c10::ListType>()->getElementType(), access);
       break;

@@ -54,7 +54,8 @@ struct CallSites::Tables {
   std::unordered_map<PyObject*, std::uint32_t> modules;
 };
 
-void CallSites::start(PyObject* module_call, std::vector<std::string> framework_folders, PyObject* name_modules, Way way) {
+void CallSites::start(PyObject* module_call, std::vector<std::string> framework_folders, PyObject* name_modules,
+                      Way way) {
   stop();
   sites_.clear();
   modules_.clear();
@@ -108,7 +109,8 @@ std::uint32_t CallSites::site_of(PyCodeObject* code, int instruction) {
   const auto [place, is_new] = tables_->sites.try_emplace({code, instruction}, 0);
   if (is_new) {
     const int line = PyCode_Addr2Line(code, instruction);
-    SourceLine source{text_of(code->co_filename), line < 0 ? 0u : static_cast<std::uint32_t>(line), text_of(code->co_qualname)};
+    SourceLine source{text_of(code->co_filename), line < 0 ? 0u : static_cast<std::uint32_t>(line),
+                      text_of(code->co_qualname)};
     std::uint32_t id = 0;
     while (id < sites_.size() && (sites_[id].line != source.line || sites_[id].file != source.file ||
                                   sites_[id].function != source.function)) {
@@ -132,7 +134,8 @@ std::uint32_t CallSites::module_of(PyObject* module, PyObject* outermost) {
   PyObject* names = PyObject_CallFunctionObjArgs(tables_->name_modules, outermost, nullptr);
   for (Py_ssize_t i = 0; names != nullptr && PyList_Check(names) && i < PyList_GET_SIZE(names); ++i) {
     PyObject* pair = PyList_GET_ITEM(names, i);
-    if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2) add(PyTuple_GET_ITEM(pair, 0), text_of(PyTuple_GET_ITEM(pair, 1)));
+    if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2)
+      add(PyTuple_GET_ITEM(pair, 0), text_of(PyTuple_GET_ITEM(pair, 1)));
   }
   Py_XDECREF(names);
   PyErr_Clear();
@@ -180,7 +183,8 @@ PyObject* self_of(const _PyInterpreterFrame* frame) {
 std::uint32_t CallSiteCache::learn_site(CallSites& shared, PyCodeObject* code, const void* instruction) {
   const WithPython python;
   const auto offset = static_cast<const _Py_CODEUNIT*>(instruction) - _PyCode_CODE(code);
-  return sites_.remember(instruction, shared.site_of(code, static_cast<int>(offset) * static_cast<int>(sizeof(_Py_CODEUNIT))));
+  return sites_.remember(instruction,
+                         shared.site_of(code, static_cast<int>(offset) * static_cast<int>(sizeof(_Py_CODEUNIT))));
 }
 
 std::uint32_t CallSiteCache::module_of(CallSites& shared, PyObject* module, void* frame) {
@@ -197,7 +201,8 @@ std::uint32_t CallSiteCache::module_of(CallSites& shared, PyObject* module, void
 inline bool CallSiteCache::is_on_path(const void* innermost, bool want_module) const {
   const auto* frame = static_cast<const _PyInterpreterFrame*>(innermost);
   if (path_.length == 0 || path_.wanted_module != want_module) return false;
-  for (const Step *step = path_.steps.data(), *const end = step + path_.length; step != end; ++step, frame = frame->previous) {
+  for (const Step *step = path_.steps.data(), *const end = step + path_.length; step != end;
+       ++step, frame = frame->previous) {
     if (frame != step->frame || frame->prev_instr != step->instruction) return false;
     if (step->module != nullptr && frame->localsplus[0] != step->module) return false;
   }
@@ -260,7 +265,8 @@ CallSite CallSiteCache::find_with_api(CallSites& shared, bool want_module) {
   while (frame != nullptr) {
     PyCodeObject* code = PyFrame_GetCode(frame);
     const CallSites::CodeKind kind = shared.kind_of(code);
-    if (kind == CallSites::CodeKind::kUser && found.site == kNoSite) found.site = shared.site_of(code, PyFrame_GetLasti(frame));
+    if (kind == CallSites::CodeKind::kUser && found.site == kNoSite)
+      found.site = shared.site_of(code, PyFrame_GetLasti(frame));
     if (kind == CallSites::CodeKind::kModuleCall && (found.site == kNoSite || want_module)) {
       PyObject* locals = PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_locals");
       PyObject* self = locals == nullptr ? nullptr : PyMapping_GetItemString(locals, "self");

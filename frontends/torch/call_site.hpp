@@ -33,8 +33,8 @@ class CallSites {
  public:
   /// How a thread's frames are read: in place where this Python's layout is known, through the public API, not at all.
   enum class Way : std::uint8_t { kPublicApi, kInPlace, kNot };
-  /// `module_call` is nn.Module.__call__; code in one of `framework_folders` is not a site. `name_modules` is called with
-  /// the outermost running module when a module is met that has no name yet; it returns a list of (module, name).
+  /// `module_call` is nn.Module.__call__; code in one of `framework_folders` is not a site. `name_modules` is called
+  /// with the outermost running module when a module is met that has no name yet; it returns a list of (module, name).
   void start(PyObject* module_call, std::vector<std::string> framework_folders, PyObject* name_modules, Way way);
   /// Gives all references back. Sites and module names stay readable until the next start.
   void stop();

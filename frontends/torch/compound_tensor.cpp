@@ -24,7 +24,7 @@ constexpr std::uint64_t kHeadItems = 5;  // kind, dtype, requires_grad, sizes, s
 /// Kind as it stands in the file, and its plural for the summary.
 struct Kind {
   const char* name;
-  const char* plural;
+  const char* plural;  // null: nothing to say
 };
 
 /// The head of the item. Sizes are left out where the framework has no regular ones.
@@ -42,8 +42,8 @@ void begin(Encoder& e, const at::Tensor& tensor, const char* kind, std::size_t p
 
 /// The same sizes, strides and offset on the same storage, without what makes the tensor unusual.
 at::Tensor plain_view(const c10::TensorImpl& impl, c10::ScalarType type) {
-  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(impl.unsafe_storage()), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                             c10::scalarTypeToTypeMeta(type));
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(impl.unsafe_storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   view.unsafeGetTensorImpl()->set_sizes_and_strides(impl.sizes(), impl.strides());
   view.unsafeGetTensorImpl()->set_storage_offset(impl.storage_offset());
   return view;
@@ -70,10 +70,11 @@ void encode_sparse(Encoder& e, const at::Tensor& tensor, Access access) {
   part(e, "dense_dim", impl.dense_dim());
 }
 
-Kind compressed_kind(c10::Layout layout) {
+Kind compressed_kind(c10::Layout layout, bool is_matrix) {
   switch (layout) {
-    case c10::kSparseCsr: return {"sparse_csr", "sparse_csr tensors"};
-    case c10::kSparseCsc: return {"sparse_csc", "sparse_csc tensors"};
+    // Replay knows matrices with compressed rows or columns.
+    case c10::kSparseCsr: return {"sparse_csr", is_matrix ? nullptr : "sparse_csr tensors"};
+    case c10::kSparseCsc: return {"sparse_csc", is_matrix ? nullptr : "sparse_csc tensors"};
     case c10::kSparseBsr: return {"sparse_bsr", "sparse_bsr tensors"};
     default: return {"sparse_bsc", "sparse_bsc tensors"};
   }
@@ -81,7 +82,7 @@ Kind compressed_kind(c10::Layout layout) {
 
 const char* encode_compressed(Encoder& e, const at::Tensor& tensor, Access access) {
   const auto& impl = *static_cast<const at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
-  const Kind kind = compressed_kind(tensor.layout());
+  const Kind kind = compressed_kind(tensor.layout(), tensor.dim() == 2 && impl.values().dim() == 1);
   begin(e, tensor, kind.name, 3);
   part(e, "compressed_indices", impl.compressed_indices(), access);
   part(e, "plain_indices", impl.plain_indices(), access);

@@ -16,8 +16,9 @@ namespace crucible::recorder {
 
 class RecordReader;
 
-/// Writes one item for `tensor`: Tag::kCompound with the number of parts, then kind, dtype, requires_grad, sizes, strides,
-/// and per part its name and value. Returns what people call such tensors: "sparse_coo tensors". Never runs an op.
+/// Writes one item for `tensor`: Tag::kCompound with the number of parts, then kind, dtype, requires_grad, sizes,
+/// strides, and per part its name and value. Returns what people call such tensors: "sparse_coo tensors". Never runs an
+/// op.
 const char* encode_compound(Encoder& encoder, const at::Tensor& tensor, Encoder::Access access);
 
 /// Where new tensors go.

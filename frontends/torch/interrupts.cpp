@@ -25,14 +25,17 @@ void note(int signal, siginfo_t* information, void* context) {
 
 bool is_ours(int signal) {
   struct sigaction present {};
-  return sigaction(signal, nullptr, &present) == 0 && (present.sa_flags & SA_SIGINFO) != 0 && present.sa_sigaction == note;
+  return sigaction(signal, nullptr, &present) == 0 && (present.sa_flags & SA_SIGINFO) != 0 &&
+         present.sa_sigaction == note;
 }
 
 }  // namespace
 
 bool watch_signal(int signal, bool replace_default) {
-  if (signal <= 0 || signal >= kSignals || sigaction(signal, nullptr, &former[signal]) != 0 || is_ours(signal)) return false;
-  const bool has_handler = (former[signal].sa_flags & SA_SIGINFO) != 0 || (former[signal].sa_handler != SIG_DFL && former[signal].sa_handler != SIG_IGN);
+  if (signal <= 0 || signal >= kSignals || sigaction(signal, nullptr, &former[signal]) != 0 || is_ours(signal))
+    return false;
+  const bool has_handler = (former[signal].sa_flags & SA_SIGINFO) != 0 ||
+                           (former[signal].sa_handler != SIG_DFL && former[signal].sa_handler != SIG_IGN);
   const bool is_default = !has_handler && former[signal].sa_handler == SIG_DFL;
   if (!has_handler && !(is_default && replace_default)) return false;
   struct sigaction ours = former[signal];

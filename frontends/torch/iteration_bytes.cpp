@@ -15,8 +15,8 @@ namespace {
 /// True for tensors whose elements can be copied by plain ops: strided, of one storage, no subclass.
 bool has_plain_elements(const at::Tensor& tensor) {
   return tensor.layout() == c10::kStrided && tensor.has_storage() && !tensor.is_meta() && !tensor.is_quantized() &&
-         !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
-         !tensor.key_set().has(c10::DispatchKey::NestedTensor);
+         !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() &&
+         !tensor.unsafeGetTensorImpl()->is_python_dispatch() && !tensor.key_set().has(c10::DispatchKey::NestedTensor);
 }
 
 }  // namespace
@@ -49,11 +49,12 @@ void Recorder::note_generators() {
   // Asking for the state takes some ten microseconds; most programs draw nothing in most iterations.
   auto& cpu = *generator.get<at::CPUGeneratorImpl>();
   GeneratorMemory& known = state_->generator;
-  GeneratorMemory now{cpu.engine().data(), cpu.next_float_normal_sample(), cpu.next_double_normal_sample(), known.bytes};
-  const bool is_known = !known.bytes.empty() && now.engine.seed_ == known.engine.seed_ && now.engine.left_ == known.engine.left_ &&
-                        now.engine.seeded_ == known.engine.seeded_ && now.engine.next_ == known.engine.next_ &&
-                        now.next_float == known.next_float && now.next_double == known.next_double &&
-                        now.engine.state_ == known.engine.state_;
+  GeneratorMemory now{cpu.engine().data(), cpu.next_float_normal_sample(), cpu.next_double_normal_sample(),
+                      known.bytes};
+  const bool is_known = !known.bytes.empty() && now.engine.seed_ == known.engine.seed_ &&
+                        now.engine.left_ == known.engine.left_ && now.engine.seeded_ == known.engine.seeded_ &&
+                        now.engine.next_ == known.engine.next_ && now.next_float == known.next_float &&
+                        now.next_double == known.next_double && now.engine.state_ == known.engine.state_;
   if (!is_known) {
     now.bytes = state_->snapshots.copy_tensor(generator.get_state());
     known = now;

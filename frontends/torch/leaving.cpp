@@ -1,12 +1,13 @@
-// A record of a value that left looks like an op's: "python::numpy(Tensor(a) self) -> (Scalar[] values, int sum)", with line, module and
-// phase. The values are there when they are few; the sum is XXH3-64 of the elements, dense and row-major.
+// A record of a value that left looks like an op's: "python::numpy(Tensor(a) self) -> (Scalar[] values, int sum)", with
+// line, module and phase. The values are there when they are few; the sum is XXH3-64 of the elements, dense and
+// row-major.
 #include "frontends/torch/leaving.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <structmember.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
 
 #include <array>
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "frontends/torch/data_input.hpp"
 #include "frontends/torch/op_scope.hpp"
 #include "frontends/torch/record_function.hpp"
 
@@ -23,12 +25,14 @@ namespace crucible::recorder {
 
 namespace {
 
-/// Ways by which values leave. `quiet`: what the original does to give them are no ops of the program's (printing a tensor takes dozens).
+/// Ways by which values leave. `quiet`: what the original does to give them are no ops of the program's (printing a
+/// tensor takes dozens).
 struct Way {
   const char* name;
   bool quiet = false;
   bool only_unseen = false;  // where the operator that gives the value is recorded, it says everything
-  bool by_program = false;   // the framework's own code does this for purposes of its own (to tell storages apart, to pickle a tensor)
+  bool by_program =
+      false;  // the framework's own code does this for purposes of its own (to tell storages apart, to pickle a tensor)
 };
 constexpr std::array kWays = {
     Way{"numpy"},
@@ -49,7 +53,8 @@ constexpr std::int64_t kFew = 16;
 const Operator& operator_of(std::size_t way) {
   static std::array<const Operator*, kWays.size()> known{};
   if (known[way] == nullptr) {
-    static auto* const library = new torch::Library(torch::Library::FRAGMENT, "python", std::nullopt, __FILE__, __LINE__);  // for good
+    static auto* const library =
+        new torch::Library(torch::Library::FRAGMENT, "python", std::nullopt, __FILE__, __LINE__);  // for good
     const std::string name = kWays[way].name;
     const c10::OperatorName full("python::" + name, "");
     auto& dispatcher = c10::Dispatcher::singleton();
@@ -62,10 +67,10 @@ const Operator& operator_of(std::size_t way) {
 
 /// Nothing that runs under it is recorded, differentiated or handed to Python.
 struct PlainOps {
-  c10::impl::ExcludeDispatchKeyGuard guard{c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python,
-                                                                c10::DispatchKey::PythonTLSSnapshot,
-                                                                c10::DispatchKey::ADInplaceOrView}) |
-                                           c10::autograd_dispatch_keyset};
+  c10::impl::ExcludeDispatchKeyGuard guard{
+      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                           c10::DispatchKey::ADInplaceOrView}) |
+      c10::autograd_dispatch_keyset};
 };
 
 /// The elements if they are few and real numbers.
@@ -81,8 +86,8 @@ void encode_values(Encoder& encoder, const at::Tensor& tensor, bool readable) {
   }
 }
 
-/// Whether the calling thread's ops are recorded; `hidden`: inside something of the framework's that shuts tracers out while it
-/// reads values (torch.tensor of a list of tensors).
+/// Whether the calling thread's ops are recorded; `hidden`: inside something of the framework's that shuts tracers out
+/// while it reads values (torch.tensor of a list of tensors).
 bool is_recorded_here(bool& hidden) {
   hidden = false;
   if (!is_thread_on()) return false;
@@ -126,7 +131,8 @@ void note(std::size_t way, const at::Tensor& tensor) {
   if (!recorder.is_recording() || !tensor.defined() || tensor.is_meta()) return;
   using K = c10::DispatchKey;
   const auto keys = tensor.key_set();
-  if (keys.has_any(c10::DispatchKeySet({K::Python, K::FuncTorchBatched, K::FuncTorchGradWrapper, K::Functionalize}))) return;
+  if (keys.has_any(c10::DispatchKeySet({K::Python, K::FuncTorchBatched, K::FuncTorchGradWrapper, K::Functionalize})))
+    return;
   bool hidden = false;
   const bool recorded = is_recorded_here(hidden);
   if (!recorded && !hidden && is_thread_on()) return;  // inside an op that is recorded as one
@@ -155,8 +161,7 @@ std::optional<at::Tensor> tensor_of(PyObject* object) {
 }
 
 struct Leaving {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   PyObject* original;
   std::size_t way;
 };
@@ -165,7 +170,13 @@ thread_local int depth = 0;  // of stand-ins: what one does to give its values i
 
 PyObject* call_leaving(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const auto* leaving = reinterpret_cast<Leaving*>(self);
-  const bool watched = depth == 0 && PyVectorcall_NARGS(count) > 0 && Recorder::instance().is_recording() &&
+  const bool makes_data = makes_input();  // what is read for it is told as such
+  if (makes_data && depth == 0 && PyVectorcall_NARGS(count) > 0 && !kWays[leaving->way].by_program &&
+      !kWays[leaving->way].only_unseen) {
+    note_read_for_input(args[0]);
+  }
+  const bool watched = !makes_data && depth == 0 && PyVectorcall_NARGS(count) > 0 &&
+                       Recorder::instance().is_recording() &&
                        !(kWays[leaving->way].by_program && is_framework_calling());
   if (!watched) return PyObject_Vectorcall(leaving->original, args, count, names);
   try {
@@ -219,7 +230,8 @@ PyTypeObject* make_type(const char* name, bool binds) {
                          {Py_tp_methods, methods},
                          {binds ? Py_tp_descr_get : 0, binds ? reinterpret_cast<void*>(bind_leaving) : nullptr},
                          {0, nullptr}};
-  const unsigned long flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | (binds ? Py_TPFLAGS_METHOD_DESCRIPTOR : 0);
+  const unsigned long flags =
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | (binds ? Py_TPFLAGS_METHOD_DESCRIPTOR : 0);
   PyType_Spec spec{name, sizeof(Leaving), 0, static_cast<unsigned int>(flags), slots};
   return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }

@@ -43,7 +43,8 @@ class Pool {
  private:
   /// Memory at a huge page's boundary. Not from malloc, which would write its own word into the huge page before it.
   static std::uint64_t* map(std::size_t bytes) {
-    void* mapped = ::mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* mapped =
+        ::mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
     auto* const start = static_cast<std::byte*>(mapped);
     const std::size_t before = -reinterpret_cast<std::uintptr_t>(start) & (kHugePage - 1);

@@ -43,8 +43,8 @@ enum TensorFlag : std::uint8_t {
   kDense = 4,      // strides are those of a fresh row-major tensor: not written
   kHasOffset = 8,  // a word with the storage offset follows
   kWide = 16,
-  kNewSize = 32,   // a word with the storage's bytes (low 48 bits) and its device (as in kDevice, bits 48..) follows: the
-                   // storage is met for the first time, or has grown
+  kNewSize = 32,  // a word with the storage's bytes (low 48 bits) and its device (as in kDevice, bits 48..) follows:
+                  // the storage is met for the first time, or has grown
 };
 
 /// First words of a record; `kRecordWords` of them.
@@ -66,7 +66,8 @@ inline constexpr std::size_t kRecordWords = sizeof(RecordHeader) / 8;
 static_assert(kRecordWords == 3 && std::endian::native == std::endian::little);
 
 /// Owns: the chunk it writes to; full ones and those that were cut are shared with who reads them, and used again after
-/// that. Threads: one writer; cut() and words_written() by anybody while the writer is between ops or inside one that runs.
+/// that. Threads: one writer; cut() and words_written() by anybody while the writer is between ops or inside one that
+/// runs.
 class Log {
  public:
   using Chunk = std::shared_ptr<std::uint64_t[]>;
@@ -78,7 +79,8 @@ class Log {
 
   Log();
   /// Starts a record; the arguments are the fields of its header.
-  void begin_record(std::uint32_t operator_id, std::uint32_t site, std::uint32_t module, std::uint64_t sequence, std::uint64_t phase) {
+  void begin_record(std::uint32_t operator_id, std::uint32_t site, std::uint32_t module, std::uint64_t sequence,
+                    std::uint64_t phase) {
     reserve(kRecordWords);
     // Word by word: a header that is put together field by field would be read back before the fields have arrived.
     std::uint64_t* const record = next_;
@@ -115,6 +117,19 @@ class Log {
 
   /// The records that were finished since the last cut, in order. One that is open stays for the next.
   std::vector<Piece> cut();
+  /// Calls `visit(RecordHeader)` for the records that the next cut would give.
+  template <class Visit>
+  void for_each_uncut(Visit visit) const {
+    const auto look = [&visit](const std::uint64_t* record, const std::uint64_t* end) {
+      while (record < end) {
+        const RecordHeader header = RecordHeader::read(record);
+        visit(header);
+        record += header.words;
+      }
+    };
+    for (const Piece& piece : full_) look(piece.words.data(), piece.words.data() + piece.words.size());
+    look(uncut_, finished_end());
+  }
   /// Words of all records so far, cut or not.
   std::uint64_t words_written() const { return words_left_behind_ + static_cast<std::uint64_t>(next_ - chunk_.get()); }
 

@@ -23,8 +23,8 @@ bool is_readable(const at::Tensor& tensor) {
   using K = c10::DispatchKey;
   const auto keys = tensor.key_set();
   return tensor.defined() && tensor.has_storage() && !tensor.is_meta() &&
-         !keys.has_any(c10::DispatchKeySet({K::Sparse, K::SparseCsr, K::NestedTensor, K::Quantized, K::Conjugate, K::Negative,
-                                            K::ZeroTensor, K::Python}));
+         !keys.has_any(c10::DispatchKeySet({K::Sparse, K::SparseCsr, K::NestedTensor, K::Quantized, K::Conjugate,
+                                            K::Negative, K::ZeroTensor, K::Python}));
 }
 
 /// Nothing that runs under it is recorded, differentiated or handed to Python.
@@ -50,10 +50,12 @@ std::uint64_t hash_elements(const at::Tensor& tensor) {
   if (!is_readable(tensor)) return 0;
   if (tensor.numel() == 0) return checksum64({});
   const PlainOps plain;
-  const at::Tensor here = tensor.is_cpu() && tensor.is_contiguous() ? tensor : tensor.detach().to(at::kCPU).contiguous();
+  const at::Tensor here =
+      tensor.is_cpu() && tensor.is_contiguous() ? tensor : tensor.detach().to(at::kCPU).contiguous();
   const void* data = here.const_data_ptr();
   if (data == nullptr) return 0;
-  return checksum64({static_cast<const std::byte*>(data), static_cast<std::size_t>(here.numel()) * here.element_size()});
+  return checksum64(
+      {static_cast<const std::byte*>(data), static_cast<std::size_t>(here.numel()) * here.element_size()});
 }
 
 void OpHashTable::keep(std::uint64_t sequence, std::vector<std::uint64_t> hashes) {

@@ -1,7 +1,7 @@
 // Hashes of what each op computed, for `record --snapshot ops`: with them another execution of the file can be compared
 // op by op. Kernels hand results and arguments to an OpHasher after the op ran; TraceStream asks the table
-// when it writes the iteration. Nothing here runs unless the recorder's switch is on: reading every result costs more than
-// most ops.
+// when it writes the iteration. Nothing here runs unless the recorder's switch is on: reading every result costs more
+// than most ops.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -27,8 +27,8 @@ namespace crucible::recorder {
 /// quantized, conjugate or negative views, no memory). Other devices are copied to the CPU. Threads: any.
 std::uint64_t hash_elements(const at::Tensor& tensor);
 
-/// The hashes of the ops of a recording, by sequence number, and which storages have memory that no op has filled: a view of
-/// them is not hashed, for it would differ from run to run. Threads: any.
+/// The hashes of the ops of a recording, by sequence number, and which storages have memory that no op has filled: a
+/// view of them is not hashed, for it would differ from run to run. Threads: any.
 class OpHashTable {
  public:
   void keep(std::uint64_t sequence, std::vector<std::uint64_t> hashes);

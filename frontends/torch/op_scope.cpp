@@ -17,7 +17,8 @@ namespace {
 constexpr c10::DispatchKeySet unusual_keys() {
   using K = c10::DispatchKey;
   c10::DispatchKeySet keys(c10::BackendComponent::MetaBit);
-  for (const K key : {K::Sparse, K::SparseCsr, K::NestedTensor, K::Quantized, K::Conjugate, K::Negative, K::ZeroTensor}) {
+  for (const K key :
+       {K::Sparse, K::SparseCsr, K::NestedTensor, K::Quantized, K::Conjugate, K::Negative, K::ZeroTensor}) {
     keys = keys | c10::DispatchKeySet(key);
   }
   return keys;
@@ -28,7 +29,8 @@ constexpr c10::DispatchKeySet kUnusualKeys = unusual_keys();
 /// dtype_of as a table, for the hot path.
 constexpr std::array<std::uint8_t, static_cast<std::size_t>(c10::ScalarType::NumOptions)> kDTypes = [] {
   std::array<std::uint8_t, static_cast<std::size_t>(c10::ScalarType::NumOptions)> table{};
-  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(dtype_of(static_cast<c10::ScalarType>(i)));
+  for (std::size_t i = 0; i < table.size(); ++i)
+    table[i] = static_cast<std::uint8_t>(dtype_of(static_cast<c10::ScalarType>(i)));
   return table;
 }();
 
@@ -42,8 +44,10 @@ std::uint64_t size_word(const c10::StorageImpl& storage, std::uint64_t size_byte
 /// Whether numbers, joined by or, all are non-negative and below 2^32.
 bool fits(std::int64_t numbers) { return static_cast<std::uint64_t>(numbers) >> 32 == 0; }
 
-/// Sizes, and strides where they are not those of a dense tensor; adds to `flags` how. Returns where the next word goes.
-[[gnu::noinline]] std::uint64_t* put_shape(std::uint64_t* next, c10::IntArrayRef sizes, c10::IntArrayRef strides, std::uint64_t& flags) {
+/// Sizes, and strides where they are not those of a dense tensor; adds to `flags` how. Returns where the next word
+/// goes.
+[[gnu::noinline]] std::uint64_t* put_shape(std::uint64_t* next, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                                           std::uint64_t& flags) {
   const std::size_t dimensions = sizes.size();
   std::int64_t all_bits = 0, expected = 1;
   bool dense = true;
@@ -80,7 +84,8 @@ bool fits(std::int64_t numbers) { return static_cast<std::uint64_t>(numbers) >> 
 inline bool requires_grad(const c10::TensorImpl& impl) {
   // The framework's own class, whose fields are the answer but for views: those ask their base, through the interface.
   const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
-  return meta != nullptr && (meta->requires_grad_ || meta->grad_fn_ != nullptr || (meta->is_view_ && meta->requires_grad()));
+  return meta != nullptr &&
+         (meta->requires_grad_ || meta->grad_fn_ != nullptr || (meta->is_view_ && meta->requires_grad()));
 }
 
 std::uint64_t device_word(const c10::Device& device) {
@@ -105,12 +110,14 @@ void Encoder::other_tensor(const at::Tensor& tensor, Access access) {
 void Encoder::tensor(const at::Tensor& tensor, Access access) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();  // none where the tensor is undefined
-  if (storage == nullptr || !(impl->key_set() & kUnusualKeys).empty() || impl->has_symbolic_sizes_strides()) [[unlikely]] {
+  if (storage == nullptr || !(impl->key_set() & kUnusualKeys).empty() || impl->has_symbolic_sizes_strides())
+      [[unlikely]] {
     return other_tensor(tensor, access);
   }
   std::uint64_t flags = requires_grad(*impl) ? kRequiresGrad : 0;
-  StorageTable::Slot& slot = access == Access::kResult ? recorder_.output_storage(storage)
-                                                       : recorder_.input_storage(storage, access == Access::kWrite, access == Access::kRead);
+  StorageTable::Slot& slot = access == Access::kResult
+                                 ? recorder_.output_storage(storage)
+                                 : recorder_.input_storage(storage, access == Access::kWrite, access == Access::kRead);
   if (recorder_.looks()) [[unlikely]] recorder_.look_at(slot, storage, access);
   const auto sizes = impl->sizes();
   const std::size_t dimensions = sizes.size();
@@ -153,13 +160,14 @@ void Encoder::tensor(const at::Tensor& tensor, Access access) {
     flags |= how;
   }
   *head = static_cast<std::uint64_t>(Tag::kTensor) |
-          static_cast<std::uint64_t>(kDTypes[static_cast<std::size_t>(c10::typeMetaToScalarType(impl->dtype()))]) << 8 | flags << 16 |
-          static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(slot.id) << 32;
+          static_cast<std::uint64_t>(kDTypes[static_cast<std::size_t>(c10::typeMetaToScalarType(impl->dtype()))]) << 8 |
+          flags << 16 | static_cast<std::uint64_t>(dimensions) << 24 | static_cast<std::uint64_t>(slot.id) << 32;
   log_.written(next);
 }
 
 void Encoder::storage(const c10::Storage& storage, Access access) {
-  // A storage argument is kept as a tensor of its bytes: the format needs no further kind, and replay sees what is read.
+  // A storage argument is kept as a tensor of its bytes: the format needs no further kind, and replay sees what is
+  // read.
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   if (impl == nullptr) return none();
   if (impl->device().is_meta()) {
@@ -169,7 +177,8 @@ void Encoder::storage(const c10::Storage& storage, Access access) {
   StorageTable::Slot& slot = recorder_.input_storage(impl, access == Access::kWrite, access == Access::kRead);
   log_.reserve(3);
   log_.put(static_cast<std::uint64_t>(Tag::kTensor) | static_cast<std::uint64_t>(DType::kU8) << 8 |
-           static_cast<std::uint64_t>(kDense | kWide | kNewSize) << 16 | std::uint64_t{1} << 24 | std::uint64_t{slot.id} << 32);
+           static_cast<std::uint64_t>(kDense | kWide | kNewSize) << 16 | std::uint64_t{1} << 24 |
+           std::uint64_t{slot.id} << 32);
   slot.size_bytes = impl->nbytes();
   has_news_ = true;
   log_.put(size_word(*impl, slot.size_bytes));
@@ -269,8 +278,9 @@ void OpScope::note_result(std::uint32_t output, const at::Tensor& tensor) {
 void OpScope::finish() {
   if (encoder_.is_abstract()) [[unlikely]] return abandon();
   if (encoder_.unusual() != nullptr) [[unlikely]] {
-    recorder_.count_not_recorded(std::string(encoder_.unusual()) + " in " + op_.full_name() + " (kept as their parts; not replayed)",
-                                 thread_.log.header().site);
+    recorder_.count_not_recorded(
+        std::string(encoder_.unusual()) + " in " + op_.full_name() + " (kept as their parts; not replayed)",
+        thread_.log.header().site);
   }
   thread_.log.finish_record();
   if (sampled_) [[unlikely]] end_sample();

@@ -92,8 +92,8 @@ class Encoder {
   const char* unusual_ = nullptr;
 };
 
-/// Lives from before the op's arguments are read until its results are. Destroyed without finish(), it leaves no record; so
-/// does one whose recording ends on another thread meanwhile.
+/// Lives from before the op's arguments are read until its results are. Destroyed without finish(), it leaves no
+/// record; so does one whose recording ends on another thread meanwhile.
 class OpScope {
  public:
   [[gnu::hot]] explicit OpScope(const Operator& op);
@@ -152,8 +152,8 @@ class OpScope {
   std::uint64_t started_ns_ = 0, spent_ns_ = 0, copied_before_ns_ = 0;
 };
 
-/// While it lives, the calling thread's ops pass unseen: what the framework's ExcludeDispatchKeyGuard does for our key, without
-/// looking for the thread's keys again.
+/// While it lives, the calling thread's ops pass unseen: what the framework's ExcludeDispatchKeyGuard does for our key,
+/// without looking for the thread's keys again.
 class Unrecorded {
  public:
   explicit Unrecorded(c10::impl::PODLocalDispatchKeySet& keys)

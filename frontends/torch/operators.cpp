@@ -1,6 +1,6 @@
 // Reads schemas. Names appear here only where a schema does not say what an operator does: batch norms write their
-// running statistics and collectives their tensors without an annotation, older versions have no tag for random operators,
-// and nothing tells of memory that is returned as it was found.
+// running statistics and collectives their tensors without an annotation, older versions have no tag for random
+// operators, and nothing tells of memory that is returned as it was found.
 #include "frontends/torch/operators.hpp"
 
 #include <ATen/core/enum_tag.h>
@@ -30,8 +30,9 @@ constexpr std::string_view kUnfilled[] = {
 bool takes_form(std::string_view name) {
   if (!name.starts_with("aten::")) return false;
   return name.starts_with("aten::new_") || name == "aten::is_same_size" ||
-         (name.ends_with("_like") && (name.starts_with("aten::empty") || name.starts_with("aten::zeros") || name.starts_with("aten::ones") ||
-                                      name.starts_with("aten::full") || name.starts_with("aten::rand")));
+         (name.ends_with("_like") &&
+          (name.starts_with("aten::empty") || name.starts_with("aten::zeros") || name.starts_with("aten::ones") ||
+           name.starts_with("aten::full") || name.starts_with("aten::rand")));
 }
 
 std::uint64_t viewed_arguments(const c10::FunctionSchema& schema) {
@@ -76,6 +77,11 @@ void describe(Operator& entry) {
   entry.overload = schema.overload_name();
   entry.text = c10::toString(schema);
   entry.written_arguments = written_arguments(schema);
+  entry.only_reads =
+      entry.written_arguments == 0 && std::ranges::none_of(schema.returns(), [](const c10::Argument& result) {
+        const auto kind = result.type()->kind();
+        return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType;
+      });
   entry.viewed_arguments = viewed_arguments(schema);
   for (std::size_t i = 0; i < 32; ++i) {
     const bool is_unread = entry.views(i) || (i == 0 && takes_form(entry.name));
@@ -88,11 +94,12 @@ void describe(Operator& entry) {
   entry.draws_inside = seeded && has_argument(schema, "dropout_p");
   entry.random = seeded && !entry.draws_inside;
   entry.special_results = entry.random || entry.unfilled;
-  entry.control = schema.name().starts_with("profiler::") ||
-                  (schema.name().starts_with("c10d::") &&
-                   std::none_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& argument) {
-                     return argument.type()->str().find("Tensor") != std::string::npos;
-                   }));
+  entry.control =
+      schema.name().starts_with("profiler::") ||
+      (schema.name().starts_with("c10d::") &&
+       std::none_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& argument) {
+         return argument.type()->str().find("Tensor") != std::string::npos;
+       }));
   entry.composite = entry.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
@@ -104,7 +111,8 @@ const Operator& Operators::find_or_add(const c10::OperatorHandle& handle) {
     // The dispatcher keeps each name in one place, until its library is unloaded: then another may come to lie there.
     const std::lock_guard lock(mutex_);
     const auto known = by_address_.find(&name);
-    if (known != by_address_.end() && known->second->name == name.name && known->second->overload == name.overload_name) {
+    if (known != by_address_.end() && known->second->name == name.name &&
+        known->second->overload == name.overload_name) {
       return *known->second;
     }
   }

@@ -26,6 +26,7 @@ struct Operator {
   bool unfilled = false;                // it returns memory as it was found (empty)
   bool random = false;                  // its results are drawn values
   bool draws_inside = false;            // it draws values that are not among its results (attention with dropout)
+  bool only_reads = false;              // it gives Python something else than tensors, and writes none
   bool control = false;                 // profiler marks and the like: never recorded
   bool composite = false;               // it has a composite kernel: run again in inference mode (see boxed_kernel.cpp)
   std::string name, overload;           // "aten::add", "Tensor"

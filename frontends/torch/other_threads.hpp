@@ -1,5 +1,5 @@
-// Threads of the program that are not recorded. Their ops are nobody's while they make and hand over data; those that take what the
-// recorded program knows are missing from the recording, and are counted.
+// Threads of the program that are not recorded. Their ops are nobody's while they make and hand over data; those that
+// take what the recorded program knows are missing from the recording, and are counted.
 #pragma once
 
 #include <Python.h>

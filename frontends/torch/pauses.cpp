@@ -1,5 +1,6 @@
-// Recording that stands still for a while: inside an excluded module, during an evaluation. Ops pass unseen meanwhile, so
-// whatever they may have changed is looked at again before an op reads it. Also the threads of the program that join.
+// Recording that stands still for a while: inside an excluded module, during an evaluation. Ops pass unseen meanwhile,
+// so whatever they may have changed is looked at again before an op reads it. Also the threads of the program that
+// join.
 
 #include <cstring>
 
@@ -11,9 +12,11 @@ namespace crucible::recorder {
 
 void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
   if (slot.iteration == kNeverUsed || slot.iteration == kTakeAgain || slot.iteration == kUnfilled) return;
+  if (slot.iteration == kAfterPause && mark == kAfterPause) return;  // not used since: the older checksum holds
   StorageDetails& known = details(slot);
   slot.iteration = mark;
-  if (known.external && slot.written == kNeverUsed) return;  // its bytes were copied when they entered: they are compared with those
+  if (known.external && slot.written == kNeverUsed)
+    return;  // its bytes were copied when they entered: they are compared with those
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty()) return;
   known.checksum = checksum64(bytes);
@@ -42,12 +45,29 @@ void Recorder::pass_over() {
     state_->passed_over.push_back(iteration_);
     // What the ops of this iteration wrote is not in the file, and what they brought in is not either.
     state_->storages.remove_dead([this](StorageTable::Slot& slot) {
-      if (slot.iteration == iteration_) set_aside(slot, kTakeAgain);
+      if (slot.iteration == iteration_) {
+        const StorageDetails& known = details(slot);
+        const bool is_in_file = slot.written != iteration_ && known.born < iteration_ &&
+                                (!known.external || known.taken_iteration < iteration_);
+        set_aside(slot, is_in_file ? kAfterPause : kTakeAgain);
+      }
       if (slot.iteration == kUnfilled && slot.details != kNothing) details(slot).external = false;
     });
   }
   passing_over_ = true;
   pause();
+}
+
+bool Recorder::use_for_input(c10::StorageImpl* impl, Usage usage) {
+  StorageTable::Slot* slot = state_->storages.find(impl);
+  if (slot == nullptr || slot->iteration == kNeverUsed || slot->iteration == kUnfilled) return false;
+  if (usage == Usage::kWrite) {
+    set_aside(*slot, kAfterPause);
+    state_->unseen.forget(slot->id);
+    return false;
+  }
+  const bool has_entered = slot->details != kNothing && state_->details[slot->details].external;
+  return usage == Usage::kRead && (!has_entered || slot->written != kNeverUsed);
 }
 
 void Recorder::check_after_pause(StorageTable::Slot& slot) {
@@ -60,7 +80,8 @@ bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
   const auto bytes = bytes_in_place(*slot.impl);
   if (bytes.empty() || slot.details == kNothing) return false;
   const StorageDetails& known = details[slot.details];
-  if (!known.external || slot.written != kNeverUsed) return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
+  if (!known.external || slot.written != kNeverUsed)
+    return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
   const auto before = known.taken;
   return before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
 }

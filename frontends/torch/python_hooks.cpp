@@ -1,19 +1,20 @@
-// Stand-ins: the original is the C function's `self`. A listener's exception goes on into the program only when it is not
-// an Exception (KeyboardInterrupt, SystemExit); our own mistakes are printed and the program goes on.
+// Stand-ins: the original is the C function's `self`. A listener's exception goes on into the program only when it is
+// not an Exception (KeyboardInterrupt, SystemExit); our own mistakes are printed and the program goes on.
 #include "frontends/torch/python_hooks.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <cstddef>
 #include <unordered_set>
 
+#include "frontends/torch/data_input.hpp"
 #include "frontends/torch/leaving.hpp"
 #include "frontends/torch/other_threads.hpp"
 #include "frontends/torch/recorder.hpp"
 #include "frontends/torch/scout.hpp"
+#include "frontends/torch/stand_in.hpp"
+#include "frontends/torch/training_watch.hpp"
 
 namespace crucible::recorder {
 
@@ -72,6 +73,7 @@ PyObject* call_in_phase(trace::Phase phase, PyObject* original, PyObject* args, 
 }
 
 PyObject* call_backward(PyObject* original, PyObject* args, PyObject* keywords) {
+  if (makes_input()) return PyObject_Call(original, args, keywords);  // of what data is made with, not the program's
   if (backward_depth++ == 0) Scout::instance().note_backward();
   PyObject* result = call_in_phase(trace::Phase::kBackward, original, args, keywords);
   --backward_depth;
@@ -83,15 +85,18 @@ PyObject* recorded_backward(PyObject* original, PyObject* args, PyObject* keywor
   PyObject* tensors = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
   if (tensors == nullptr && keywords != nullptr) tensors = PyDict_GetItemString(keywords, "tensors");
   try {
-    add_losses(tensors);
+    if (!makes_input()) add_losses(tensors);
   } catch (const std::exception&) {
-    // The value of a loss cannot be read (a subclass, a device that failed): backward itself will say so, or does not mind.
+    // The value of a loss cannot be read (a subclass, a device that failed): backward itself will say so, or does not
+    // mind.
   }
   return call_backward(original, args, keywords);
 }
 
 /// For torch.autograd.grad, whose outputs are no losses.
-PyObject* recorded_grad(PyObject* original, PyObject* args, PyObject* keywords) { return call_backward(original, args, keywords); }
+PyObject* recorded_grad(PyObject* original, PyObject* args, PyObject* keywords) {
+  return call_backward(original, args, keywords);
+}
 
 /// For the closure of an optimizer's step: what it computes is forward again.
 PyObject* recorded_closure(PyObject* original, PyObject* args, PyObject* keywords) {
@@ -99,7 +104,8 @@ PyObject* recorded_closure(PyObject* original, PyObject* args, PyObject* keyword
 }
 
 /// Runs an excluded module unseen. Its outputs enter as external bytes when an op reads them.
-PyObject* call_excluded(PyObject* original, PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+PyObject* call_excluded(PyObject* original, PyObject* module, PyObject* const* args, Py_ssize_t count,
+                        PyObject* names) {
   if (at::GradMode::is_enabled()) {
     if (!tell(listener().excluded_runs, module)) return nullptr;
     return PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
@@ -112,11 +118,14 @@ PyObject* call_excluded(PyObject* original, PyObject* module, PyObject* const* a
 
 PyObject* recorded_module_call(PyObject* original, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const Listener& listens = listener();
-  if (listens.module_left == nullptr || count == 0) return PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
+  if (listens.module_left == nullptr || count == 0 || makes_input())
+    return PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
   PyObject* module = args[0];
   const bool outermost = module_depth == 0;
-  if (outermost && !tell(listens.module_entered, module, at::GradMode::is_enabled() ? Py_True : Py_False)) return nullptr;
-  const bool is_excluded = !listens.excluded.empty() && Recorder::instance().is_recording() && listens.excluded.contains(module);
+  if (outermost && !tell(listens.module_entered, module, at::GradMode::is_enabled() ? Py_True : Py_False))
+    return nullptr;
+  const bool is_excluded =
+      !listens.excluded.empty() && Recorder::instance().is_recording() && listens.excluded.contains(module);
   ++module_depth;
   PyObject* result = is_excluded ? call_excluded(original, module, args, count, names)
                                  : PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
@@ -137,55 +146,8 @@ PyObject* wrap_backward(PyObject*, PyObject* original) { return PyCFunction_New(
 PyObject* wrap_grad(PyObject*, PyObject* original) { return PyCFunction_New(&grad_method, original); }
 PyObject* wrap_closure(PyObject*, PyObject* original) { return PyCFunction_New(&closure_method, original); }
 
-/// What stands in for nn.Module.__call__: it binds the module as a function of Python does, is itself when it is looked up in
-/// the class (tracers take it from there, put something else and put it back), and shows the original's name and code.
-struct ModuleCall {
-  PyObject_HEAD
-  vectorcallfunc call;
-  PyObject* original;
-};
-
-PyObject* call_module_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  return recorded_module_call(reinterpret_cast<ModuleCall*>(self)->original, args, PyVectorcall_NARGS(count), names);
-}
-
-PyObject* bind_module_call(PyObject* self, PyObject* module, PyObject*) {
-  return module == nullptr || module == Py_None ? Py_NewRef(self) : PyMethod_New(self, module);
-}
-
-PyObject* attribute_of_module_call(PyObject* self, PyObject* name) {
-  PyObject* found = PyObject_GetAttr(reinterpret_cast<ModuleCall*>(self)->original, name);
-  if (found != nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return found;
-  PyErr_Clear();
-  return PyObject_GenericGetAttr(self, name);
-}
-
-void free_module_call(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  Py_DECREF(reinterpret_cast<ModuleCall*>(self)->original);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-PyObject* wrap_module_call(PyObject*, PyObject* original) {
-  static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(ModuleCall, call), READONLY, nullptr},
-                                  {nullptr, 0, 0, 0, nullptr}};
-  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                                {Py_tp_descr_get, reinterpret_cast<void*>(bind_module_call)},
-                                {Py_tp_getattro, reinterpret_cast<void*>(attribute_of_module_call)},
-                                {Py_tp_dealloc, reinterpret_cast<void*>(free_module_call)},
-                                {Py_tp_members, members},
-                                {0, nullptr}};
-  static PyType_Spec spec{"crucible_torch._recorder.ModuleCall", sizeof(ModuleCall), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
-  static PyTypeObject* const type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  if (type == nullptr) return nullptr;
-  auto* made = PyObject_New(ModuleCall, type);
-  if (made == nullptr) return nullptr;
-  made->call = call_module_call;
-  made->original = Py_NewRef(original);
-  return reinterpret_cast<PyObject*>(made);
-}
+/// Stands in for nn.Module.__call__.
+PyObject* wrap_module_call(PyObject*, PyObject* original) { return make_stand_in(original, recorded_module_call); }
 
 void replace(PyObject*& place, PyObject* value) {
   PyObject* before = place;
@@ -212,11 +174,12 @@ PyObject* exclude(PyObject*, PyObject* module) {
 PyObject* scout(PyObject*, PyObject* args) {
   PyObject* tell = nullptr;
   unsigned long long passed = 0;
-  if (PyArg_ParseTuple(args, "OK", &tell, &passed) == 0) return nullptr;
+  int trains = 0;
+  if (PyArg_ParseTuple(args, "OK|p", &tell, &passed, &trains) == 0) return nullptr;
   if (tell == Py_None) {
     Scout::instance().stop();
   } else {
-    Scout::instance().start(tell, passed);
+    Scout::instance().start(tell, passed, trains != 0);
   }
   Py_RETURN_NONE;
 }
@@ -230,14 +193,26 @@ PyMethodDef hook_functions[] = {
     {"wrap_grad", wrap_grad, METH_O, "A stand-in for torch.autograd.grad that notes the phase."},
     {"wrap_closure", wrap_closure, METH_O, "A stand-in for the closure of an optimizer's step: its ops are forward."},
     {"wrap_module_call", wrap_module_call, METH_O, "A stand-in for nn.Module.__call__ that tells of outermost calls."},
-    {"wrap_start_thread", wrap_start_thread, METH_O, "A stand-in for _thread.start_new_thread: ops of the thread are looked at."},
+    {"wrap_start_thread", wrap_start_thread, METH_O,
+     "A stand-in for _thread.start_new_thread: ops of the thread are looked at."},
+    {"watch_for_training", watch_for_training, METH_O,
+     "watch_for_training(tell): recording stands still; tells of the next op with gradients. None: nobody."},
+    {"wrap_input", wrap_input, METH_O,
+     "A stand-in for a method by which a DataLoader's iterator makes data: what it runs is input."},
+    {"enter_input", enter_input, METH_NOARGS, "What the thread runs from now on makes data, until leave_input()."},
+    {"leave_input", leave_input, METH_NOARGS, "Ends that."},
+    {"forget_input", forget_input, METH_NOARGS, "In a forked child: the thread makes no data of a recorded program."},
+    {"makes_input", makes_input_now, METH_NOARGS, "Whether what the thread runs makes data."},
     {"wrap_leaving", wrap_leaving, METH_VARARGS,
      "wrap_leaving(way, original): a stand-in for a method or function by which values leave its first argument."},
     {"listen", listen, METH_VARARGS,
-     "listen(backward_ended, module_entered, module_left, excluded_runs): whom the stand-ins tell; four times None: nobody."},
-    {"exclude", exclude, METH_O, "exclude(module): recording pauses inside its calls. The caller keeps it alive until listen()."},
+     "listen(backward_ended, module_entered, module_left, excluded_runs): whom the stand-ins tell; four times None: "
+     "nobody."},
+    {"exclude", exclude, METH_O,
+     "exclude(module): recording pauses inside its calls. The caller keeps it alive until listen()."},
     {"scout", scout, METH_VARARGS,
-     "scout(tell, passed): looks at this thread's ops for what repeats; tell('boundary' or 'broken'). scout(None, 0): no longer."},
+     "scout(tell, passed, trains): looks at this thread's ops for what repeats; tell('boundary', 'broken' or "
+     "'backward'). scout(None, 0): no longer."},
     {"in_backward", in_backward, METH_NOARGS, "Whether this thread is inside backward or grad."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -92,7 +92,9 @@ PyObject* start(PyObject*, PyObject* args) {
   return guarded([&] {
     Recorder& recorder = Recorder::instance();
     recorder.call_sites().start(module_call, std::move(framework_folders), name_modules,
-                                way == 0 ? CallSites::Way::kPublicApi : way == 1 ? CallSites::Way::kInPlace : CallSites::Way::kNot);
+                                way == 0   ? CallSites::Way::kPublicApi
+                                : way == 1 ? CallSites::Way::kInPlace
+                                           : CallSites::Way::kNot);
     recorder.start();
     return none();
   });
@@ -124,7 +126,8 @@ PyObject* clear(PyObject*, PyObject*) {
 PyObject* set_phase(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const long phase = count == 1 ? PyLong_AsLong(args[0]) : -1;
   if (phase < 0 || phase > 2) {
-    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_ValueError, "a phase is 0 (forward), 1 (backward) or 2 (optimizer)");
+    if (PyErr_Occurred() == nullptr)
+      PyErr_SetString(PyExc_ValueError, "a phase is 0 (forward), 1 (backward) or 2 (optimizer)");
     return nullptr;
   }
   const trace::Phase before = Recorder::instance().phase();
@@ -154,7 +157,13 @@ PyObject* call_recorder(PyObject*, PyObject*) {
   });
 }
 
-PyObject* joined_threads(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(Recorder::instance().joined_threads()); }
+PyObject* joined_threads(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLong(Recorder::instance().joined_threads());
+}
+
+PyObject* ops_of_iteration(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(Recorder::instance().ops_of_iteration());
+}
 
 PyObject* add_output(PyObject*, PyObject* args) {
   PyObject* tensor = nullptr;
@@ -193,7 +202,8 @@ std::string values_returned(const char* path) {
   return found ? found->text : "";
 }
 
-/// {"iterations", "ops", "ops_per_iteration", "overhead_ns_per_op", "not_recorded", "values_returned"} of a written file.
+/// {"iterations", "ops", "ops_per_iteration", "overhead_ns_per_op", "not_recorded", "values_returned"} of a written
+/// file.
 PyObject* summary_of(const Written& written, std::uint64_t overhead_ns_per_op, const std::string& returned) {
   PyObject* counts = PyList_New(0);
   unsigned long long ops = 0;
@@ -205,13 +215,14 @@ PyObject* summary_of(const Written& written, std::uint64_t overhead_ns_per_op, c
   }
   PyObject* not_recorded = PyList_New(0);
   for (const Written::NotRecorded& item : written.not_recorded) {
-    PyObject* entry = Py_BuildValue("{s:s,s:K,s:s}", "what", item.what.c_str(), "count", static_cast<unsigned long long>(item.count),
-                                    "site", item.site.c_str());
+    PyObject* entry = Py_BuildValue("{s:s,s:K,s:s}", "what", item.what.c_str(), "count",
+                                    static_cast<unsigned long long>(item.count), "site", item.site.c_str());
     if (entry != nullptr) PyList_Append(not_recorded, entry);
     Py_XDECREF(entry);
   }
-  return Py_BuildValue("{s:n,s:K,s:N,s:K,s:N,s:s}", "iterations", static_cast<Py_ssize_t>(written.ops_per_iteration.size()), "ops", ops,
-                       "ops_per_iteration", counts, "overhead_ns_per_op", static_cast<unsigned long long>(overhead_ns_per_op),
+  return Py_BuildValue("{s:n,s:K,s:N,s:K,s:N,s:s}", "iterations",
+                       static_cast<Py_ssize_t>(written.ops_per_iteration.size()), "ops", ops, "ops_per_iteration",
+                       counts, "overhead_ns_per_op", static_cast<unsigned long long>(overhead_ns_per_op),
                        "not_recorded", not_recorded, "values_returned", returned.c_str());
 }
 
@@ -226,14 +237,16 @@ std::vector<std::string> texts_of(PyObject* list) {
   return texts;
 }
 
-/// What write() and stream_to() are called with, `paths` being (folders, last folders, user) or None (crucible_torch/paths.py); false when an
-/// exception is set.
-bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata, std::optional<trace::PathShortener>& paths) {
+/// What write() and stream_to() are called with, `paths` being (folders, last folders, user) or None
+/// (crucible_torch/paths.py); false when an exception is set.
+bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata,
+                    std::optional<trace::PathShortener>& paths) {
   const char *framework = nullptr, *frontend = nullptr, *command = nullptr, *created = nullptr, *reason = nullptr;
   unsigned int warmup = 0;
   int rank = -1, world_size = 1;
   PyObject* known = nullptr;
-  if (PyArg_ParseTuple(args, "ssssssI|iiO", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank, &world_size, &known) == 0) {
+  if (PyArg_ParseTuple(args, "ssssssI|iiO", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank,
+                       &world_size, &known) == 0) {
     return false;
   }
   PyObject *folders = nullptr, *last = nullptr;
@@ -302,7 +315,8 @@ PyObject* snapshot_ops(PyObject*, PyObject* on) {
 
 PyObject* flushes_denormals(PyObject*, PyObject*) {
 #if defined(__x86_64__)
-  constexpr unsigned int kFlushes = 0x8040;  // results to zero, operands as zero: what torch.set_flush_denormal switches
+  constexpr unsigned int kFlushes =
+      0x8040;  // results to zero, operands as zero: what torch.set_flush_denormal switches
   return PyBool_FromLong((_mm_getcsr() & kFlushes) != 0 ? 1 : 0);
 #else
   Py_RETURN_FALSE;
@@ -326,49 +340,61 @@ PyObject* measures(PyObject*, PyObject*) {
     const Measures measures = recorder.measures();
     const TraceStream* stream = recorder.stream();
     const std::optional<std::string> failure = stream == nullptr ? std::nullopt : stream->failure();
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i,s:z}", "waits",
-                         static_cast<unsigned long long>(stream == nullptr ? 0 : stream->waits()), "wait_ns",
-                         static_cast<unsigned long long>(stream == nullptr ? 0 : stream->wait_ns()), "ops",
-                         static_cast<unsigned long long>(measures.ops), "overhead_ns_per_op",
-                         static_cast<unsigned long long>(measures.overhead_ns_per_op), "copy_ns",
-                         static_cast<unsigned long long>(measures.copy_ns), "boundary_ns",
-                         static_cast<unsigned long long>(measures.boundary_ns), "log_bytes",
-                         static_cast<Py_ssize_t>(measures.log_bytes), "copied_bytes",
-                         static_cast<Py_ssize_t>(measures.copied_bytes), "complete_iterations",
-                         static_cast<int>(measures.complete_iterations), "passed_over", static_cast<int>(measures.passed_over),
-                         "failure", failure.has_value() ? failure->c_str() : nullptr);
+    return Py_BuildValue(
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:i,s:i,s:z}", "waits",
+        static_cast<unsigned long long>(stream == nullptr ? 0 : stream->waits()), "wait_ns",
+        static_cast<unsigned long long>(stream == nullptr ? 0 : stream->wait_ns()), "ops",
+        static_cast<unsigned long long>(measures.ops), "overhead_ns_per_op",
+        static_cast<unsigned long long>(measures.overhead_ns_per_op), "copy_ns",
+        static_cast<unsigned long long>(measures.copy_ns), "boundary_ns",
+        static_cast<unsigned long long>(measures.boundary_ns), "log_bytes", static_cast<Py_ssize_t>(measures.log_bytes),
+        "copied_bytes", static_cast<Py_ssize_t>(measures.copied_bytes), "complete_iterations",
+        static_cast<int>(measures.complete_iterations), "passed_over", static_cast<int>(measures.passed_over),
+        "failure", failure.has_value() ? failure->c_str() : nullptr);
   });
 }
 
 PyMethodDef functions[] = {
-    {"install", install, METH_VARARGS, "install('typed' | 'boxed' | 'per_op' | 'record_function'): registers the kernels; returns what was installed."},
+    {"install", install, METH_VARARGS,
+     "install('typed' | 'boxed' | 'per_op' | 'record_function'): registers the kernels; returns what was installed."},
     {"uninstall", uninstall, METH_NOARGS, "Takes the kernels back."},
     {"self_test", self_test, METH_NOARGS, "Whether an op with the key on is seen; the kernels must be installed."},
-    {"start", start, METH_VARARGS, "start(Module.__call__, framework folders, name_modules, how call sites are read: 0 public API, 1 in place, 2 not at all):\n"
+    {"start", start, METH_VARARGS,
+     "start(Module.__call__, framework folders, name_modules, how call sites are read: 0 public API, 1 in place, 2 not "
+     "at all):\n"
      "the first iteration begins."},
-    {"end_iteration", end_iteration, METH_NOARGS, "The next iteration begins. False: recording was switched off meanwhile."},
+    {"end_iteration", end_iteration, METH_NOARGS,
+     "The next iteration begins. False: recording was switched off meanwhile."},
     {"stop", stop, METH_NOARGS, "Switches recording off."},
     {"clear", clear, METH_NOARGS, "Forgets what was recorded."},
     {"set_phase", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_phase)), METH_FASTCALL,
      "set_phase(0 forward | 1 backward | 2 optimizer): returns what it was."},
-    {"name_tensor", name_tensor, METH_VARARGS, "name_tensor(tensor, name, role, final): what its storage is to the program."},
+    {"name_tensor", name_tensor, METH_VARARGS,
+     "name_tensor(tensor, name, role, final): what its storage is to the program."},
     {"pause", call_recorder<&Recorder::pause>, METH_NOARGS, "Ops pass unseen until resume()."},
     {"resume", call_recorder<&Recorder::resume>, METH_NOARGS, "Ends a pause."},
     {"pass_over", call_recorder<&Recorder::pass_over>, METH_NOARGS, "The present iteration is left out of the file."},
     {"join_thread", call_recorder<&Recorder::join_thread>, METH_NOARGS, "Records the calling thread too."},
     {"leave_thread", call_recorder<&Recorder::leave_thread>, METH_NOARGS, "Ends that."},
     {"joined_threads", joined_threads, METH_NOARGS, "How many threads have joined and not left."},
+    {"ops_of_iteration", ops_of_iteration, METH_NOARGS,
+     "How many ops the iteration that is running has so far, but for those that only read."},
     {"add_output", add_output, METH_VARARGS, "add_output(name, tensor): what the present iteration gave back."},
-    {"watch_signal", watch, METH_VARARGS, "watch_signal(number, replace_default): notes it; the handler that was there is called."},
+    {"watch_signal", watch, METH_VARARGS,
+     "watch_signal(number, replace_default): notes it; the handler that was there is called."},
     {"signal_arrived", arrived, METH_O, "Whether a watched signal has arrived."},
     {"unwatch_signal", unwatch, METH_O, "Puts the former handler back."},
     {"stream_to", stream_to, METH_VARARGS,
      "stream_to(path, framework, frontend, command, created, incomplete_reason, warmup, "
-      "rank or -1, world size): writes from now on, at each iteration's end."},
-    {"write", write, METH_VARARGS, "write(path, framework, frontend, command, created, incomplete_reason, warmup, rank or -1, world size): the file."},
-    {"snapshot_ops", snapshot_ops, METH_O, "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
+     "rank or -1, world size): writes from now on, at each iteration's end."},
+    {"write", write, METH_VARARGS,
+     "write(path, framework, frontend, command, created, incomplete_reason, warmup, rank or -1, world size): the "
+     "file."},
+    {"snapshot_ops", snapshot_ops, METH_O,
+     "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
     {"flushes_denormals", flushes_denormals, METH_NOARGS, "Whether the calling thread's denormal numbers become zero."},
-    {"note_setting", note_setting, METH_O, "note_setting(words): a setting that a replay does not follow, for the file."},
+    {"note_setting", note_setting, METH_O,
+     "note_setting(words): a setting that a replay does not follow, for the file."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},
     {nullptr, nullptr, 0, nullptr},
 };

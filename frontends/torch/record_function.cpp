@@ -1,5 +1,5 @@
-// An op above autograd is one call with all its arguments; composites, autocast and Python make others out of it, which come
-// by themselves. So each call is either recorded with all that happens in it, or let through to what it calls.
+// An op above autograd is one call with all its arguments; composites, autocast and Python make others out of it, which
+// come by themselves. So each call is either recorded with all that happens in it, or let through to what it calls.
 #include "frontends/torch/record_function.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -24,7 +24,8 @@ thread_local bool inside_recorded_op = false;
 
 /// An op that runs: from its start callback to its end callback.
 struct Observed final : at::ObserverContext {
-  Observed(const Operator& observed_op, int exceptions) : op(observed_op), exceptions_before(exceptions), scope(observed_op) {
+  Observed(const Operator& observed_op, int exceptions)
+      : op(observed_op), exceptions_before(exceptions), scope(observed_op) {
     inside_recorded_op = true;
   }
   ~Observed() override { inside_recorded_op = false; }
@@ -47,8 +48,8 @@ bool is_handed_on(const Operator& op, c10::ArrayRef<const c10::IValue> inputs) {
   c10::DispatchKeySet keys;
   for (const c10::IValue& input : inputs) collect_keys(input, keys);
   keys = (keys | c10::impl::tls_local_dispatch_key_set().included_) - c10::impl::tls_local_dispatch_key_set().excluded_;
-  if (keys.has(K::Python) || keys.has(K::PythonTLSSnapshot) || keys.has(K::FuncTorchDynamicLayerFrontMode) || keys.has(K::Functionalize) ||
-      keys.has(K::FuncTorchBatched) || keys.has(K::FuncTorchGradWrapper)) {
+  if (keys.has(K::Python) || keys.has(K::PythonTLSSnapshot) || keys.has(K::FuncTorchDynamicLayerFrontMode) ||
+      keys.has(K::Functionalize) || keys.has(K::FuncTorchBatched) || keys.has(K::FuncTorchGradWrapper)) {
     return true;
   }
   for (const K autocast : {K::AutocastCPU, K::AutocastCUDA}) {
@@ -79,11 +80,14 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
 /// Results as an op below autograd returns them: fresh ones require no gradient yet.
 std::vector<c10::IValue> below_autograd(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& outputs) {
   const std::size_t count = schema.returns().size();
-  std::vector<c10::IValue> results(outputs.end() - static_cast<std::ptrdiff_t>(std::min(count, outputs.size())), outputs.end());
+  std::vector<c10::IValue> results(outputs.end() - static_cast<std::ptrdiff_t>(std::min(count, outputs.size())),
+                                   outputs.end());
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto* alias = schema.returns()[i].alias_info();
     const bool is_argument = alias != nullptr && alias->isWrite();
-    if (is_argument || !results[i].isTensor() || !results[i].toTensor().defined() || !results[i].toTensor().requires_grad()) continue;
+    if (is_argument || !results[i].isTensor() || !results[i].toTensor().defined() ||
+        !results[i].toTensor().requires_grad())
+      continue;
     results[i] = results[i].toTensor().tensor_data();
   }
   return results;

@@ -18,7 +18,8 @@ using trace::Arg;
 
 std::string device_text(std::uint64_t word) {
   const auto type = static_cast<c10::DeviceType>(static_cast<std::uint8_t>(word));
-  const auto index = static_cast<c10::DeviceIndex>(static_cast<std::int32_t>(static_cast<std::uint16_t>(word >> 8)) - 1);
+  const auto index =
+      static_cast<c10::DeviceIndex>(static_cast<std::int32_t>(static_cast<std::uint16_t>(word >> 8)) - 1);
   return c10::Device(type, index).str();
 }
 
@@ -119,7 +120,8 @@ Arg RecordReader::read() {
     case Tag::kLayout: return arg_of(Arg::Kind::kLayout, static_cast<std::int64_t>(payload));
     case Tag::kMemoryFormat: return arg_of(Arg::Kind::kMemoryFormat, static_cast<std::int64_t>(payload));
     case Tag::kGenerator:
-      return text_arg(Arg::Kind::kGenerator, ((payload >> 24 & 1) != 0 ? "default " : "") + device_text(payload & 0xffffff));
+      return text_arg(Arg::Kind::kGenerator,
+                      ((payload >> 24 & 1) != 0 ? "default " : "") + device_text(payload & 0xffffff));
     case Tag::kTensor: return read_tensor(head);
     case Tag::kUndefinedTensor: return arg_of(Arg::Kind::kUndefinedTensor);
     case Tag::kList: return read_list(payload, false);

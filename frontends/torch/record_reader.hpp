@@ -15,11 +15,13 @@ class RecordReader {
  public:
   /// `intern` turns a tensor (with the recorder's storage id) into an id of the trace.
   using Intern = std::function<trace::TensorId(trace::Tensor)>;
-  /// `learn` is told of a storage (the recorder's id) that is new or has grown, before `intern` is given a tensor of it.
+  /// `learn` is told of a storage (the recorder's id) that is new or has grown, before `intern` is given a tensor of
+  /// it.
   using Learn = std::function<void(std::uint32_t storage, std::uint64_t size_bytes, const std::string& device)>;
   /// `compound` reads a tensor of several parts, their number given.
   using Compound = std::function<trace::Arg(RecordReader&, std::uint64_t)>;
-  RecordReader(const std::uint64_t* position, const std::uint64_t* end, const Intern& intern, const Learn& learn, const Compound& compound)
+  RecordReader(const std::uint64_t* position, const std::uint64_t* end, const Intern& intern, const Learn& learn,
+               const Compound& compound)
       : position_(position), end_(end), intern_(intern), learn_(learn), compound_(compound) {}
 
   bool at_end() const { return position_ == end_; }

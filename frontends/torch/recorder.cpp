@@ -3,7 +3,6 @@
 
 #include <ATen/Functions.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-
 #include <unistd.h>
 
 #include <chrono>
@@ -12,8 +11,8 @@
 
 #include "core/base/hash.hpp"
 #include "frontends/torch/op_scope.hpp"
-#include "frontends/torch/trace_stream.hpp"
 #include "frontends/torch/record_function.hpp"
+#include "frontends/torch/trace_stream.hpp"
 
 namespace crucible::recorder {
 
@@ -22,7 +21,6 @@ namespace {
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
-
 
 }  // namespace
 
@@ -90,7 +88,8 @@ void Recorder::stop() {
 
 void Recorder::clear() {
   if (stream_ != nullptr) {
-    // A forked child has its parent's stream without the thread, and must leave the files alone: its copy is never freed.
+    // A forked child has its parent's stream without the thread, and must leave the files alone: its copy is never
+    // freed.
     if (stream_->is_of_this_process()) {
       stream_->drop();
     } else {
@@ -188,7 +187,8 @@ StorageDetails& Recorder::details(StorageTable::Slot& slot) {
 
 StorageTable::Slot& Recorder::first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read) {
   // Most often: a parameter or a state that ops write, in a program that changes none of them behind our back.
-  if (slot != nullptr && slot->iteration < kUnfilled && slot->written != kNeverUsed && slot->details != kNothing && !compares_sums_) {
+  if (slot != nullptr && slot->iteration < kUnfilled && slot->written != kNeverUsed && slot->details != kNothing &&
+      !compares_sums_) {
     slot->iteration = iteration_;
   } else if (slot == nullptr) {
     slot = &state_->storages.insert(impl, iteration_);
@@ -263,7 +263,8 @@ void Recorder::take_external(StorageTable::Slot& slot) {
   known.external = true;
   known.taken = state_->snapshots.copy_storage(slot.impl);
   known.taken_iteration = iteration_;
-  state_->open.externals.push_back({slot.id, state_->next_sequence - 1, known.taken, slot.details, {}, trace::Role::kUnknown});
+  state_->open.externals.push_back(
+      {slot.id, state_->next_sequence - 1, known.taken, slot.details, {}, trace::Role::kUnknown});
 }
 
 void Recorder::check_unchanged(StorageTable::Slot& slot) {
@@ -300,7 +301,8 @@ void Recorder::add_loss(const at::Tensor& tensor) {
   }
   double value = 0;
   {
-    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKeySet(c10::DispatchKey::Fake) | c10::autograd_dispatch_keyset);
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKeySet(c10::DispatchKey::Fake) |
+                                                        c10::autograd_dispatch_keyset);
     value = tensor.item<double>();
   }
   ThreadState& state = thread();
@@ -330,6 +332,17 @@ void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Ro
   if (!place.empty()) return;  // tied tensors: the first name stays
   place = std::move(name);
   (final ? names.final_role : names.start_role) = role;
+}
+
+std::uint64_t Recorder::ops_of_iteration() const {
+  const Locked locked(lock_, me());
+  std::uint64_t ops = 0;
+  for (const auto& thread : state_->threads) {
+    thread->log.for_each_uncut([&](const RecordHeader& header) {
+      if (header.operator_id < kDroppedRecord && !operators_[header.operator_id].only_reads) ++ops;
+    });
+  }
+  return ops;
 }
 
 Measures Recorder::measures() const {

@@ -3,48 +3,26 @@
 // iterations begin and end (python_module.cpp); TraceStream (trace_stream.hpp) takes them from there.
 #pragma once
 
-#include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <algorithm>
 #include <atomic>
-#include <deque>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/trace/trace.hpp"
-#include "frontends/torch/batch.hpp"
 #include "frontends/torch/biased_lock.hpp"
 #include "frontends/torch/call_site.hpp"
 #include "frontends/torch/log.hpp"
-#include "frontends/torch/op_hashes.hpp"
 #include "frontends/torch/operators.hpp"
-#include "frontends/torch/snapshots.hpp"
-#include "frontends/torch/storage_table.hpp"
-#include "frontends/torch/unseen_writes.hpp"
+#include "frontends/torch/recording_state.hpp"
 
 namespace crucible::recorder {
 
 /// The keys below ours: where a kernel goes on. Never a stored number: the order of keys differs between versions.
 inline const c10::DispatchKeySet kKeysBelow{c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake};
-
-/// One recording thread. Threads: its own; `number`, `log` and what was sampled: who holds the recorder's lock.
-struct ThreadState {
-  std::uint32_t number = 0;  // in the order in which threads first recorded
-  std::uint32_t recording = 0;  // the number of the recording that it is part of
-  std::uint32_t until_sample = 16;  // ops until the next one that is timed
-  c10::impl::PODLocalDispatchKeySet* keys = nullptr;  // the thread's own, in its local storage
-  Log log;
-  CallSiteCache call_sites;
-  std::uint64_t random = 0x9E3779B97F4A7C15ull;
-  std::uint64_t sampled_ops = 0;
-  std::uint64_t sampled_ns = 0;
-};
 
 /// Holds the lock as the thread that the recorder calls `me`.
 class Locked {
@@ -56,75 +34,6 @@ class Locked {
 
  private:
   BiasedLock& lock_;
-};
-
-/// operator_id of a record that is a loss: its tensor, then its value as kDouble; its sequence is the next op's.
-inline constexpr std::uint32_t kLossRecord = 0xffffffffu;
-/// operator_id of a record that is no op: one that threw, kept for the sizes of storages that it made known.
-inline constexpr std::uint32_t kDroppedRecord = 0xfffffffeu;
-
-/// What Python called a storage at first, and at the end.
-struct StorageNames {
-  std::string start, final;
-  trace::Role start_role = trace::Role::kUnknown, final_role = trace::Role::kUnknown;
-};
-
-/// Beyond its slot in the table, for storages that entered, have a name or outlive an iteration. Every Python number that an
-/// op takes as a tensor is one: it is kept small.
-struct StorageDetails {
-  std::uint32_t id = 0;
-  std::uint32_t born = kNeverUsed;         // iteration in which an op used it first
-  bool external = false;                   // its bytes were recorded when an op first read it
-  std::span<const std::byte> taken;        // its bytes when they were recorded last
-  std::uint32_t taken_iteration = 0;       // and when that was
-  std::uint64_t checksum = 0;              // of its bytes when iteration checksum_iteration - 1 ended
-  std::uint32_t checksum_iteration = 0xffffffffu;  // kAfterPause: taken when a pause began
-  std::unique_ptr<StorageNames> own_names;  // null: it has none
-  const StorageNames& names() const {
-    static const StorageNames none;
-    return own_names == nullptr ? none : *own_names;
-  }
-};
-
-/// The state of the CPU's default generator when it was kept last, and its bytes as the framework writes them.
-struct GeneratorMemory {
-  at::mt19937_data_pod engine{};
-  std::optional<float> next_float;
-  std::optional<double> next_double;
-  std::span<const std::byte> bytes;
-};
-
-/// Everything that one recording has gathered.
-struct RecordingState {
-  std::uint64_t next_sequence = 0;
-  StorageTable storages;
-  std::vector<std::shared_ptr<ThreadState>> threads;  // each shared with its thread, which may be inside an op when this ends
-  std::deque<StorageDetails> details;
-  Snapshots snapshots;
-  Batch open;                   // of the iteration that is running: its bytes; the records are in the logs
-  std::vector<Batch> complete;  // iterations that no stream has taken
-  std::size_t sites_given = 0, modules_given = 0;
-  OpHashTable op_hashes;  // filled when hashes_ops()
-  std::map<std::string, NotRecordedCount> not_recorded;
-  std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
-  GeneratorMemory generator;
-  UnseenWrites unseen;
-  std::uint64_t outside_changes = 0;  // storages found changed by something that is not an op
-  std::uint64_t boundary_ns = 0;      // time at iteration ends
-  std::vector<std::uint32_t> passed_over;  // numbers of iterations that are left out, ascending
-  std::uint32_t complete_iterations() const { return static_cast<std::uint32_t>(iteration_starts.size()) - 1; }
-  bool is_passed_over(std::uint32_t iteration) const {
-    return std::binary_search(passed_over.begin(), passed_over.end(), iteration);
-  }
-  /// Complete iterations that go into the file.
-  std::uint32_t kept_iterations() const {
-    const auto end = std::lower_bound(passed_over.begin(), passed_over.end(), complete_iterations());
-    return complete_iterations() - static_cast<std::uint32_t>(end - passed_over.begin());
-  }
-  /// Whether what the storage holds is what it held at the end of the last iteration that goes into the file.
-  bool is_as_kept(const StorageTable::Slot& slot) const;
-  /// Whether the storage was changed since the pause began from which on it was not looked at.
-  bool changed_in_pause(const StorageTable::Slot& slot) const;
 };
 
 /// Counts and times of a recording so far.
@@ -146,7 +55,7 @@ class Recorder {
 
   /// Starts the first iteration on the calling thread. Threads: holds the GIL, as for all below.
   void start();
-  /// Ends the iteration and starts the next. False when recording was switched off behind our back: the iteration is lost.
+  /// Ends the iteration and starts the next. False when recording was switched off behind our back: it is lost.
   bool end_iteration();
   /// Switches recording off; what was recorded stays.
   void stop();
@@ -162,7 +71,9 @@ class Recorder {
   void hash_ops(bool on) { hashes_ops_.store(on, std::memory_order_relaxed); }
   bool hashes_ops() const { return hashes_ops_.load(std::memory_order_relaxed); }
   /// Threads: who holds the lock.
-  void add_hashes(std::uint64_t sequence, std::vector<std::uint64_t> hashes) { state_->op_hashes.keep(sequence, std::move(hashes)); }
+  void add_hashes(std::uint64_t number, std::vector<std::uint64_t> hashes) {
+    state_->op_hashes.keep(number, std::move(hashes));
+  }
   /// Whether all memory of a tensor's storage was filled by ops, as far as hash_ops() goes; `note_filled`: from now on.
   bool is_filled(const at::Tensor& tensor);
   void note_filled(const at::Tensor& tensor);
@@ -171,8 +82,8 @@ class Recorder {
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
   void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
 
-  /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared on
-  /// the CPU only). Nests. Threads: the one that started, as for the next two.
+  /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared
+  /// on the CPU only). Nests. Threads: the one that started, as for the next two.
   void pause();
   void resume();
   /// Pauses, and leaves the present iteration out of the file. The next end_iteration() ends both.
@@ -183,7 +94,6 @@ class Recorder {
   void join_thread();
   void leave_thread();
   std::uint32_t joined_threads() const { return joined_threads_.load(); }
-
   bool is_recording() const { return recording_.load(std::memory_order_relaxed); }
   Operators& operators() { return operators_; }
   CallSites& call_sites() { return call_sites_; }
@@ -193,12 +103,13 @@ class Recorder {
   /// Recorder's own nanoseconds per op, sampled, without the copying of bytes. 0: nothing was sampled. Threads: any.
   std::uint64_t overhead_ns_per_op() const { return measures().overhead_ns_per_op; }
   Measures measures() const;
+  /// Ops of the iteration that is running, so far, but for those that only read: what a program logs varies.
+  std::uint64_t ops_of_iteration() const;
 
   /// The calling thread's state in the present recording.
   ThreadState& thread() {
-    if (this_thread.recording == recording_number_.load(std::memory_order_relaxed)) [[likely]] {
+    if (is_present(this_thread.recording)) [[likely]]
       return *this_thread.state;
-    }
     return enter_thread();
   }
 
@@ -209,10 +120,12 @@ class Recorder {
   BiasedLock& lock() { return lock_; }
   /// Whether the recording with this number is the present one, and whether its ops are taken: an op may be running on
   /// another thread when its recording ends.
-  bool is_present(std::uint32_t recording) const { return recording == recording_number_.load(std::memory_order_relaxed); }
+  bool is_present(std::uint32_t recording) const {
+    return recording == recording_number_.load(std::memory_order_relaxed);
+  }
   bool takes(std::uint32_t recording) const { return running_ && is_present(recording); }
-  /// The slot of a storage that an op is about to use (and write, if `written`; without `read` its elements do not matter).
-  /// Takes its bytes when they are unknown.
+  /// The slot of a storage that an op is about to use (and write, if `written`; without `read` its elements do not
+  /// matter). Takes its bytes when they are unknown.
   StorageTable::Slot& input_storage(c10::StorageImpl* impl, bool written, bool read) {
     StorageTable::Slot* slot = state_->storages.find(impl);
     if (slot == nullptr || slot->iteration != iteration_ || (written && slot->written != iteration_)) [[unlikely]] {
@@ -224,10 +137,13 @@ class Recorder {
   StorageTable::Slot& output_storage(c10::StorageImpl* impl) {
     StorageTable::Slot* slot = state_->storages.find(impl);
     if (slot == nullptr) return state_->storages.insert(impl, iteration_);
-    if (slot->iteration != iteration_) [[unlikely]] first_return(*slot);
+    if (slot->iteration != iteration_) [[unlikely]]
+      first_return(*slot);
     return *slot;
   }
-  /// The next op's number; it names the op that is about to run until the next call.
+  /// Data is made with it: what is written is looked at again. True where it reads what the recorded program computes.
+  [[gnu::cold]] bool use_for_input(c10::StorageImpl* impl, Usage usage);
+  /// The next op's number, until the next call.
   std::uint64_t take_sequence() { return state_->next_sequence++; }
   /// `empty` has returned it: whoever fills it without an op is seen when an op reads it.
   void note_unfilled(const at::Tensor& tensor);
@@ -267,8 +183,8 @@ class Recorder {
     ThreadState* state = nullptr;
     std::uint32_t recording = 0;  // never the number of a recording
   };
-  // Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that the
-  // C library keeps for libraries loaded later.
+  // Initial-exec: one load instead of a call into the dynamic linker per op; the few bytes fit into the reserve that
+  // the C library keeps for libraries loaded later.
   __attribute__((tls_model("initial-exec"))) static thread_local constinit ThisThread this_thread;
   static thread_local std::shared_ptr<ThreadState> kept_for_this_thread;  // what this_thread points to
 
@@ -280,15 +196,17 @@ class Recorder {
   bool compares_sums_ = false;  // checksums were taken when the last iteration ended
   bool looks_ = false;          // see looks()
   bool passing_over_ = false;
-  bool running_ = false;        // between start() and stop(), pauses included
-  mutable BiasedLock lock_;  // guards running_, iteration_, compares_sums_, recording_number_ (where it is written), all of *state_
+  bool running_ = false;  // between start() and stop(), pauses included
+  // Guards running_, iteration_, compares_sums_, recording_number_ (where it is written), all of *state_.
+  mutable BiasedLock lock_;
   std::unique_ptr<RecordingState> state_ = std::make_unique<RecordingState>();
   std::uint32_t pauses_ = 0;
   std::atomic<std::uint32_t> joined_threads_{0};
   int process_ = 0;  // in which recording began
   Operators operators_;
   CallSites call_sites_;
-  std::shared_ptr<TraceStream> stream_;  // shared only because its type is incomplete here; null: nothing is written yet
+  // Shared only because its type is incomplete here; null: nothing is written yet.
+  std::shared_ptr<TraceStream> stream_;
 };
 
 }  // namespace crucible::recorder

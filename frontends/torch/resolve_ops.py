@@ -1,10 +1,10 @@
 """Writes the sources of the typed kernels: resolve_ops.py all|OPS_TXT OUT_PREFIX PARTS
 
-Writes OUT_PREFIX0.cpp ... and OUT_PREFIXall.cpp. Operators of one C++ signature share one instantiation of the template in
-typed_kernel.hpp, so a part holds signatures, each with the operators that have it. With `all` every ATen operator of the
-installed torch gets a typed kernel that is not composite and not an `out` variant; with a file only those listed in it that
-this torch has. The boxed fallback records the rest: `out` variants are rare, and composite operators appear below autograd
-only in inference mode, where the fallback runs them again with the key on.
+Writes OUT_PREFIX0.cpp ... and OUT_PREFIXall.cpp. Operators of one C++ signature share one instantiation of the template
+in typed_kernel.hpp, so a part holds signatures, each with the operators that have it. With `all` every ATen operator of
+the installed torch gets a typed kernel that is not composite and not an `out` variant; with a file only those listed in
+it that this torch has. The boxed fallback records the rest: `out` variants are rare, and composite operators appear
+below autograd only in inference mode, where the fallback runs them again with the key on.
 """
 
 import os
@@ -85,7 +85,9 @@ def main():
     for index in range(parts):
         write_part(f"{prefix}{index}.cpp", index, resolved[index::parts])
     write_index(f"{prefix}all.cpp", parts)
-    print(f"{sum(len(ops) for _, ops in resolved)} typed kernels of {len(resolved)} signatures for torch {torch.__version__}")
+    print(
+        f"{sum(len(ops) for _, ops in resolved)} typed kernels of {len(resolved)} signatures for torch {torch.__version__}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-// What an iteration is when it has to be guessed: the longest confirmed period (a short one is a layer within it), with a
-// backward pass inside if the program has any, beginning after the writes that end it.
+// What an iteration is when it has to be guessed: the longest confirmed period (a short one is a layer within it), with
+// a backward pass inside if the program has any, beginning after the writes that end it.
 #include "frontends/torch/scout.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace crucible::recorder {
@@ -13,6 +14,7 @@ namespace crucible::recorder {
 namespace {
 
 constexpr std::size_t kMostWrites = std::size_t{1} << 16;
+constexpr std::uint64_t kMostRemembered = std::uint64_t{3} << 16;  // ops; three of the longest iterations
 constexpr std::uint64_t kLeastRun = 256;  // ops, where no backward pass tells an iteration from a layer
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
@@ -24,7 +26,9 @@ std::uint64_t mix_tensor(std::uint64_t hash, const at::Tensor& tensor) {
   if (!tensor.defined()) return mix(hash, 1);
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   hash = mix(hash, 2 + static_cast<std::uint64_t>(tensor.scalar_type()));
-  if (impl->layout() != c10::kStrided || impl->has_symbolic_sizes_strides() || tensor.key_set().has(c10::DispatchKey::NestedTensor)) return hash;
+  if (impl->layout() != c10::kStrided || impl->has_symbolic_sizes_strides() ||
+      tensor.key_set().has(c10::DispatchKey::NestedTensor))
+    return hash;
   for (const std::int64_t size : impl->sizes()) hash = mix(hash, static_cast<std::uint64_t>(size));
   return mix(hash, impl->sizes().size());
 }
@@ -50,13 +54,15 @@ Scout& Scout::instance() {
   return *scout;
 }
 
-void Scout::start(PyObject* tell, std::uint64_t passed) {
+void Scout::start(PyObject* tell, std::uint64_t passed, bool trains) {
   stop();
   finder_.emplace();
   tell_ = Py_NewRef(tell);
   passed_ = passed;
   thread_ = std::this_thread::get_id();
-  last_backward_ = longest_broken_ = period_ = 0;
+  longest_broken_ = period_ = 0;
+  trains_ = trains;
+  backwards_.clear();
   looking_ = true;
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
 }
@@ -72,12 +78,32 @@ void Scout::stop() {
 }
 
 void Scout::note_backward() {
-  if (looking_ && finder_.has_value()) last_backward_ = finder_->size() + 1;
+  if (!is_looking() || std::this_thread::get_id() != thread_ || calling_) return;
+  const bool is_news = !std::exchange(trains_, true);
+  while (!backwards_.empty() && backwards_.front() + kMostRemembered < finder_->size()) backwards_.pop_front();
+  backwards_.push_back(finder_->size());
+  if (!is_news || period_ == 0) return;
+  // What was taken for iterations lies inside a forward pass: layers that are alike.
+  longest_broken_ = std::max(longest_broken_, finder_->size() - start_);
+  period_ = 0;
+  call("backward");
+}
+
+bool Scout::has_backward_in_each(std::uint64_t period) const {
+  for (std::uint64_t block = 0; block < 3; ++block) {
+    const std::uint64_t end = finder_->size() - block * period;
+    const bool found =
+        std::ranges::any_of(backwards_, [&](std::uint64_t begun) { return begun < end && begun + period >= end; });
+    if (!found) return false;
+  }
+  return true;
 }
 
 std::uint64_t Scout::hash(const Operator& op, const c10::Stack& stack) const {
   std::uint64_t hash = mix(0x9E3779B97F4A7C15ull, op.id);
-  for_each_tensor(op, stack, [&hash](std::size_t argument, const at::Tensor& tensor) { hash = mix_tensor(mix(hash, argument), tensor); });
+  for_each_tensor(op, stack, [&hash](std::size_t argument, const at::Tensor& tensor) {
+    hash = mix_tensor(mix(hash, argument), tensor);
+  });
   return hash;
 }
 
@@ -92,7 +118,9 @@ void Scout::note_writes(const Operator& op, const c10::Stack& stack) {
 void Scout::before_op(const Operator& op, const c10::Stack& stack) {
   if (!is_looking() || std::this_thread::get_id() != thread_ || calling_) return;
   bool is_meta = false;
-  for_each_tensor(op, stack, [&is_meta](std::size_t, const at::Tensor& tensor) { is_meta |= tensor.defined() && tensor.is_meta(); });
+  for_each_tensor(op, stack, [&is_meta](std::size_t, const at::Tensor& tensor) {
+    is_meta |= tensor.defined() && tensor.is_meta();
+  });
   if (is_meta) return;  // it computes nothing, and is not recorded either
   if (op.written_arguments != 0) note_writes(op, stack);
   const std::uint64_t position = finder_->size();
@@ -110,8 +138,7 @@ void Scout::before_op(const Operator& op, const c10::Stack& stack) {
 void Scout::look_for_period() {
   trace::PeriodFinder::Run best;
   finder_->for_each_confirmed([&](trace::PeriodFinder::Run run) {
-    const bool has_backward = last_backward_ != 0 && last_backward_ + run.period > finder_->size();
-    const bool is_sure = last_backward_ != 0 ? has_backward : run.length >= kLeastRun;
+    const bool is_sure = trains_ ? has_backward_in_each(run.period) : run.length >= kLeastRun;
     // What broke before was part of something longer.
     if (is_sure && run.period > longest_broken_ / 2) best = run;
   });
@@ -121,8 +148,8 @@ void Scout::look_for_period() {
   boundary_ = choose_boundary();
 }
 
-/// After the last write to something that lives on: of all pauses between such writes, the longest follows it (the forward
-/// pass). Without any, where the repetitions began.
+/// After the last write to something that lives on: of all pauses between such writes, the longest follows it (the
+/// forward pass). Without any, where the repetitions began.
 std::uint64_t Scout::choose_boundary() const {
   std::vector<std::uint64_t> places;  // in the period, of writes to storages that outlived it
   for (const Write& write : writes_) {
@@ -157,7 +184,8 @@ void Scout::call(const char* event) {
     PyGILState_Release(gil);
   }
   calling_ = false;
-  if (looking_) c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);  // ending a recording switches it off
+  if (looking_)
+    c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);  // ending a recording switches it off
 }
 
 }  // namespace crucible::recorder

@@ -1,11 +1,11 @@
-// For programs in which nothing says where an iteration ends: looks at the ops as they come, by operator and sizes alone,
-// until a sequence of them repeats, and then says at which op an iteration begins. It goes on looking while iterations are
-// recorded, so that it knows when they are none. Nothing is recorded here; kernels.hpp installs the kernel that asks it.
+// For programs in which nothing says where an iteration ends: looks at the ops as they come, by operator and sizes
+// alone, until a sequence of them repeats, and then says at which op an iteration begins. It goes on looking while
+// iterations are recorded, so that it knows when they are none. Nothing is recorded here; kernels.hpp installs the
+// kernel that asks it.
 #pragma once
 
-#include <Python.h>
-
 #include <ATen/core/ivalue.h>
+#include <Python.h>
 
 #include <atomic>
 #include <cstdint>
@@ -23,9 +23,11 @@ class Scout {
  public:
   static Scout& instance();
 
-  /// Begins to look at the ops of the calling thread. `tell` is called, with the GIL, with what has happened: "boundary" at
-  /// the first op of each iteration from the one after `passed` whole ones on, "broken" when the ops have ceased to repeat.
-  void start(PyObject* tell, std::uint64_t passed);
+  /// Begins to look at the ops of the calling thread; `trains`: the program has made a backward pass already, so that
+  /// an iteration has one. `tell` is called, with the GIL, with what has happened:
+  /// "boundary" at the first op of each iteration from the one after `passed` whole ones on, "broken" when the ops have
+  /// ceased to repeat, "backward" when what repeated has no backward pass and the program begins its first.
+  void start(PyObject* tell, std::uint64_t passed, bool trains);
   void stop();
   bool is_looking() const { return looking_.load(std::memory_order_acquire); }
   /// A backward pass begins: in a program that has any, an iteration has at least one.
@@ -43,6 +45,7 @@ class Scout {
   std::uint64_t hash(const Operator& op, const c10::Stack& stack) const;
   void note_writes(const Operator& op, const c10::Stack& stack);
   void look_for_period();
+  bool has_backward_in_each(std::uint64_t period) const;
   std::uint64_t choose_boundary() const;
   void call(const char* event);
 
@@ -52,7 +55,8 @@ class Scout {
   PyObject* tell_ = nullptr;
   std::uint64_t passed_ = 0;
   std::optional<trace::PeriodFinder> finder_;
-  std::uint64_t last_backward_ = 0;  // how many ops there had been, plus one; 0: none so far
+  bool trains_ = false;                  // there was a backward pass
+  std::deque<std::uint64_t> backwards_;  // how many ops there had been when one began
   std::uint64_t longest_broken_ = 0;
   std::uint64_t period_ = 0;
   std::uint64_t boundary_ = 0;  // iterations begin at ops whose number is this modulo the period

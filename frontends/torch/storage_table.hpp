@@ -27,7 +27,7 @@ class StorageTable {
     std::uint32_t id = 0;
     std::uint32_t iteration = 0;           // last iteration in which an op used it, or one of the four above
     std::uint32_t written = kNeverUsed;    // last iteration in which an op wrote it
-    std::uint32_t details = kNothing;      // what is known beyond this, for storages that outlive an iteration or entered
+    std::uint32_t details = kNothing;  // what is known beyond this, for storages that outlive an iteration or entered
     std::uint64_t size_bytes = kUntold;    // as last told to the log
   };
 

@@ -53,21 +53,26 @@ void give_way() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid
 /// The metadata's own words and what they quote: the command, an exception's text.
 void shorten_texts(trace::Metadata& metadata, const std::optional<trace::PathShortener>& paths) {
   if (!paths) return;
-  for (std::string* text : {&metadata.framework, &metadata.frontend, &metadata.command, &metadata.incomplete_reason}) *text = paths->text(*text);
+  for (std::string* text : {&metadata.framework, &metadata.frontend, &metadata.command, &metadata.incomplete_reason})
+    *text = paths->text(*text);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<TraceStream>> TraceStream::create(const Recorder& recorder, const std::filesystem::path& path,
-                                                         const trace::Metadata& metadata, std::optional<trace::PathShortener> paths) {
+                                                         const trace::Metadata& metadata,
+                                                         std::optional<trace::PathShortener> paths) {
   trace::Metadata kept = metadata;
   shorten_texts(kept, paths);
   CRUCIBLE_TRY(std::unique_ptr<trace::StreamWriter> writer, trace::StreamWriter::create(path, kept));
   return std::unique_ptr<TraceStream>(new TraceStream(recorder, std::move(writer), std::move(paths)));
 }
 
-TraceStream::TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer, std::optional<trace::PathShortener> paths)
-    : recorder_(recorder), paths_(std::move(paths)), owner_(getpid()), writer_(std::move(writer)), thread_([this] { run(); }) {}
+TraceStream::TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer,
+                         std::optional<trace::PathShortener> paths)
+    : recorder_(recorder), paths_(std::move(paths)), owner_(getpid()), writer_(std::move(writer)), thread_([this] {
+        run();
+      }) {}
 
 TraceStream::~TraceStream() { stop_thread(); }
 
@@ -82,7 +87,8 @@ void TraceStream::give(Batch batch) {
   const auto start = std::chrono::steady_clock::now();
   changed_.wait(lock, is_near);
   waits_.fetch_add(1, std::memory_order_relaxed);
-  wait_ns_.fetch_add(static_cast<std::uint64_t>((std::chrono::steady_clock::now() - start).count()), std::memory_order_relaxed);
+  wait_ns_.fetch_add(static_cast<std::uint64_t>((std::chrono::steady_clock::now() - start).count()),
+                     std::memory_order_relaxed);
 }
 
 void TraceStream::run() {
@@ -149,9 +155,8 @@ void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses
     return intern(std::move(tensor));
   };
   const RecordReader::Intern intern_nothing = [](const trace::Tensor&) { return kNone; };
-  const RecordReader::Learn learn_size = [this](std::uint32_t storage, std::uint64_t size_bytes, const std::string& device) {
-    learn(storage, size_bytes, device);
-  };
+  const RecordReader::Learn learn_size = [this](std::uint32_t storage, std::uint64_t size_bytes,
+                                                const std::string& device) { learn(storage, size_bytes, device); };
   const RecordReader::Compound read_compound = [this](RecordReader& reader, std::uint64_t parts) {
     return compounds_.read(reader, parts, *this);
   };
@@ -186,7 +191,8 @@ void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses
     while (!reader.at_end()) op.outputs.push_back(reader.read());
     note_hidden_draws(record.header, op);
     if (record.header.sequence >= first_output_) note_late_writes(record.header, op);
-    if (!recorder_.state().op_hashes.empty()) writer_->add_op_hashes(recorder_.state().op_hashes.find(record.header.sequence));
+    if (!recorder_.state().op_hashes.empty())
+      writer_->add_op_hashes(recorder_.state().op_hashes.find(record.header.sequence));
     sequences_.push_back(record.header.sequence);
     shorten(op.args);
     shorten(op.outputs);
@@ -196,7 +202,8 @@ void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses
 
 void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::uint32_t first_op) {
   const auto place_of = [this](std::uint64_t sequence) {
-    return static_cast<std::uint32_t>(std::lower_bound(sequences_.begin(), sequences_.end(), sequence) - sequences_.begin());
+    return static_cast<std::uint32_t>(std::lower_bound(sequences_.begin(), sequences_.end(), sequence) -
+                                      sequences_.begin());
   };
   std::vector<ExternalBytes> taken = std::exchange(left_externals_, {});
   taken.insert(taken.end(), batch.externals.begin(), batch.externals.end());
@@ -206,8 +213,9 @@ void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::
       left_externals_.push_back(std::move(external));
       continue;
     }
-    const trace::External record{storages_.at(external.storage), iteration, first_op + place, external.role, shown(external.name),
-                                 writer_->add_blob(external.bytes)};
+    const trace::External record{
+        storages_.at(external.storage),   iteration, first_op + place, external.role, shown(external.name),
+        writer_->add_blob(external.bytes)};
     externals_.emplace_back(writer_->add(record), external.storage);
   }
   for (const DrawnBytes& drawn : batch.draws) {
@@ -234,7 +242,8 @@ void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::
 void TraceStream::shorten(std::vector<trace::Arg>& args) const {
   if (!paths_) return;
   for (trace::Arg& arg : args) {
-    if (arg.kind == trace::Arg::Kind::kString || arg.kind == trace::Arg::Kind::kOpaque) arg.text = paths_->text(arg.text);
+    if (arg.kind == trace::Arg::Kind::kString || arg.kind == trace::Arg::Kind::kOpaque)
+      arg.text = paths_->text(arg.text);
     shorten(arg.list);
   }
 }
@@ -242,7 +251,8 @@ void TraceStream::shorten(std::vector<trace::Arg>& args) const {
 void TraceStream::note_late_writes(const RecordHeader& header, const trace::Op& op) {
   const Operator& known = recorder_.operators()[header.operator_id];
   const auto note = [this, &header](const trace::Arg& arg, const auto& again) -> void {
-    if (arg.kind == trace::Arg::Kind::kTensor && storage_of_[arg.tensor] != kNone) late_writes_[storage_of_[arg.tensor]] = header.sequence;
+    if (arg.kind == trace::Arg::Kind::kTensor && storage_of_[arg.tensor] != kNone)
+      late_writes_[storage_of_[arg.tensor]] = header.sequence;
     for (const trace::Arg& item : arg.list) again(item, again);
   };
   for (std::size_t i = 0; i < op.args.size(); ++i) {
@@ -255,7 +265,8 @@ void TraceStream::learn(std::uint32_t recorded, std::uint64_t size_bytes, const 
   known.device = device;
   if (size_bytes <= known.size_bytes) return;
   known.size_bytes = size_bytes;
-  if (const auto place = storages_.find(recorded); place != storages_.end()) writer_->set_storage_bytes(place->second, size_bytes);
+  if (const auto place = storages_.find(recorded); place != storages_.end())
+    writer_->set_storage_bytes(place->second, size_bytes);
 }
 
 trace::StorageId TraceStream::storage(std::uint32_t recorded) {
@@ -271,7 +282,8 @@ trace::TensorId TraceStream::intern(trace::Tensor tensor) {
   trace::ByteWriter bytes;
   trace::encode(bytes, tensor);
   const auto content = bytes.bytes();
-  const auto [place, is_new] = tensors_.try_emplace(std::string(reinterpret_cast<const char*>(content.data()), content.size()), kNone);
+  const auto [place, is_new] =
+      tensors_.try_emplace(std::string(reinterpret_cast<const char*>(content.data()), content.size()), kNone);
   if (is_new) place->second = add(tensor);
   return place->second;
 }
@@ -303,7 +315,8 @@ void TraceStream::note_hidden_draws(const RecordHeader& header, const trace::Op&
   }
 }
 
-/// Reads the states where they are: they are those of the last complete iteration, but for what an unfinished one wrote.
+/// Reads the states where they are: they are those of the last complete iteration, but for what an unfinished one
+/// wrote.
 void TraceStream::write_final_states() {
   const RecordingState& state = recorder_.state();
   std::unordered_map<std::uint32_t, const StorageTable::Slot*> alive;  // by place in `details`
@@ -318,7 +331,8 @@ void TraceStream::write_final_states() {
     const bool named = names.final_role != trace::Role::kUnknown;
     const auto slot = alive.find(place);
     // A storage that entered without a name is a state when an op of a complete iteration wrote it last.
-    const bool is_state = named || (known.external && slot != alive.end() && slot->second->written < state.complete_iterations());
+    const bool is_state =
+        named || (known.external && slot != alive.end() && slot->second->written < state.complete_iterations());
     if (!is_state || !storages_.contains(known.id) || known.born >= state.complete_iterations()) continue;
     if (slot == alive.end()) {
       ++lost_states_;
@@ -336,7 +350,8 @@ void TraceStream::write_final_states() {
   }
   for (const auto& [number, recorded] : externals_) {
     const StorageNames& names = by_storage.at(recorded)->names();
-    if (names.start.empty() && !names.final.empty()) writer_->name_external(number, names.final_role, shown(names.final));
+    if (names.start.empty() && !names.final.empty())
+      writer_->name_external(number, names.final_role, shown(names.final));
   }
 }
 
@@ -351,7 +366,8 @@ void TraceStream::write_not_recorded(std::vector<Written::NotRecorded>& written)
   add("outputs that were changed before the iteration ended", changed_outputs_, kNoSite);
   add("final bytes of a state that was freed before the file was written", lost_states_, kNoSite);
   add("final bytes of a state that the unfinished last iteration had begun to change", overwritten_states_, kNoSite);
-  add("changes of a storage by something that is not an op (its bytes were taken again)", recorder_.state().outside_changes, kNoSite);
+  add("changes of a storage by something that is not an op (its bytes were taken again)",
+      recorder_.state().outside_changes, kNoSite);
   for (trace::NotRecorded& item : items) {
     if (item.site >= site_texts_.size()) item.site = kNone;  // first met after the last complete iteration
     written.push_back({item.what, item.count, item.site == kNone ? "?" : site_texts_[item.site]});

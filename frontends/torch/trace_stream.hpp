@@ -1,6 +1,7 @@
-// From the recorder's logs to a .crtrace file while the program runs: at each iteration's end the recorder hands a batch
-// over, and one background thread (it sleeps in between, at low priority) orders the records, interns tensors and writes.
-// What is on disk after an iteration's end survives the process; what is not yet on disk is bounded: the program waits.
+// From the recorder's logs to a .crtrace file while the program runs: at each iteration's end the recorder hands a
+// batch over, and one background thread (it sleeps in between, at low priority) orders the records, interns tensors and
+// writes. What is on disk after an iteration's end survives the process; what is not yet on disk is bounded: the
+// program waits.
 #pragma once
 
 #include <atomic>
@@ -43,21 +44,23 @@ struct Written {
 /// Threads: give() and finish() by whoever holds the GIL; failure() by anybody. A forked child must not touch its copy.
 class TraceStream final : private TensorSink {
  public:
-  /// Creates the files of StreamWriter. `recorder` outlives the stream. With `paths` no text in the file has an absolute path. Errors: as StreamWriter::create.
+  /// Creates the files of StreamWriter. `recorder` outlives the stream. With `paths` no text in the file has an
+  /// absolute path. Errors: as StreamWriter::create.
   static Result<std::unique_ptr<TraceStream>> create(const Recorder& recorder, const std::filesystem::path& path,
-                                                     const trace::Metadata& metadata, std::optional<trace::PathShortener> paths = std::nullopt);
+                                                     const trace::Metadata& metadata,
+                                                     std::optional<trace::PathShortener> paths = std::nullopt);
   /// Keeps what is on disk unless finish() or drop() was called.
   ~TraceStream() override;
 
-  /// Hands an iteration over. Returns when at most kMostBehind iterations are not written, and of those more than one only
-  /// while their logs have at most kMostWaiting bytes: what a kill can lose, and what memory a slow disk costs.
+  /// Hands an iteration over. Returns when at most kMostBehind iterations are not written, and of those more than one
+  /// only while their logs have at most kMostWaiting bytes: what a kill can lose, and what memory a slow disk costs.
   void give(Batch batch);
   /// How often give() waited, and for how long in all.
   std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
   std::uint64_t wait_ns() const { return wait_ns_.load(std::memory_order_relaxed); }
-  /// Waits until everything is written, adds what is known only now (final states, read in place: no op may run) and makes
-  /// the file. `metadata` is taken as it is, but for device and overhead.
-  /// Errors: kBadInput when no iteration is complete (nothing is left then) or the file cannot be written.
+  /// Waits until everything is written, adds what is known only now (final states, read in place: no op may run) and
+  /// makes the file. `metadata` is taken as it is, but for device and overhead. Errors: kBadInput when no iteration is
+  /// complete (nothing is left then) or the file cannot be written.
   Result<Written> finish(trace::Metadata metadata);
   /// Nothing is left of the recording, unless it was finished.
   void drop();
@@ -73,7 +76,8 @@ class TraceStream final : private TensorSink {
   static constexpr std::uint64_t kMostWaiting = std::uint64_t{64} << 20;
 
  private:
-  TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer, std::optional<trace::PathShortener> paths);
+  TraceStream(const Recorder& recorder, std::unique_ptr<trace::StreamWriter> writer,
+              std::optional<trace::PathShortener> paths);
   std::string shown(const std::string& text) const { return paths_ ? paths_->text(text) : text; }
   void shorten(std::vector<trace::Arg>& args) const;
   void run();

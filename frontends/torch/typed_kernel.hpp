@@ -30,7 +30,9 @@ inline void encode(Encoder& e, at::DeviceIndex value, Access) { e.integer(value)
 inline void encode(Encoder& e, const c10::SymInt& value, Access) { e.symbolic(value); }
 inline void encode(Encoder& e, const at::Scalar& value, Access) { e.scalar(value); }
 inline void encode(Encoder& e, at::ScalarType value, Access) { e.dtype(value); }
-inline void encode(Encoder& e, at::Layout value, Access) { e.log().put(Tag::kLayout, static_cast<std::uint64_t>(value)); }
+inline void encode(Encoder& e, at::Layout value, Access) {
+  e.log().put(Tag::kLayout, static_cast<std::uint64_t>(value));
+}
 inline void encode(Encoder& e, at::MemoryFormat value, Access) {
   e.log().put(Tag::kMemoryFormat, static_cast<std::uint64_t>(value));
 }
@@ -115,7 +117,8 @@ void encode_results(OpScope& scope, const T& value) {
   encode_result(scope, 0, value);
 }
 
-/// True when the op is not ours to record: Python takes it over (and the ops it calls come to us again), or nobody records.
+/// True when the op is not ours to record: Python takes it over (and the ops it calls come to us again), or nobody
+/// records.
 inline bool passes_by(c10::DispatchKeySet keys) {
   return keys.has(c10::DispatchKey::Python) || !Recorder::instance().is_recording();
 }

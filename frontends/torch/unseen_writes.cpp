@@ -14,8 +14,9 @@ namespace crucible::recorder {
 namespace {
 
 /// They write all of their first argument: what it held before does not matter.
-constexpr std::string_view kOverwrite[] = {"aten::zero_", "aten::fill_", "aten::copy_", "aten::normal_", "aten::uniform_",
-                                           "aten::_foreach_zero_", "aten::_foreach_copy_"};
+constexpr std::string_view kOverwrite[] = {"aten::zero_",         "aten::fill_",    "aten::copy_",
+                                           "aten::normal_",       "aten::uniform_", "aten::_foreach_zero_",
+                                           "aten::_foreach_copy_"};
 
 bool overwrites(const Operator& op) {
   return std::find(std::begin(kOverwrite), std::end(kOverwrite), op.name) != std::end(kOverwrite) ||
@@ -27,7 +28,8 @@ bool is_asynchronous(const Operator& op) { return op.name.starts_with("c10d") ||
 
 /// `beta * self + ...`: with a factor of 0 the memory is not read.
 bool scales_first(const Operator& op) {
-  static constexpr std::string_view kNames[] = {"aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::addmv", "aten::addr", "aten::sspaddmm"};
+  static constexpr std::string_view kNames[] = {"aten::addmm", "aten::baddbmm", "aten::addbmm",
+                                                "aten::addmv", "aten::addr",    "aten::sspaddmm"};
   return std::find(std::begin(kNames), std::end(kNames), op.name) != std::end(kNames);
 }
 
@@ -106,8 +108,10 @@ void Recorder::look_at(StorageTable::Slot& slot, c10::StorageImpl* impl, Usage u
   // A view reads nothing and writes nothing: what it returns may be memory that is filled for the next op just then.
   if (usage == Usage::kResult && op.viewed_arguments != 0 && op.written_arguments == 0) return;
   const auto bytes = bytes_in_place(*impl);
-  const bool is_unfilled = slot.iteration == kUnfilled || (usage == Usage::kResult && op.unfilled);  // followed in the file
-  if (is_unfilled || bytes.empty() || bytes.size() > UnseenWrites::kLargest || is_asynchronous(op)) return unseen.forget(slot.id);
+  const bool is_unfilled =
+      slot.iteration == kUnfilled || (usage == Usage::kResult && op.unfilled);  // followed in the file
+  if (is_unfilled || bytes.empty() || bytes.size() > UnseenWrites::kLargest || is_asynchronous(op))
+    return unseen.forget(slot.id);
   if (!unseen.take(bytes.size() + 64)) {
     looks_ = false;
     return;
@@ -116,8 +120,8 @@ void Recorder::look_at(StorageTable::Slot& slot, c10::StorageImpl* impl, Usage u
   const std::uint64_t checksum = checksum64(bytes);
   UnseenWrites::Seen& seen = unseen[slot.id];
   const bool is_same_op = seen.sequence == header.sequence;
-  if (usage != Usage::kResult && seen.is_known && !is_same_op && seen.size_bytes == bytes.size() && seen.checksum != checksum &&
-      !(usage == Usage::kWrite && overwrites(op))) {
+  if (usage != Usage::kResult && seen.is_known && !is_same_op && seen.size_bytes == bytes.size() &&
+      seen.checksum != checksum && !(usage == Usage::kWrite && overwrites(op))) {
     note_changed(seen.operator_id, op.full_name());
   }
   // What an op writes is known again when it is a result of that op, else when another one reads it.

@@ -1,5 +1,5 @@
-// What storages held when a recorded op last used them, so that a change that no op made is noticed at the next op that reads
-// them. Bounded: so many bytes per iteration, small storages alone; what is looked at is the recorder's choice
+// What storages held when a recorded op last used them, so that a change that no op made is noticed at the next op that
+// reads them. Bounded: so many bytes per iteration, small storages alone; what is looked at is the recorder's choice
 // (Recorder::look_at). It knows checksums and no ops.
 #pragma once
 
@@ -19,7 +19,8 @@ class UnseenWrites {
     std::uint32_t operator_id = 0;  // and which that was
     bool is_known = false;          // false: an op has written it and gave it back in no result
   };
-  // The first iteration is looked at from its start; each later one from an op of its own, so that in the long run all are.
+  // The first iteration is looked at from its start; each later one from an op of its own, so that in the long run all
+  // are.
   static constexpr std::size_t kFirstBytes = 16u << 20, kLaterBytes = 1u << 20, kLargest = 4u << 20;
 
   /// `ops`: how many the last iteration had.

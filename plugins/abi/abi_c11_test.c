@@ -1,4 +1,5 @@
-/* Compiled as strict C11 into the layout test: the header must not need C++, and C must see the layout that C++ sees. */
+/* Compiled as strict C11 into the layout test: the header must not need C++, and C must see the layout that C++ sees.
+ */
 #include <stddef.h>
 
 #include "plugins/abi/crucible_plugin.h"

@@ -1,4 +1,4 @@
-/* The boundary between Crucible and a backend plugin: a C ABI, version 0.2. It is not frozen before 1.0.
+/* The boundary between Crucible and a backend plugin: a C ABI, version 0.3. It is not frozen before 1.0.
  * Generated from abi.toml by gen/generate.py: change that. The reference with every rule is docs/abi-reference.md.
  *
  * A plugin is one shared object with one exported function, crucible_plugin_query. The host and the plugin exchange
@@ -17,7 +17,8 @@ extern "C" {
 #endif
 
 #define CRUCIBLE_ABI_MAJOR 0u
-#define CRUCIBLE_ABI_MINOR 2u
+#define CRUCIBLE_ABI_MINOR 3u
+#define CRUCIBLE_ABI_OLDEST_MINOR 3u /* the oldest minor whose hosts and plugins work with this one's */
 #define CRUCIBLE_MAGIC 0x31435243u
 #define CRUCIBLE_EXPORT __attribute__((visibility("default")))
 
@@ -75,11 +76,9 @@ typedef int32_t crucible_code;
 #define CRUCIBLE_OP_FILL 3u /* buffers[0], `size` bytes of value `pattern` */
 #define CRUCIBLE_OP_LIBRARY 4u /* buffers as in the description, then the scratch if it asked for some */
 
-/* Answers of binary.check. */
-#define CRUCIBLE_BINARY_OPTIMAL 0u
-#define CRUCIBLE_BINARY_RECOMPILE_ADVISED 1u /* runs, slower */
-#define CRUCIBLE_BINARY_NEEDS_RECOMPILE 2u
-#define CRUCIBLE_BINARY_NEVER 3u /* made by another plugin or device */
+/* By what the times of queue.timeline_times are measured. */
+#define CRUCIBLE_CLOCK_HOST 0u /* the host's clock, before the plan was handed to the device and when it was seen to be done */
+#define CRUCIBLE_CLOCK_DEVICE 1u /* events of the device, brought to the host's clock */
 
 /* Answers of health.state. */
 #define CRUCIBLE_STATE_OK 0u
@@ -101,7 +100,7 @@ typedef struct crucible_device crucible_device; /* An opened device. close after
 typedef struct crucible_buffer crucible_buffer; /* Memory on a device. */
 typedef struct crucible_module crucible_module; /* Compiled kernels on a device. */
 typedef struct crucible_kernel crucible_kernel; /* One kernel; borrowed from its module. */
-typedef struct crucible_plan crucible_plan; /* A list of ops, ready to be replayed. */
+typedef struct crucible_plan crucible_plan; /* A list of ops, ready to be submitted. */
 typedef struct crucible_queue crucible_queue; /* Work of one device in the order of its submission (since 0.2). */
 typedef struct crucible_timeline crucible_timeline; /* A number that only grows; waiting for a value is the only way to wait (since 0.2). */
 
@@ -228,7 +227,7 @@ typedef struct crucible_if_device {
   crucible_status (*open)(crucible_str device_id, crucible_device** out_device); /* [ANY] options come through host.get_option */
   crucible_status (*close)(crucible_device* device); /* [OBJ] after everything made from it is gone */
   crucible_status (*properties)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] also notes: what is missing and what that costs */
-  crucible_status (*capabilities)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] yes, no or unknown with a reason, before anything is opened; keys queue binary library.matmul library.conv2d compile.ir compile.text f64 f16 bf16 profile health async; since 0.2 */
+  crucible_status (*capabilities)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] yes, no or unknown with a reason, before anything is opened; keys library.matmul library.conv2d compile.ir compile.text f64 f16 bf16 profile health async; since 0.2 */
   crucible_status (*score)(crucible_str device_id, const crucible_kv* workload, uint32_t count, uint64_t* out_score, crucible_kv_sink why, void* user); /* [ANY] 0 cannot run it; higher is faster, comparable between plugins: expected GFLOP/s or GB/s times 1000; workload keys ops flops bytes peak_bytes; since 0.2 */
   crucible_status (*wait_idle)(crucible_device* device, uint64_t timeout_ns); /* [ANY] all queues empty; CANCELLED when the time is over; since 0.2 */
   crucible_status (*self_test)(crucible_device* device, uint32_t level, crucible_kv_sink sink, void* user); /* [OBJ] asked by crucible doctor: a small computation, checked; since 0.2 */
@@ -247,18 +246,20 @@ typedef struct crucible_if_memory {
   crucible_status (*stats)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] keys live_bytes peak_bytes */
 } crucible_if_memory;
 
-/* Asynchronous work. Without it the host replays plans one after the other and says so. Since 0.2. */
-#define CRUCIBLE_IF_QUEUE 0x0003u /* optional */
+/* Work in flight: plans run when they are submitted to a queue, and in no other way. Since 0.2. */
+#define CRUCIBLE_IF_QUEUE 0x0003u /* mandatory */
 typedef struct crucible_if_queue {
   uint32_t struct_size, if_minor;
   crucible_status (*create)(crucible_device* device, crucible_queue** out_queue); /* [ANY] */
-  crucible_status (*destroy)(crucible_queue* queue); /* [OBJ] waits for what was submitted */
+  crucible_status (*destroy)(crucible_queue* queue); /* [OBJ] starts and waits for what was submitted */
   crucible_status (*timeline_create)(crucible_device* device, uint64_t initial, crucible_timeline** out_timeline); /* [ANY] */
-  crucible_status (*timeline_destroy)(crucible_timeline* timeline); /* [OBJ] not while submitted work names it */
+  crucible_status (*timeline_destroy)(crucible_timeline* timeline); /* [OBJ] not while submitted work names it: ended by destroy or seen by a wait, it no longer does */
   crucible_status (*timeline_query)(crucible_timeline* timeline, uint64_t* out_value); /* [ANY][NB] answers the error of a failed timeline */
   crucible_status (*timeline_signal)(crucible_timeline* timeline, uint64_t value); /* [ANY][CB] INVALID_ARGUMENT when the value does not grow */
-  crucible_status (*timeline_wait)(crucible_timeline* timeline, uint64_t value, uint64_t timeout_ns); /* [ANY] CANCELLED when the time is over */
-  crucible_status (*submit)(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits, uint32_t wait_count, const crucible_point* signals, uint32_t signal_count); /* [OBJ][NB] replays the plan when all waits are reached, then signals; a failure poisons the signalled timelines */
+  crucible_status (*timeline_wait)(crucible_timeline* timeline, uint64_t value, uint64_t timeout_ns); /* [ANY] starts everything that was submitted to the device's queues; CANCELLED when the time is over; a value that was reached before a failure stays reached */
+  crucible_status (*submit)(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits, uint32_t wait_count, const crucible_point* signals, uint32_t signal_count); /* [OBJ][NB] runs the plan once when all waits are reached and what was submitted to this queue before is done, then signals; may begin as late as flush, timeline_wait, device.wait_idle or destroy; a failure poisons the signalled timelines, a lost device all timelines of it, with one error */
+  crucible_status (*flush)(crucible_queue* queue); /* [ANY][NB] what was submitted begins as soon as its waits are reached, whether anybody waits for it or not; since 0.3 */
+  crucible_status (*timeline_times)(crucible_timeline* timeline, uint64_t value, uint64_t* out_begin_ns, uint64_t* out_end_ns, uint32_t* out_clock); /* [ANY][NB] when the work that signalled this value began and ended, in nanoseconds of the host's CLOCK_MONOTONIC, and by which clock that was measured; UNAVAILABLE where no work did, or more than 16 values ago; since 0.3 */
 } crucible_if_queue;
 
 /* Kernels in a form that the device declares, to a loaded module. */
@@ -274,14 +275,13 @@ typedef struct crucible_if_compile {
   crucible_status (*compile_log)(crucible_module* module, crucible_kv_sink sink, void* user); /* [ANY] the compiler's own words, key log; since 0.2 */
 } crucible_if_compile;
 
-/* A list of ops, run in order by one call. */
+/* Lists of ops, built once and run in order each time that they are submitted (queue.submit). */
 #define CRUCIBLE_IF_PLAN 0x0005u /* mandatory */
 typedef struct crucible_if_plan {
   uint32_t struct_size, if_minor;
   crucible_status (*build)(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slot_count, crucible_plan** out_plan); /* [ANY] copies all that it needs */
-  crucible_status (*set_slots)(crucible_plan* plan, const uint64_t* values, uint32_t count); /* [OBJ] all of them, in order: of each the eight bytes, in the type of the scalars that name the slot */
-  crucible_status (*replay)(crucible_plan* plan); /* [OBJ] done on return */
-  crucible_status (*profile)(crucible_plan* plan, uint64_t* out_ns, uint32_t count); /* [OBJ] one replay, nanoseconds per op */
+  crucible_status (*set_slots)(crucible_plan* plan, const uint64_t* values, uint32_t count); /* [OBJ] all of them, in order: of each the eight bytes, in the type of the scalars that name the slot; not while it is submitted */
+  crucible_status (*profile)(crucible_plan* plan, uint64_t* out_ns, uint32_t count); /* [OBJ] runs it once, done on return: nanoseconds per op; not while it is submitted */
   crucible_status (*destroy)(crucible_plan* plan); /* [OBJ] not while submitted work names it */
   crucible_status (*describe)(crucible_plan* plan, crucible_kv_sink sink, void* user); /* [ANY] keys form (native or list) ops, and times: where plan.profile has its times from; since 0.2 */
 } crucible_if_plan;
@@ -292,16 +292,6 @@ typedef struct crucible_if_library {
   uint32_t struct_size, if_minor;
   crucible_status (*claim)(crucible_device* device, const crucible_library_desc* desc, uint64_t* out_scratch_bytes); /* [ANY] success: the plugin takes the call and needs so much workspace; UNSUPPORTED: it does not */
 } crucible_if_library;
-
-/* Compiled modules as bytes, to be kept and sent elsewhere. Since 0.2. */
-#define CRUCIBLE_IF_BINARY 0x0007u /* optional */
-typedef struct crucible_if_binary {
-  uint32_t struct_size, if_minor;
-  crucible_status (*compatibility_key)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] everything that a binary's validity depends on */
-  crucible_status (*save)(crucible_module* module, crucible_kv_sink sink, void* user); /* [ANY] key binary (str: the bytes) */
-  crucible_status (*check)(crucible_str device_id, crucible_str binary, uint32_t* out_answer, crucible_kv_sink why, void* user); /* [ANY] opens nothing */
-  crucible_status (*load)(crucible_device* device, crucible_str binary, crucible_module** out_module); /* [ANY] DATA_CORRUPT, INCOMPATIBLE */
-} crucible_if_binary;
 
 /* The device's clock and counters. Since 0.2. */
 #define CRUCIBLE_IF_PROFILE 0x0010u /* optional */

@@ -1,6 +1,6 @@
-// How a host tells a device how large the buffers of a launch are. Only one that asks for it, by the property below, is told: behind the
-// kernel's own scalars stand as many more as the launch has buffers, each with the slot below. They are no operands of the kernel.
-// The CPU plugin asks when its kernels check their accesses (its option "sanitize").
+// How a host tells a device how large the buffers of a launch are. Only one that asks for it, by the property below, is
+// told: behind the kernel's own scalars stand as many more as the launch has buffers, each with the slot below. They
+// are no operands of the kernel. The CPU plugin asks when its kernels check their accesses (its option "sanitize").
 #pragma once
 
 #include <cstdint>

@@ -15,6 +15,12 @@
 
 namespace crucible::abi {
 
+/// Whether host and plugin understand each other: the other side's numbers are given. Newer minors have only more at the
+/// end; minors before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone. The only place where minors are compared.
+constexpr bool understands(std::uint32_t major, std::uint32_t minor) {
+  return major == CRUCIBLE_ABI_MAJOR && minor >= CRUCIBLE_ABI_OLDEST_MINOR;
+}
+
 /// A text that can be a template argument.
 template <std::size_t N>
 struct FixedText {
@@ -91,6 +97,8 @@ inline crucible_status timeline_query(crucible_timeline*, uint64_t*) { return un
 inline crucible_status timeline_signal(crucible_timeline*, uint64_t) { return unimplemented<"the plugin has no queue.timeline_signal: use a newer one">(); }
 inline crucible_status timeline_wait(crucible_timeline*, uint64_t, uint64_t) { return unimplemented<"the plugin has no queue.timeline_wait: use a newer one">(); }
 inline crucible_status submit(crucible_queue*, crucible_plan*, const crucible_point*, uint32_t, const crucible_point*, uint32_t) { return unimplemented<"the plugin has no queue.submit: use a newer one">(); }
+inline crucible_status flush(crucible_queue*) { return unimplemented<"the plugin has no queue.flush: use a newer one">(); }
+inline crucible_status timeline_times(crucible_timeline*, uint64_t, uint64_t*, uint64_t*, uint32_t*) { return unimplemented<"the plugin has no queue.timeline_times: use a newer one">(); }
 }  // namespace missing::queue
 
 namespace missing::compile {
@@ -106,7 +114,6 @@ inline crucible_status compile_log(crucible_module*, crucible_kv_sink, void*) { 
 namespace missing::plan {
 inline crucible_status build(crucible_device*, const crucible_op*, uint32_t, uint32_t, crucible_plan**) { return unimplemented<"the plugin has no plan.build: use a newer one">(); }
 inline crucible_status set_slots(crucible_plan*, const uint64_t*, uint32_t) { return unimplemented<"the plugin has no plan.set_slots: use a newer one">(); }
-inline crucible_status replay(crucible_plan*) { return unimplemented<"the plugin has no plan.replay: use a newer one">(); }
 inline crucible_status profile(crucible_plan*, uint64_t*, uint32_t) { return unimplemented<"the plugin has no plan.profile: use a newer one">(); }
 inline crucible_status destroy(crucible_plan*) { return unimplemented<"the plugin has no plan.destroy: use a newer one">(); }
 inline crucible_status describe(crucible_plan*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no plan.describe: use a newer one">(); }
@@ -115,13 +122,6 @@ inline crucible_status describe(crucible_plan*, crucible_kv_sink, void*) { retur
 namespace missing::library {
 inline crucible_status claim(crucible_device*, const crucible_library_desc*, uint64_t*) { return unimplemented<"the plugin has no library.claim: use a newer one">(); }
 }  // namespace missing::library
-
-namespace missing::binary {
-inline crucible_status compatibility_key(crucible_str, crucible_kv_sink, void*) { return unimplemented<"the plugin has no binary.compatibility_key: use a newer one">(); }
-inline crucible_status save(crucible_module*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no binary.save: use a newer one">(); }
-inline crucible_status check(crucible_str, crucible_str, uint32_t*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no binary.check: use a newer one">(); }
-inline crucible_status load(crucible_device*, crucible_str, crucible_module**) { return unimplemented<"the plugin has no binary.load: use a newer one">(); }
-}  // namespace missing::binary
 
 namespace missing::profile {
 inline crucible_status clock_pair(crucible_device*, uint64_t*, uint64_t*, uint64_t*) { return unimplemented<"the plugin has no profile.clock_pair: use a newer one">(); }
@@ -188,6 +188,8 @@ inline void fill(crucible_if_queue& table) {
   if (table.timeline_signal == nullptr) table.timeline_signal = missing::queue::timeline_signal;
   if (table.timeline_wait == nullptr) table.timeline_wait = missing::queue::timeline_wait;
   if (table.submit == nullptr) table.submit = missing::queue::submit;
+  if (table.flush == nullptr) table.flush = missing::queue::flush;
+  if (table.timeline_times == nullptr) table.timeline_times = missing::queue::timeline_times;
 }
 
 inline void fill(crucible_if_compile& table) {
@@ -203,7 +205,6 @@ inline void fill(crucible_if_compile& table) {
 inline void fill(crucible_if_plan& table) {
   if (table.build == nullptr) table.build = missing::plan::build;
   if (table.set_slots == nullptr) table.set_slots = missing::plan::set_slots;
-  if (table.replay == nullptr) table.replay = missing::plan::replay;
   if (table.profile == nullptr) table.profile = missing::plan::profile;
   if (table.destroy == nullptr) table.destroy = missing::plan::destroy;
   if (table.describe == nullptr) table.describe = missing::plan::describe;
@@ -211,13 +212,6 @@ inline void fill(crucible_if_plan& table) {
 
 inline void fill(crucible_if_library& table) {
   if (table.claim == nullptr) table.claim = missing::library::claim;
-}
-
-inline void fill(crucible_if_binary& table) {
-  if (table.compatibility_key == nullptr) table.compatibility_key = missing::binary::compatibility_key;
-  if (table.save == nullptr) table.save = missing::binary::save;
-  if (table.check == nullptr) table.check = missing::binary::check;
-  if (table.load == nullptr) table.load = missing::binary::load;
 }
 
 inline void fill(crucible_if_profile& table) {
@@ -248,7 +242,6 @@ struct Tables {
   crucible_if_compile compile;
   crucible_if_plan plan;
   crucible_if_library library;
-  crucible_if_binary binary;
   crucible_if_profile profile;
   crucible_if_health health;
 };
@@ -258,11 +251,10 @@ template <class AnyTables, class F>
 void for_each_interface(AnyTables& tables, F f) {
   f(tables.device, CRUCIBLE_IF_DEVICE, "device", true);
   f(tables.memory, CRUCIBLE_IF_MEMORY, "memory", true);
-  f(tables.queue, CRUCIBLE_IF_QUEUE, "queue", false);
+  f(tables.queue, CRUCIBLE_IF_QUEUE, "queue", true);
   f(tables.compile, CRUCIBLE_IF_COMPILE, "compile", true);
   f(tables.plan, CRUCIBLE_IF_PLAN, "plan", true);
   f(tables.library, CRUCIBLE_IF_LIBRARY, "library", false);
-  f(tables.binary, CRUCIBLE_IF_BINARY, "binary", false);
   f(tables.profile, CRUCIBLE_IF_PROFILE, "profile", false);
   f(tables.health, CRUCIBLE_IF_HEALTH, "health", false);
 }

@@ -1,4 +1,4 @@
-// The error cases of the optional tables and of entries since 0.2.
+// The error cases of queues, of the optional tables and of entries since 0.2.
 #include <fmt/format.h>
 
 #include "plugins/conformance/api_cases.hpp"
@@ -49,34 +49,18 @@ void queue_misuse(const Settings& settings) {
                  "queue.submit with 1 signal at NULL");
     expect_error(submit(queue, plan.handle(), &hole, 1, nullptr, 0), {kInvalid},
                  "queue.submit that waits for no timeline");
+    expect_error(must(table.flush, "queue.flush")(nullptr), {kInvalid}, "queue.flush without a queue");
+    std::uint64_t begin = 7, end = 7;
+    std::uint32_t clock = 7;
+    const auto times = must(table.timeline_times, "queue.timeline_times");
+    expect_error(times(nullptr, 1, &begin, &end, &clock), {kInvalid}, "queue.timeline_times without a timeline");
+    expect_error(times(timeline, 5, nullptr, &end, &clock), {kInvalid}, "queue.timeline_times without a place");
+    expect_error(times(timeline, 5, &begin, &end, &clock), {CRUCIBLE_E_UNAVAILABLE, kInvalid},
+                 "queue.timeline_times of a value that no work has signalled");
+    expect(begin == 7 && end == 7 && clock == 7, "queue.timeline_times writes nothing on an error", "it wrote");
     expect_ok(must(table.destroy, "queue.destroy")(queue), "queue.destroy");
   }
   expect_ok(must(table.timeline_destroy, "queue.timeline_destroy")(timeline), "queue.timeline_destroy");
-}
-
-void binary_misuse(const Settings& settings) {
-  Opened opened(settings);
-  const auto& table = opened.tables.binary;
-  need(table.load, "binary.load");
-  Items items;
-  Canary<crucible_module*> module;
-  const std::string junk = "not a binary at all";
-  expect_error(table.load(nullptr, borrow(junk), module.out()), {kInvalid}, "binary.load without a device");
-  expect_error(table.load(opened.device, borrow(junk), nullptr), {kInvalid},
-               "binary.load without a place for the module");
-  expect_error(table.load(opened.device, {nullptr, 16}, module.out()),
-               {kInvalid, CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE}, "binary.load of 16 bytes at NULL");
-  module.expect_untouched("a refused binary.load");
-  expect_error(must(table.save, "binary.save")(nullptr, items.sink(), items.user()), {kInvalid},
-               "binary.save without a module");
-  Canary<std::uint32_t> answer;
-  const std::string unknown = "no-such:99";
-  expect_error(
-      must(table.check, "binary.check")(borrow(unknown), borrow(junk), answer.out(), items.sink(), items.user()),
-      {kInvalid, CRUCIBLE_E_UNAVAILABLE, CRUCIBLE_E_UNSUPPORTED}, "binary.check for an unknown device");
-  answer.expect_untouched("binary.check for an unknown device");
-  expect_error(must(table.compatibility_key, "binary.compatibility_key")(borrow(opened.id), nullptr, nullptr),
-               {kInvalid}, "binary.compatibility_key without a sink");
 }
 
 void profile_misuse(const Settings& settings) {
@@ -162,7 +146,6 @@ std::vector<Case> api_optional_cases() {
   };
   return {
       make("queue.misuse", "the queue functions refuse NULL arguments and values that do not grow", queue_misuse),
-      make("binary.misuse", "the binary functions refuse NULL arguments and unknown devices", binary_misuse),
       make("profile.misuse", "the profile functions refuse NULL arguments and unknown counters", profile_misuse),
       make("health.misuse", "the health functions refuse NULL arguments and unknown devices", health_misuse),
       make("library.misuse", "claim refuses damaged descriptions", library_misuse),

@@ -71,7 +71,10 @@ void teardown_orders(const Settings& settings) {
     crucible_plan* plans[2] = {};
     for (auto& plan : plans)
       expect_ok(must(t.plan.build, "plan.build")(opened.device, list.data(), list.count(), 0, &plan), "plan.build");
-    expect_ok(must(t.plan.replay, "plan.replay")(plans[0]), "plan.replay");
+    crucible_queue* queue = nullptr;
+    expect_ok(must(t.queue.create, "queue.create")(opened.device, &queue), "queue.create");
+    expect_ok(must(t.queue.submit, "queue.submit")(queue, plans[0], nullptr, 0, nullptr, 0), "queue.submit");
+    expect_ok(must(t.queue.destroy, "queue.destroy")(queue), "queue.destroy");
     const auto destroy_plans = [&] {
       for (int i = 0; i < 2; ++i)
         expect_ok(must(t.plan.destroy, "plan.destroy")(plans[order == 0 ? i : 1 - i]), "plan.destroy");
@@ -80,7 +83,7 @@ void teardown_orders(const Settings& settings) {
       for (int i = 0; i < 3; ++i)
         expect_ok(must(t.memory.free, "memory.free")(buffers[order == 0 ? i : 2 - i]), "memory.free");
     };
-    // A plan that is not replayed again does not need its buffers.
+    // A plan that is not submitted again does not need its buffers.
     order == 0 ? (destroy_plans(), free_buffers()) : (free_buffers(), destroy_plans());
   }
 }

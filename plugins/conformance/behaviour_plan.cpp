@@ -40,7 +40,12 @@ std::vector<std::uint64_t> bits(const std::vector<double>& values) {
 }
 
 /// What a double does not hold, and what it does.
-constexpr std::int64_t kWhole[] = {0, -1, 9007199254740993, -9007199254740995, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+constexpr std::int64_t kWhole[] = {0,
+                                   -1,
+                                   9007199254740993,
+                                   -9007199254740995,
+                                   std::numeric_limits<std::int64_t>::max(),
+                                   std::numeric_limits<std::int64_t>::min()};
 
 void scalars(const Settings& settings) {
   Opened opened(settings);
@@ -80,7 +85,8 @@ void scalars(const Settings& settings) {
   run_once(opened, whole_list);
   const auto whole_got = out.values<std::int64_t>(std::size(kWhole));
   for (std::size_t i = 0; i < std::size(kWhole); ++i)
-    expect(whole_got[i] == kWhole[i], fmt::format("scalar {} of whole numbers arrives as {}", i, kWhole[i]), fmt::format("{}", whole_got[i]));
+    expect(whole_got[i] == kWhole[i], fmt::format("scalar {} of whole numbers arrives as {}", i, kWhole[i]),
+           fmt::format("{}", whole_got[i]));
 }
 
 void slots(const Settings& settings) {
@@ -110,10 +116,13 @@ void slots(const Settings& settings) {
   mixed.launch(kernels.find("ck_integers"), {first.address()}, 3, 1, whole_scalars);
   Plan typed(opened, mixed, 3);
   for (const std::int64_t value : kWhole) {
-    typed.set_words({static_cast<std::uint64_t>(value), std::bit_cast<std::uint64_t>(0.3), static_cast<std::uint64_t>(~value)});
+    typed.set_words(
+        {static_cast<std::uint64_t>(value), std::bit_cast<std::uint64_t>(0.3), static_cast<std::uint64_t>(~value)});
     typed.replay();
-    expect(bits(second.values<double>(2)) == bits({0.3, 0.1}), "the first launch gets the real slot 1", "another number");
-    expect(first.values<std::int64_t>(3) == std::vector<std::int64_t>({~value, 7, value}), fmt::format("the second launch gets {} whole", value), "other numbers");
+    expect(bits(second.values<double>(2)) == bits({0.3, 0.1}), "the first launch gets the real slot 1",
+           "another number");
+    expect(first.values<std::int64_t>(3) == std::vector<std::int64_t>({~value, 7, value}),
+           fmt::format("the second launch gets {} whole", value), "other numbers");
   }
 }
 
@@ -333,17 +342,20 @@ void profile_per_op(const Settings& settings) {
   expect(memory.read(7, 1)[0] != std::byte{6}, "plan.profile runs the list", "the last op's result is not there");
 }
 
-/// Ops name places by address alone: one that lies in no buffer, or too near to the end of one, must not reach the device.
+/// Ops name places by address alone: one that lies in no buffer, or too near to the end of one, must not reach the
+/// device.
 void address_in_no_buffer(const Settings& settings) {
   Opened opened(settings);
   const Memory memory(opened, 64);
   const auto build = must(opened.tables.plan.build, "plan.build");
   const auto refuses = [&](const OpList& list, const std::string& what) {
     crucible_plan* plan = nullptr;
-    expect_error(build(opened.device, list.data(), list.count(), 0, &plan), {CRUCIBLE_E_INVALID_ARGUMENT}, "plan.build with " + what);
+    expect_error(build(opened.device, list.data(), list.count(), 0, &plan), {CRUCIBLE_E_INVALID_ARGUMENT},
+                 "plan.build with " + what);
     expect(plan == nullptr, "plan.build with " + what + " gives no plan", "a plan");
   };
-  for (const std::uint64_t address : {std::uint64_t{0}, std::uint64_t{1}, memory.address() - 1, memory.address() + 65, UINT64_MAX}) {
+  for (const std::uint64_t address :
+       {std::uint64_t{0}, std::uint64_t{1}, memory.address() - 1, memory.address() + 65, UINT64_MAX}) {
     OpList fill, from, to;
     fill.fill(address, 1, 0);
     from.copy(memory.address(), address, 1);
@@ -373,7 +385,8 @@ std::vector<Case> behaviour_plan_cases() {
       make("plan.slots", "set_slots reaches every use of a slot, and replays keep it", slots, true),
       make("plan.order", "an op sees all that the ops before it did", order, true),
       make("plan.offsets", "ops may use any address inside a buffer", offsets_in_buffers, false),
-      make("plan.address_in_no_buffer", "ops at addresses that lie in no buffer are refused", address_in_no_buffer, true),
+      make("plan.address_in_no_buffer", "ops at addresses that lie in no buffer are refused", address_in_no_buffer,
+           true),
       make("plan.copy_and_fill", "COPY and FILL do exactly their bytes", copy_and_fill, true),
       make("plan.replays", "a plan can be replayed again and again, and is done on return", replays, true),
       make("plan.same_bits", "every replay of the same input gives the same bits", same_bits, true),

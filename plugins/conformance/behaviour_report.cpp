@@ -22,7 +22,8 @@ void clocks(const Settings& settings) {
     std::uint64_t ticks = 0, ns = 0, rate = 0;
     const std::uint64_t before = now_ns();
     crucible_status const status = clock_pair(opened.device, &ticks, &ns, &rate);
-    if (status != nullptr) unsupported(expect_error(status, {CRUCIBLE_E_UNSUPPORTED}, "profile.clock_pair, if it fails,").message);
+    if (status != nullptr)
+      unsupported(expect_error(status, {CRUCIBLE_E_UNSUPPORTED}, "profile.clock_pair, if it fails,").message);
     const std::uint64_t after = now_ns();
     expect(rate > 0, "the device's clock has a rate", "0 ticks per second");
     expect(ns >= before && ns <= after, "host_ns is the host's monotonic clock, between the call's start and end",

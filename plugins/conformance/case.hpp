@@ -1,6 +1,6 @@
 // One conformance case: what it is called, which tier it belongs to, and the function that a child process runs. Each
-// tier has a list of its own (tier_static.cpp and so on), check.cpp puts them together; how a case is run and judged is in
-// runner.hpp.
+// tier has a list of its own (tier_static.cpp and so on), check.cpp puts them together; how a case is run and judged is
+// in runner.hpp.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-"""How many cases the kit has, in docs/write-a-plugin.md, as the command counts them: cases_page.py CRUCIBLE PLUGIN [--check]"""
+"""How many cases the kit has, in docs/write-a-plugin.md, as the command counts them: cases_page.py CRUCIBLE PLUGIN
+[--check]"""
 
 import collections
 import json
@@ -11,7 +12,8 @@ START, END = "<!-- cases: plugins/conformance/cases_page.py writes this line -->
 
 
 def line(crucible, plugin):
-    listed = subprocess.run([crucible, "plugin", "check", "--list", "--json", plugin], capture_output=True, text=True, check=True)
+    listed = subprocess.run([crucible, "plugin", "check", "--list", "--json", plugin], capture_output=True, text=True,
+                            check=True)
     cases = json.loads(listed.stdout)["cases"]
     quick = sum(case["quick"] for case in cases)
     tiers = collections.Counter(case["tier"] for case in cases)
@@ -26,7 +28,9 @@ def main():
     if "--check" not in sys.argv[3:]:
         PAGE.write_text(before + START + words + END + after)
     elif old != words:
-        sys.exit(f"docs/write-a-plugin.md says: {old}the kit says: {words}run plugins/conformance/cases_page.py CRUCIBLE PLUGIN")
+        sys.exit(
+            f"docs/write-a-plugin.md says: {old}the kit says: {words}run plugins/conformance/cases_page.py CRUCIBLE PLUGIN"
+        )
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ Row row_of(OpKind kind) {
         if (!is_floating(dtype)) row.of_others = "exact";
         for (std::size_t i = 0; i < kFloats.size(); ++i) {
           // A program of special numbers alone, or of a size without terms, says less than the others of its kind.
-          if (kFloats[i] == dtype && (row.of_floats[i] == "-" || program.terms > 0)) row.of_floats[i] = bound_of(program, dtype);
+          if (kFloats[i] == dtype && (row.of_floats[i] == "-" || program.terms > 0))
+            row.of_floats[i] = bound_of(program, dtype);
         }
       }
     }

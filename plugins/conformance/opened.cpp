@@ -22,7 +22,7 @@ std::vector<std::string> device_ids(const Subject& subject) {
   return ids;
 }
 
-Opened::Opened(const Settings& settings, std::uint32_t minor) : subject(settings, minor), tables(subject.tables) {
+Opened::Opened(const Settings& settings) : subject(settings), tables(subject.tables) {
   subject.start();
   id = settings.device.empty() ? device_ids(subject).front() : settings.device;
   expect_ok(must(tables.device.open, "device.open")(borrow(id), &device), fmt::format("device.open of {}", id));
@@ -182,9 +182,18 @@ Plan::Plan(Opened& opened, const OpList& list, std::uint32_t slots) : opened_(op
   expect(handle_ != nullptr, what + " hands out a plan", "NULL");
 }
 
-Plan::Plan(Plan&& other) noexcept : opened_(other.opened_), handle_(std::exchange(other.handle_, nullptr)) {}
+Plan::Plan(Plan&& other) noexcept
+    : opened_(other.opened_),
+      handle_(std::exchange(other.handle_, nullptr)),
+      queue_(std::exchange(other.queue_, nullptr)),
+      done_(std::exchange(other.done_, nullptr)),
+      runs_(other.runs_) {}
 
 Plan::~Plan() {
+  const crucible_if_queue& queues = opened_.tables.queue;
+  if (queue_ != nullptr) expect_ok(must(queues.destroy, "queue.destroy")(queue_), "queue.destroy");
+  if (done_ != nullptr)
+    expect_ok(must(queues.timeline_destroy, "queue.timeline_destroy")(done_), "queue.timeline_destroy");
   if (handle_ != nullptr) expect_ok(must(opened_.tables.plan.destroy, "plan.destroy")(handle_), "plan.destroy");
 }
 
@@ -195,11 +204,23 @@ void Plan::set_slots(const std::vector<double>& values) {
 }
 
 void Plan::set_words(const std::vector<std::uint64_t>& words) {
-  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, words.data(), static_cast<std::uint32_t>(words.size())),
+  expect_ok(must(opened_.tables.plan.set_slots, "plan.set_slots")(handle_, words.data(),
+                                                                  static_cast<std::uint32_t>(words.size())),
             fmt::format("plan.set_slots of {} values", words.size()));
 }
 
-void Plan::replay() { expect_ok(must(opened_.tables.plan.replay, "plan.replay")(handle_), "plan.replay"); }
+void Plan::replay() {
+  const crucible_if_queue& queues = opened_.tables.queue;
+  if (queue_ == nullptr) {
+    expect_ok(must(queues.create, "queue.create")(opened_.device, &queue_), "queue.create");
+    expect_ok(must(queues.timeline_create, "queue.timeline_create")(opened_.device, 0, &done_),
+              "queue.timeline_create");
+  }
+  const crucible_point end = {done_, ++runs_};
+  expect_ok(must(queues.submit, "queue.submit")(queue_, handle_, nullptr, 0, &end, 1), "queue.submit");
+  expect_ok(must(queues.timeline_wait, "queue.timeline_wait")(done_, runs_, UINT64_MAX),
+            "queue.timeline_wait for a plan that was submitted");
+}
 
 void run_once(Opened& opened, const OpList& list) { Plan(opened, list).replay(); }
 

@@ -18,7 +18,7 @@ namespace crucible::conformance {
 /// Opens the device of the settings; closes it and shuts the plugin down at the end.
 class Opened {
  public:
-  explicit Opened(const Settings& settings, std::uint32_t minor = CRUCIBLE_ABI_MINOR);
+  explicit Opened(const Settings& settings);
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
   ~Opened();
@@ -95,7 +95,7 @@ std::string dialect_of(Opened& opened);
 void need_c_dialect(Opened& opened);
 
 inline constexpr std::uint32_t kTestScalars = 16;  // that ck_scalars is launched with, always
-/// The kit's kernels as IR, and in the dialect c for plugins under a host of 0.1; what each does stands beside it.
+/// The kit's kernels as IR, and in the dialect c; what each does stands beside it.
 const std::vector<KernelText>& test_kernels();
 std::vector<std::byte> test_kernel_ir(std::string_view name);
 /// Scalars filled up to kTestScalars.
@@ -121,9 +121,13 @@ class OpList {
   std::deque<crucible_library_desc> descs_;
 };
 
-inline crucible_scalar fixed(double value) { return {std::bit_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_F64}; }
+inline crucible_scalar fixed(double value) {
+  return {std::bit_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_F64};
+}
 inline crucible_scalar slot(std::uint32_t index) { return {0, index, CRUCIBLE_SCALAR_F64}; }
-inline crucible_scalar whole(std::int64_t value) { return {static_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_I64}; }
+inline crucible_scalar whole(std::int64_t value) {
+  return {static_cast<std::uint64_t>(value), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_I64};
+}
 inline crucible_scalar whole_slot(std::uint32_t index) { return {0, index, CRUCIBLE_SCALAR_I64}; }
 
 /// A plan, destroyed at the end.
@@ -137,12 +141,16 @@ class Plan {
   void set_slots(const std::vector<double>& values);
   /// The eight bytes of each.
   void set_words(const std::vector<std::uint64_t>& words);
+  /// Submitted to a queue of its own, and waited for.
   void replay();
   crucible_plan* handle() const { return handle_; }
 
  private:
   Opened& opened_;
   crucible_plan* handle_ = nullptr;
+  crucible_queue* queue_ = nullptr;  // both from the first replay on
+  crucible_timeline* done_ = nullptr;
+  std::uint64_t runs_ = 0;
 };
 
 /// Builds a plan, replays it once, destroys it.

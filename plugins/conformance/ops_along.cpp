@@ -61,7 +61,8 @@ std::vector<OpsProgram> along_programs(const OpInfo& info, const std::vector<DTy
            arg ? DType::kI64 : dtype, attributes);
       if (info.outputs == 2) w.second_result(result, DType::kI64);
       if ((sums || products) && is_floating(dtype)) {
-        w.program.terms = static_cast<double>(std::max<std::int64_t>(line.sizes[static_cast<std::size_t>(line.dim)], 1));
+        w.program.terms =
+            static_cast<double>(std::max<std::int64_t>(line.sizes[static_cast<std::size_t>(line.dim)], 1));
         w.program.magnitude = pattern == Pattern::kSmallWhole && sums ? 8 : 1;
       } else {
         w.program.same_bits = !arg && is_floating(dtype);

@@ -23,8 +23,12 @@ struct Shape {
 class AttentionWriter {
  public:
   AttentionWriter(const Shape& s, DType dtype, bool is_causal, bool is_packed, std::uint64_t seed)
-      : shape_(s), dtype_(dtype), writer_(OpKind::kMatMul, fmt::format("attention {} {}x{}x{}x{}, {} keys{}{}", name(dtype), s.batch, s.heads, s.rows, s.width,
-                                                                       s.keys, is_causal ? ", causal" : "", is_packed ? ", packed" : ""), seed) {
+      : shape_(s),
+        dtype_(dtype),
+        writer_(OpKind::kMatMul,
+                fmt::format("attention {} {}x{}x{}x{}, {} keys{}{}", name(dtype), s.batch, s.heads, s.rows, s.width,
+                            s.keys, is_causal ? ", causal" : "", is_packed ? ", packed" : ""),
+                seed) {
     // [batch, rows, heads, width] in memory where they are packed, as a projection leaves them.
     const auto input = [&](std::int64_t rows) {
       View view = View::contiguous({s.batch, s.heads, rows, s.width});
@@ -41,15 +45,20 @@ class AttentionWriter {
   OpsProgram take() { return std::move(writer_.program); }
 
  private:
-  Operand op(OpKind kind, std::vector<Operand> inputs, const Sizes& sizes, DType dtype = DType::kF32, Attributes attributes = {}) {
+  Operand op(OpKind kind, std::vector<Operand> inputs, const Sizes& sizes, DType dtype = DType::kF32,
+             Attributes attributes = {}) {
     graph::Program& program = writer_.program.program;
     Operand result;
     result.value = static_cast<graph::ValueId>(program.values.size());
     result.view = View::contiguous(sizes);
-    program.values.push_back({.kind = graph::ValueKind::kTemporary, .dtype = dtype, .elements = result.view.elements(), .name = "",
+    program.values.push_back({.kind = graph::ValueKind::kTemporary,
+                              .dtype = dtype,
+                              .elements = result.view.elements(),
+                              .name = "",
                               .producer = static_cast<graph::OpId>(program.ops.size())});
     writer_.program.values.emplace_back();
-    program.ops.push_back({.kind = kind, .inputs = std::move(inputs), .outputs = {result}, .attributes = std::move(attributes)});
+    program.ops.push_back(
+        {.kind = kind, .inputs = std::move(inputs), .outputs = {result}, .attributes = std::move(attributes)});
     return result;
   }
   Operand copied(const Operand& x, DType dtype) {
@@ -73,13 +82,17 @@ class AttentionWriter {
     const Sizes plane = {1, 1, shape_.rows, shape_.keys};
     Attributes rows, keys;
     rows.dims = {2}, keys.dims = {3};
-    const Operand i = op(OpKind::kCoordinate, {}, plane, DType::kI32, rows), j = op(OpKind::kCoordinate, {}, plane, DType::kI32, keys);
+    const Operand i = op(OpKind::kCoordinate, {}, plane, DType::kI32, rows),
+                  j = op(OpKind::kCoordinate, {}, plane, DType::kI32, keys);
     const Operand seen = op(OpKind::kLessEqual, {j, i}, plane, DType::kBool);
-    return op(OpKind::kSelect, {broadcast(seen, scores.view.sizes), scores, OpsWriter::number(-std::numeric_limits<double>::infinity())}, scores.view.sizes);
+    return op(OpKind::kSelect,
+              {broadcast(seen, scores.view.sizes), scores, OpsWriter::number(-std::numeric_limits<double>::infinity())},
+              scores.view.sizes);
   }
 
   void write(const Operand& q, const Operand& k, const Operand& v, bool is_causal) {
-    const Sizes sizes = {shape_.batch, shape_.heads, shape_.rows, shape_.keys}, out = {shape_.batch, shape_.heads, shape_.rows, shape_.width};
+    const Sizes sizes = {shape_.batch, shape_.heads, shape_.rows, shape_.keys},
+                out = {shape_.batch, shape_.heads, shape_.rows, shape_.width};
     Attributes scale;
     scale.alpha = 0.5;
     Operand x = op(OpKind::kMatMul, {q, k}, sizes, DType::kF32, scale);
@@ -108,7 +121,8 @@ std::vector<OpsProgram> attention_programs(const DtypeChoice& dtypes) {
     for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32}) {
       if ((dtype == DType::kF16 && !dtypes.f16) || (dtype == DType::kBF16 && !dtypes.bf16)) continue;
       for (const bool is_causal : {false, true}) {
-        for (const bool is_packed : {false, true}) programs.push_back(AttentionWriter(shape, dtype, is_causal, is_packed, ++seed).take());
+        for (const bool is_packed : {false, true})
+          programs.push_back(AttentionWriter(shape, dtype, is_causal, is_packed, ++seed).take());
       }
     }
   }

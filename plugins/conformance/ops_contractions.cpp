@@ -75,7 +75,8 @@ std::vector<OpsProgram> products(const OpInfo& info, const std::vector<DType>& d
   for (const DType dtype : {DType::kF16, DType::kBF16}) {  // not rounded yet: something is added to it before it is
     if (quick || std::ranges::find(dtypes, dtype) == dtypes.end()) continue;
     OpsWriter w(info.kind, fmt::format("{} [18, 300] x [300, 21] to f32", name(dtype)), ++seed);
-    const Operand a = w.input(dtype, Sizes{18, 300}, Pattern::kUnit), b = w.input(dtype, Sizes{300, 21}, Pattern::kUnit);
+    const Operand a = w.input(dtype, Sizes{18, 300}, Pattern::kUnit),
+                  b = w.input(dtype, Sizes{300, 21}, Pattern::kUnit);
     w.op({a, b}, {18, 21}, DType::kF32);
     w.program.terms = 300, w.program.magnitude = 1;
     programs.push_back(std::move(w.program));
@@ -165,7 +166,10 @@ std::vector<OpsProgram> bitcasts(const OpInfo& info, DType from, const std::vect
     for (const std::int64_t stride : {1, 2}) {
       for (const bool names : {false, true}) {
         if (names && !is_floating(from)) continue;
-        OpsWriter w(info.kind, fmt::format("{} as {}, {} element{}", name(from), name(to), stride == 1 ? "each" : "every second", names ? ", NaN named" : ""), ++seed);
+        OpsWriter w(info.kind,
+                    fmt::format("{} as {}, {} element{}", name(from), name(to), stride == 1 ? "each" : "every second",
+                                names ? ", NaN named" : ""),
+                    ++seed);
         const Operand x = w.input(from, View{8, {72}, {stride}}, Pattern::kAwkward);
         Attributes list;
         list.dims = {0};

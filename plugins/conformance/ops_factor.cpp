@@ -1,5 +1,5 @@
-// Factorizations of matrices: see ops_factor.hpp. Diagonals stand out, each element by its own measure: then results are unique
-// and magnify no rounding.
+// Factorizations of matrices: see ops_factor.hpp. Diagonals stand out, each element by its own measure: then results
+// are unique and magnify no rounding.
 #include "plugins/conformance/ops_factor.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +25,9 @@ struct Shape {
 
 Operand strong(OpsWriter& w, DType dtype, const Shape& shape) {
   const std::int64_t row = shape.by_columns ? 1 : shape.columns, column = shape.by_columns ? shape.rows : 1;
-  const Operand x = w.input(dtype, View{0, {shape.batch, shape.rows, shape.columns}, {shape.rows * shape.columns, row, column}}, Pattern::kUnit);
+  const Operand x =
+      w.input(dtype, View{0, {shape.batch, shape.rows, shape.columns}, {shape.rows * shape.columns, row, column}},
+              Pattern::kUnit);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t i = 0; i < std::min(shape.rows, shape.columns); ++i) {
       w.set_number(x, b * shape.rows * shape.columns + i * (row + column), static_cast<double>(2 * shape.columns + i));
@@ -41,7 +43,8 @@ bool is_square(OpKind kind) {
 }  // namespace
 
 std::vector<OpsProgram> factor_programs(const OpInfo& info, bool f64, bool quick) {
-  const Shape shapes[] = {{2, 6, 6, false}, {1, 9, 4, true}, {3, 1, 1, false}, {1, 4, 7, false}, {1, 24, 24, true}, {0, 5, 5, false}};
+  const Shape shapes[] = {{2, 6, 6, false}, {1, 9, 4, true},   {3, 1, 1, false},
+                          {1, 4, 7, false}, {1, 24, 24, true}, {0, 5, 5, false}};
   std::vector<OpsProgram> programs;
   std::uint64_t seed = static_cast<std::uint64_t>(info.kind) * 100;
   for (const DType dtype : {DType::kF32, DType::kF64}) {
@@ -52,7 +55,9 @@ std::vector<OpsProgram> factor_programs(const OpInfo& info, bool f64, bool quick
       const bool tall = info.kind == OpKind::kSingularValues || info.kind == OpKind::kHouseholderProduct;
       if (tall && shape.rows < shape.columns) std::swap(shape.rows, shape.columns);
       const std::int64_t b = shape.batch, m = shape.rows, n = shape.columns, least = std::min(m, n);
-      OpsWriter w(info.kind, fmt::format("{} [{}, {}, {}]{}", name(dtype), b, m, n, shape.by_columns ? " by columns" : ""), ++seed);
+      OpsWriter w(info.kind,
+                  fmt::format("{} [{}, {}, {}]{}", name(dtype), b, m, n, shape.by_columns ? " by columns" : ""),
+                  ++seed);
       switch (info.kind) {
         case OpKind::kTriangularSolve: {
           Attributes attributes;
@@ -62,7 +67,8 @@ std::vector<OpsProgram> factor_programs(const OpInfo& info, bool f64, bool quick
         }
         case OpKind::kHouseholderProduct: {
           // Any factors will do: the product is that of the formula, orthogonal or not.
-          const Operand reflectors = w.input(dtype, Sizes{b, m, n}, Pattern::kUnit), factors = w.input(dtype, Sizes{b, n}, Pattern::kUnit);
+          const Operand reflectors = w.input(dtype, Sizes{b, m, n}, Pattern::kUnit),
+                        factors = w.input(dtype, Sizes{b, n}, Pattern::kUnit);
           Operand small = factors;
           small.view.strides.back() = 0;  // one factor for all keeps the product near 1
           for (std::int64_t i = 0; i < b; ++i) w.set_number(factors, i * n, 0.05);

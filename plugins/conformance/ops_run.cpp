@@ -153,7 +153,9 @@ std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgr
   std::vector<kernel::Schedule> schedules;
   std::vector<KernelText> texts;
   std::set<std::string> seen;
-  const auto claims = [&](const kernel::LibraryCall& call) { return (!kind || call.kind == *kind) && claim(opened, call).taken; };
+  const auto claims = [&](const kernel::LibraryCall& call) {
+    return (!kind || call.kind == *kind) && claim(opened, call).taken;
+  };
   for (const OpsProgram& entry : programs) {
     if (auto valid = graph::verify(entry.program); !valid)
       fail("the kit's own program " + entry.label + " is valid", valid.error().message);

@@ -15,6 +15,7 @@ namespace crucible::conformance {
 /// between guard bytes, and compares. One text per program that differs. `with_library`: calls that the plugin claims
 /// go to its library, those of one kind where `kind` says so. `library_calls` counts them.
 std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgram>& programs, bool with_library,
-                                      std::size_t* library_calls = nullptr, std::optional<kernel::LibraryKind> kind = std::nullopt);
+                                      std::size_t* library_calls = nullptr,
+                                      std::optional<kernel::LibraryKind> kind = std::nullopt);
 
 }  // namespace crucible::conformance

@@ -59,6 +59,8 @@ class Queue {
     expect_ok(must(opened_.tables.queue.destroy, "queue.destroy")(handle_), "queue.destroy");
     handle_ = nullptr;
   }
+  void flush() { expect_ok(must(opened_.tables.queue.flush, "queue.flush")(handle_), "queue.flush"); }
+  crucible_queue* handle() const { return handle_; }
   void submit(const Plan& plan, const std::vector<crucible_point>& waits, const std::vector<crucible_point>& signals) {
     expect_ok(must(opened_.tables.queue.submit, "queue.submit")(
                   handle_, plan.handle(), waits.data(), static_cast<std::uint32_t>(waits.size()), signals.data(),

@@ -102,8 +102,8 @@ std::string to_junit(const Report& report) {
     for (const CaseResult& entry : report.cases) {
       if (entry.tier != tier) continue;
       ++count;
-      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{}\">", tier_name(tier), escape_markup(entry.name),
-                           seconds(entry.time_ns));
+      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{}\">", tier_name(tier),
+                           escape_markup(entry.name), seconds(entry.time_ns));
       if (is_failure(entry.outcome)) {
         ++failures;
         cases += fmt::format("<failure message=\"{}\">expected: {}\ngot: {}\n{}</failure>", escape_markup(entry.got),

@@ -17,21 +17,15 @@
 namespace crucible::conformance {
 namespace {
 
-/// What a host of an older minor knew of each table: the offset behind its last entry then.
-struct Extent {
-  std::size_t minor1, full;
-  std::size_t bytes(std::uint32_t minor) const { return minor < 2 ? minor1 : full; }
-};
-
 /// The bytes that plugin and host both know; the rest stays NULL.
 template <class Table>
-void copy_table(const void* source, const Extent& extent, std::uint32_t minor, std::string_view name, Table& out) {
+void copy_table(const void* source, std::string_view name, Table& out) {
   if (source == nullptr) return;
   std::uint32_t size = 0;
   std::memcpy(&size, source, sizeof(size));
   expect(size >= offsetof(crucible_if_device, enumerate),
          fmt::format("struct_size of the table {} covers its head", name), fmt::format("struct_size is {}", size));
-  std::memcpy(static_cast<void*>(&out), source, std::min<std::size_t>({size, sizeof(Table), extent.bytes(minor)}));
+  std::memcpy(static_cast<void*>(&out), source, std::min<std::size_t>(size, sizeof(Table)));
 }
 
 std::map<std::string, std::string>* options = nullptr;  // never destroyed: the plugin may ask until the process ends
@@ -72,19 +66,13 @@ void host_metric(void*, const crucible_kv*, std::uint32_t) {}
 
 std::int64_t host_live_bytes() { return live_bytes; }
 
-const crucible_host_api* host_services(const Settings& settings, std::uint32_t minor) {
+const crucible_host_api* host_services(const Settings& settings) {
   if (options == nullptr) options = new std::map<std::string, std::string>(settings.options);
-  const auto size =
-      static_cast<std::uint32_t>(minor < 2 ? offsetof(crucible_host_api, alloc) : sizeof(crucible_host_api));
-  // A copy of exactly the size that it claims, so that reading behind the end of an old host's table reads garbage.
-  auto* bytes = static_cast<unsigned char*>(std::malloc(sizeof(crucible_host_api)));
-  std::memset(bytes, 0xa5, sizeof(crucible_host_api));
-  const crucible_host_api whole = {size, minor, nullptr, host_log, host_get_option, host_alloc, host_free, host_metric};
-  std::memcpy(bytes, &whole, size);
-  // Never given back, as a plugin may call its host until the process is over; remembered, so that it counts as no leak.
-  static auto* const tables = new std::vector<unsigned char*>();
-  tables->push_back(bytes);
-  return reinterpret_cast<const crucible_host_api*>(bytes);
+  // Static: the plugin may call its host until the process is over.
+  static constexpr crucible_host_api kServices = {
+      sizeof(crucible_host_api), CRUCIBLE_ABI_MINOR, nullptr,   host_log,
+      host_get_option,           host_alloc,         host_free, host_metric};
+  return &kServices;
 }
 
 crucible_plugin_query_fn load_query(const Settings& settings) {
@@ -99,19 +87,17 @@ crucible_plugin_query_fn load_query(const Settings& settings) {
 }
 
 void missing_entry(std::string_view name) {
-  fail(fmt::format("the plugin has {}, which is mandatory since 0.1", name),
-       "the entry is NULL or behind the end of its table");
+  fail(fmt::format("the plugin has {}, which is mandatory", name), "the entry is NULL or behind the end of its table");
 }
 
 void absent_entry(std::string_view name) { unsupported(fmt::format("the plugin has no {}", name)); }
 
-Subject::Subject(const Settings& given, std::uint32_t host_minor) : settings(given), minor(host_minor) {
+Subject::Subject(const Settings& given) : settings(given) {
   const crucible_plugin_query_fn query = load_query(settings);
-  const crucible_query_in in = {sizeof(in), CRUCIBLE_MAGIC, CRUCIBLE_ABI_MAJOR, minor};
-  answer.struct_size =
-      static_cast<std::uint32_t>(minor < 2 ? offsetof(crucible_query_out, build_id) : sizeof(crucible_query_out));
+  const crucible_query_in in = {sizeof(in), CRUCIBLE_MAGIC, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR};
+  answer.struct_size = sizeof(crucible_query_out);
   const std::int32_t code = query(&in, &answer);
-  expect(code == 0, fmt::format("the query accepts a host of ABI {}.{}", CRUCIBLE_ABI_MAJOR, minor),
+  expect(code == 0, fmt::format("the query accepts a host of ABI {}.{}", CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR),
          fmt::format("code {}: {}", code, std::string_view(answer.reject_reason, strnlen(answer.reject_reason, 192))));
   expect(answer.magic == CRUCIBLE_MAGIC && answer.abi_major == CRUCIBLE_ABI_MAJOR, "the query answers magic and major",
          fmt::format("magic {:#x}, major {}", answer.magic, answer.abi_major));
@@ -119,32 +105,24 @@ Subject::Subject(const Settings& given, std::uint32_t host_minor) : settings(giv
   expect(answer.api->struct_size >= offsetof(crucible_plugin_api, describe_options),
          "the plugin's own table has init, shutdown and interface_table",
          fmt::format("struct_size is {}", answer.api->struct_size));
-  std::memcpy(
-      static_cast<void*>(&api), answer.api,
-      std::min<std::size_t>({answer.api->struct_size, sizeof(api),
-                             Extent{offsetof(crucible_plugin_api, describe_options), sizeof(api)}.bytes(minor)}));
+  std::memcpy(static_cast<void*>(&api), answer.api, std::min<std::size_t>(answer.api->struct_size, sizeof(api)));
   expect(api.init != nullptr && api.shutdown != nullptr && api.interface_table != nullptr,
          "init, shutdown and interface_table are there", "one of them is NULL");
   const auto table = [&](std::uint32_t id) { return api.interface_table(id); };
-  const auto copy = [&](std::uint32_t id, std::size_t then, std::string_view name, auto& out) {
-    copy_table(table(id), Extent{then, sizeof(out)}, minor, name, out);
-  };
-  copy(CRUCIBLE_IF_DEVICE, offsetof(crucible_if_device, capabilities), "device", tables.device);
-  copy(CRUCIBLE_IF_MEMORY, sizeof(crucible_if_memory), "memory", tables.memory);
-  copy(CRUCIBLE_IF_COMPILE, offsetof(crucible_if_compile, compile_sources), "compile", tables.compile);
-  copy(CRUCIBLE_IF_PLAN, offsetof(crucible_if_plan, describe), "plan", tables.plan);
-  copy(CRUCIBLE_IF_LIBRARY, sizeof(crucible_if_library), "library", tables.library);
-  if (minor < 2) return;
-  copy(CRUCIBLE_IF_QUEUE, 0, "queue", tables.queue);
-  copy(CRUCIBLE_IF_BINARY, 0, "binary", tables.binary);
-  copy(CRUCIBLE_IF_PROFILE, 0, "profile", tables.profile);
-  copy(CRUCIBLE_IF_HEALTH, 0, "health", tables.health);
+  copy_table(table(CRUCIBLE_IF_DEVICE), "device", tables.device);
+  copy_table(table(CRUCIBLE_IF_MEMORY), "memory", tables.memory);
+  copy_table(table(CRUCIBLE_IF_QUEUE), "queue", tables.queue);
+  copy_table(table(CRUCIBLE_IF_COMPILE), "compile", tables.compile);
+  copy_table(table(CRUCIBLE_IF_PLAN), "plan", tables.plan);
+  copy_table(table(CRUCIBLE_IF_LIBRARY), "library", tables.library);
+  copy_table(table(CRUCIBLE_IF_PROFILE), "profile", tables.profile);
+  copy_table(table(CRUCIBLE_IF_HEALTH), "health", tables.health);
 }
 
 Subject::~Subject() { stop(); }
 
 void Subject::start() {
-  expect_ok(api.init(host_services(settings, minor)), "init");
+  expect_ok(api.init(host_services(settings)), "init");
   started_ = true;
 }
 

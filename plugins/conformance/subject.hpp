@@ -22,7 +22,6 @@ struct Tables {
   crucible_if_compile compile{};
   crucible_if_plan plan{};
   crucible_if_library library{};
-  crucible_if_binary binary{};
   crucible_if_profile profile{};
   crucible_if_health health{};
 };
@@ -30,8 +29,8 @@ struct Tables {
 /// dlopen and dlsym; never unloaded. Fails the case when either does not work.
 crucible_plugin_query_fn load_query(const Settings& settings);
 
-/// The table of services that a host of the given minor hands out. Lives as long as the process.
-const crucible_host_api* host_services(const Settings& settings, std::uint32_t minor = CRUCIBLE_ABI_MINOR);
+/// The table of services that a host hands out. Lives as long as the process.
+const crucible_host_api* host_services(const Settings& settings);
 
 /// Bytes that the plugin has of the host's alloc and not yet given back.
 std::int64_t host_live_bytes();
@@ -45,8 +44,7 @@ inline std::string to_string(crucible_str text) {
 /// shutdown.
 class Subject {
  public:
-  /// As a host of ABI 0.`minor`, which knows the tables as they were then.
-  explicit Subject(const Settings& settings, std::uint32_t minor = CRUCIBLE_ABI_MINOR);
+  explicit Subject(const Settings& settings);
   Subject(const Subject&) = delete;
   Subject& operator=(const Subject&) = delete;
   ~Subject();
@@ -54,7 +52,6 @@ class Subject {
   void stop();
 
   const Settings& settings;
-  const std::uint32_t minor;
   crucible_query_out answer{};
   crucible_plugin_api api{};
   Tables tables;
@@ -66,7 +63,7 @@ class Subject {
 [[noreturn]] void missing_entry(std::string_view name);
 [[noreturn]] void absent_entry(std::string_view name);
 
-/// The entry of a mandatory table that every plugin has had since 0.1; its absence fails the case.
+/// The entry of a mandatory table that every plugin has; its absence fails the case.
 template <class Function>
 Function must(Function entry, std::string_view name) {
   if (entry == nullptr) missing_entry(name);

@@ -31,7 +31,8 @@ const std::vector<KernelText>& test_kernels() {
              "  double* out = buffers[0];\n  for (int64_t i = begin; i < end; ++i) out[i] = scalars[i];\n"),
       // the same of whole numbers
       kernel("ck_integers",
-             "  int64_t* out = buffers[0];\n  for (int64_t i = begin; i < end; ++i) __builtin_memcpy(&out[i], &scalars[i], 8);\n"),
+             "  int64_t* out = buffers[0];\n  for (int64_t i = begin; i < end; ++i) __builtin_memcpy(&out[i], "
+             "&scalars[i], 8);\n"),
       // f32: in * 2^-10, so that the smallest normal numbers become subnormal
       kernel("ck_tiny",
              "  float* out = buffers[0];\n  const float* in = buffers[1];\n"

@@ -283,7 +283,6 @@ void plan_calls(const Settings& settings) {
   expect_error(table.set_slots(plan.handle(), values, 3), {kInvalid}, "plan.set_slots of 3 values for 2 slots");
   expect_error(table.set_slots(plan.handle(), nullptr, 2), {kInvalid}, "plan.set_slots of 2 values at NULL");
   expect_error(table.set_slots(nullptr, values, 2), {kInvalid}, "plan.set_slots without a plan");
-  expect_error(must(table.replay, "plan.replay")(nullptr), {kInvalid}, "plan.replay without a plan");
   std::uint64_t times[4] = {11, 11, 11, 11};
   const auto profile = must(table.profile, "plan.profile");
   expect_error(profile(plan.handle(), times, 1), {kInvalid}, "plan.profile with room for 1 of 2 times");

@@ -37,20 +37,6 @@ bool entry_fits(std::uint64_t yes, Function entry, const std::string& key, const
   return false;
 }
 
-void queue(const Settings& settings) {
-  Opened opened(settings);
-  crucible_queue* none = nullptr;
-  if (!entry_fits(answer(opened, "queue"), opened.tables.queue.create, "queue", "queue.create",
-                  [&] { return opened.tables.queue.create(opened.device, &none); }))
-    return;
-  OpList list;
-  const Plan plan(opened, list);
-  Queue work(opened);
-  Timeline done(opened);
-  work.submit(plan, {}, {done.at(1)});
-  done.wait(1);
-}
-
 void async(const Settings& settings) {
   Opened opened(settings);
   if (answer(opened, "async") == 0) return;  // a plugin may wait inside submit; nothing is promised then
@@ -62,24 +48,6 @@ void async(const Settings& settings) {
   work.submit(plan, {go.at(1)}, {done.at(1)});
   go.signal(1);
   done.wait(1);
-}
-
-void binary(const Settings& settings) {
-  Opened opened(settings);
-  const std::uint64_t yes = answer(opened, "binary");
-  const auto& table = opened.tables.binary;
-  Items items;
-  crucible_module* module = nullptr;
-  const std::string empty;
-  if (!entry_fits(yes, table.load, "binary", "binary.load",
-                  [&] { return table.load(opened.device, borrow(empty), &module); }))
-    return;
-  const Kernels kernels(opened);
-  expect_ok(must(table.save, "binary.save")(kernels.module(), items.sink(), items.user()),
-            "binary.save, because binary is 'yes',");
-  const std::string bytes = items.all["binary"];
-  expect_ok(table.load(opened.device, borrow(bytes), &module), "binary.load");
-  expect_ok(must(opened.tables.compile.unload, "compile.unload")(module), "compile.unload");
 }
 
 void compile_text(const Settings& settings) {
@@ -283,8 +251,8 @@ void answers(const Settings& settings) {
       expect(!value.second.empty(),
              fmt::format("the answer '{}' to {} has a reason", value.first == 0 ? "no" : "unknown", key),
              "it has none");
-  for (const char* key : {"queue", "binary", "library.matmul", "library.conv2d", "compile.ir", "compile.text", "f64",
-                          "f16", "bf16", "profile", "health", "async"})
+  for (const char* key : {"library.matmul", "library.conv2d", "compile.ir", "compile.text", "f64", "f16", "bf16",
+                          "profile", "health", "async"})
     expect(first.tristates.contains(key), fmt::format("device.capabilities answers {}", key), "it does not");
 }
 
@@ -298,9 +266,7 @@ std::vector<Case> claims_cases() {
   return {
       Case{"claims.answers", Tier::kClaims, "every capability is answered, with a reason where it is not yes", true,
            answers, 30},
-      make("queue", queue),
       make("async", async),
-      make("binary", binary),
       make("compile.text", compile_text),
       make("compile.ir", compile_ir),
       make("library.matmul", library_matmul),

@@ -1,4 +1,4 @@
-// What goes wrong in good plugins' lives: no memory, damaged binaries, waits that are given up. The device works
+// What goes wrong in good plugins' lives: no memory, failed compilations, waits that are given up. The device works
 // afterwards.
 #include <fmt/format.h>
 
@@ -35,62 +35,6 @@ void out_of_memory(const Settings& settings) {
   expect_ok(must(opened.tables.memory.stats, "memory.stats")(opened.device, items.sink(), items.user()),
             "memory.stats");
   expect_equal(items.number("live_bytes"), 0, "live_bytes after refused allocations");
-  still_works(opened);
-}
-
-/// A binary of the kit's kernels.
-std::string good_binary(Opened& opened) {
-  const auto save = need(opened.tables.binary.save, "binary.save");
-  const Kernels kernels(opened);
-  Items items;
-  expect_ok(save(kernels.module(), items.sink(), items.user()), "binary.save");
-  return items.all["binary"];
-}
-
-void expect_refused(Opened& opened, const std::string& bytes, const std::string& what) {
-  Canary<crucible_module*> module;
-  expect_error(must(opened.tables.binary.load, "binary.load")(opened.device, borrow(bytes), module.out()),
-               {CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE, CRUCIBLE_E_INVALID_ARGUMENT},
-               "binary.load of " + what);
-  module.expect_untouched("binary.load of " + what);
-  std::uint32_t answer = CRUCIBLE_BINARY_OPTIMAL;
-  Items why;
-  if (crucible_status status = must(opened.tables.binary.check, "binary.check")(borrow(opened.id), borrow(bytes),
-                                                                                &answer, why.sink(), why.user())) {
-    expect_error(status, {CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE, CRUCIBLE_E_INVALID_ARGUMENT},
-                 "binary.check of " + what + ", if it fails,");
-  } else {
-    expect(answer == CRUCIBLE_BINARY_NEVER || answer == CRUCIBLE_BINARY_NEEDS_RECOMPILE,
-           "binary.check of " + what + " says that it cannot be used", fmt::format("answer {}", answer));
-  }
-}
-
-void damaged_binaries(const Settings& settings) {
-  Opened opened(settings);
-  const std::string good = good_binary(opened);
-  const std::size_t size = good.size();
-  // A bit of every region, the ends of each included.
-  for (std::size_t i = 0; i < 40; ++i) {
-    const std::size_t at = i < 10 ? i : i < 20 ? size - 1 - (i - 10) : size / 20 * (i - 19);
-    std::string bytes = good;
-    bytes[std::min(at, size - 1)] ^= static_cast<char>(1 << i % 8);
-    expect_refused(opened, bytes, fmt::format("a binary of {} bytes with a wrong bit in byte {}", size, at));
-  }
-  still_works(opened);
-}
-
-void cut_binaries(const Settings& settings) {
-  Opened opened(settings);
-  const std::string good = good_binary(opened);
-  for (const std::size_t keep :
-       {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{64}, good.size() / 2, good.size() - 1}) {
-    expect_refused(opened, good.substr(0, keep),
-                   fmt::format("the first {} of {} bytes of a binary", keep, good.size()));
-  }
-  expect_refused(opened, good + "x", "a binary with one byte too many");
-  expect_refused(opened, std::string(1000, '\0'), "1000 zeros");
-  const std::vector<std::byte> junk = noise(5000, 9);
-  expect_refused(opened, std::string(reinterpret_cast<const char*>(junk.data()), junk.size()), "5000 bytes of noise");
   still_works(opened);
 }
 
@@ -148,8 +92,6 @@ std::vector<Case> faults_cases() {
   return {
       make("memory.too_much", "impossible sizes are OUT_OF_MEMORY, with the number", out_of_memory),
       make("memory.beside_others", "a refused allocation harms no other buffer", exhausted),
-      make("binary.damaged", "a binary with a wrong bit is refused by load and by check", damaged_binaries),
-      make("binary.cut", "a binary that is cut, longer, or none is refused", cut_binaries),
       make("compile.failed", "a failed compilation leaves the device as it was", failed_compilations),
       make("queue.given_up_waits", "waits that are given up do not disturb the timeline", given_up_waits),
   };

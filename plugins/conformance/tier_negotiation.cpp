@@ -80,8 +80,8 @@ void same_minor(const Settings& settings) {
 
 void older_minor(const Settings& settings) {
   Question question;
-  question.in.host_minor = 1;
-  ask(settings, question.in, kSize01, true, "a host of ABI 0.1, whose answer is shorter");
+  question.in.host_minor = CRUCIBLE_ABI_OLDEST_MINOR;
+  ask(settings, question.in, kSize01, true, "a host of the oldest minor, whose answer is shorter");
 }
 
 void newer_minor(const Settings& settings) {
@@ -201,6 +201,7 @@ void mandatory_tables(const Settings& settings) {
   const Subject subject(settings);
   static constexpr std::pair<std::uint32_t, std::string_view> kMandatory[] = {{CRUCIBLE_IF_DEVICE, "device"},
                                                                               {CRUCIBLE_IF_MEMORY, "memory"},
+                                                                              {CRUCIBLE_IF_QUEUE, "queue"},
                                                                               {CRUCIBLE_IF_COMPILE, "compile"},
                                                                               {CRUCIBLE_IF_PLAN, "plan"}};
   for (const auto& [id, name] : kMandatory) {
@@ -240,7 +241,8 @@ std::vector<Case> negotiation_cases() {
   return {
       make("load.quiet", "loading the object changes nothing in the process", loading_is_quiet),
       make("query.same_minor", "a host of the same version is accepted", same_minor),
-      make("query.older_minor", "a host of an older minor, with a shorter answer, is accepted", older_minor),
+      make("query.older_minor", "a host of the oldest minor that works, with a shorter answer, is accepted",
+           older_minor),
       make("query.newer_minor", "a host of a newer minor, with a longer answer, is accepted", newer_minor),
       make("query.longer_question", "a longer question is accepted", longer_question),
       make("query.wrong_major", "a host of another major is rejected with a reason", wrong_major),
@@ -252,7 +254,7 @@ std::vector<Case> negotiation_cases() {
       make("query.repeatable", "the query gives the same answer every time", repeatable),
       make("query.pure", "the query starts no thread, opens no file, allocates nothing", pure),
       make("query.without_environment", "the query needs no environment", without_environment),
-      make("tables.mandatory", "the four mandatory tables are there", mandatory_tables),
+      make("tables.mandatory", "the five mandatory tables are there", mandatory_tables),
       make("tables.unknown_ids", "an id that means nothing gets NULL", unknown_tables),
       make("options.pure", "options can be described before init, without touching anything", options_are_pure),
   };

@@ -42,9 +42,11 @@ void run_claimed(OpKind kind, const Settings& settings) {
 void run_claimed_attention(const Settings& settings) {
   Opened opened(settings);
   need(opened.tables.library.claim, "library.claim");
-  const std::vector<OpsProgram> programs = attention_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")});
+  const std::vector<OpsProgram> programs =
+      attention_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")});
   std::size_t calls = 0;
-  const std::vector<std::string> failures = run_programs(opened, programs, true, &calls, kernel::LibraryKind::kAttention);
+  const std::vector<std::string> failures =
+      run_programs(opened, programs, true, &calls, kernel::LibraryKind::kAttention);
   if (calls == 0) unsupported("the plugin's library takes no attention of the kit's");
   expect_none(failures, programs.size());
 }
@@ -57,7 +59,8 @@ void run_random(const Settings& settings) {
 
 void run_whole_slots(const Settings& settings) {
   Opened opened(settings);
-  const std::vector<OpsProgram> programs = whole_slot_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")});
+  const std::vector<OpsProgram> programs =
+      whole_slot_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")});
   expect_none(run_programs(opened, programs, false), programs.size());
 }
 
@@ -81,10 +84,14 @@ std::vector<Case> ops_cases() {
                      fmt::format("{} by the plugin's library agrees with the float64 reference", info.name), false,
                      [kind](const Settings& settings) { run_claimed(kind, settings); }, 120});
   }
-  cases.push_back({"ops.library.attention", Tier::kOps, "attention by the plugin's library agrees with the float64 reference", true, run_claimed_attention, 120});
+  cases.push_back({"ops.library.attention", Tier::kOps,
+                   "attention by the plugin's library agrees with the float64 reference", true, run_claimed_attention,
+                   120});
   cases.push_back({"ops.random_programs", Tier::kOps, "fused programs of many ops agree with the float64 reference",
                    true, run_random, 180});
-  cases.push_back({"ops.whole_slots", Tier::kOps, "whole numbers in slots keep every digit, as i64 of which a double holds not all", true, run_whole_slots, 120});
+  cases.push_back({"ops.whole_slots", Tier::kOps,
+                   "whole numbers in slots keep every digit, as i64 of which a double holds not all", true,
+                   run_whole_slots, 120});
   return cases;
 }
 

@@ -1,6 +1,7 @@
 // crucible_fuzz_plugin PLUGIN [--calls N] [--seed S]: random calls of every function of a plugin, in one process. Calls
-// that only a host could get right (a stale handle, a device closed before its buffers) are refused by the validation layer
-// before they reach it; everything else must be answered: a crash, a hang or a mute error is a fault of the plugin.
+// that only a host could get right (a stale handle, a device closed before its buffers) are refused by the validation
+// layer before they reach it; everything else must be answered: a crash, a hang or a mute error is a fault of the
+// plugin.
 #include <dlfcn.h>
 
 #include <charconv>
@@ -41,7 +42,8 @@ bool load(const char* path, Loaded& loaded) {
   const crucible_query_in in = {sizeof(in), CRUCIBLE_MAGIC, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR};
   crucible_query_out out = {};
   out.struct_size = sizeof(out);
-  if (reinterpret_cast<crucible_plugin_query_fn>(symbol)(&in, &out) != 0) return std::fprintf(stderr, "%s\n", out.reject_reason), false;
+  if (reinterpret_cast<crucible_plugin_query_fn>(symbol)(&in, &out) != 0)
+    return std::fprintf(stderr, "%s\n", out.reject_reason), false;
   loaded.api = abi::copy_table<crucible_plugin_api>(out.api);
   abi::fill(loaded.api);
   loaded.tables = abi::unimplemented_tables();
@@ -55,7 +57,8 @@ bool load(const char* path, Loaded& loaded) {
 }
 
 /// Buffers and their sizes, found by asking for each address and trying to read: the fuzzer keeps no books of its own.
-std::vector<RandomArguments::Range> ranges(const abi::Tables& tables, const std::vector<std::pair<crucible_buffer*, std::uint64_t>>& buffers) {
+std::vector<RandomArguments::Range> ranges(const abi::Tables& tables,
+                                           const std::vector<std::pair<crucible_buffer*, std::uint64_t>>& buffers) {
   std::vector<RandomArguments::Range> found;
   for (const auto& [buffer, size] : buffers) {
     std::uint64_t address = 0;
@@ -64,12 +67,13 @@ std::vector<RandomArguments::Range> ranges(const abi::Tables& tables, const std:
   return found;
 }
 
-/// What was submitted is let run to its end: a host may neither destroy what work in flight names nor leave it waiting for
-/// ever. False when the plugin does not come to an end in ten seconds.
+/// What was submitted is let run to its end: a host may neither destroy what work in flight names nor leave it waiting
+/// for ever. False when the plugin does not come to an end in ten seconds.
 bool finish_submitted(RandomArguments& r, const abi::Tables& tables) {
   static std::uint64_t beyond = 1000;  // every wait of value<crucible_point>() is for less
   ++beyond;
-  for (void* timeline : r.live("timeline")) r.done("(signal)", tables.queue.timeline_signal(static_cast<crucible_timeline*>(timeline), beyond));
+  for (void* timeline : r.live("timeline"))
+    r.done("(signal)", tables.queue.timeline_signal(static_cast<crucible_timeline*>(timeline), beyond));
   for (void* device : r.live("device")) {
     crucible_status status = tables.device.wait_idle(static_cast<crucible_device*>(device), 10'000'000'000);
     if (status != nullptr) return r.done("(wait_idle)", status), false;
@@ -80,17 +84,24 @@ bool finish_submitted(RandomArguments& r, const abi::Tables& tables) {
 int run(const char* path, std::uint64_t calls, std::uint64_t seed) {
   Loaded loaded;
   if (!load(path, loaded)) return 4;
-  static constexpr crucible_host_api kHost = {sizeof(crucible_host_api), CRUCIBLE_ABI_MINOR, nullptr,
-                                              [](void*, std::uint32_t, crucible_str, crucible_str) {}, get_option,
-                                              [](void*, std::uint64_t size, std::uint64_t) { return std::malloc(size); },
-                                              [](void*, void* memory, std::uint64_t, std::uint64_t) { std::free(memory); },
-                                              [](void*, const crucible_kv*, std::uint32_t) {}};
+  static constexpr crucible_host_api kHost = {
+      sizeof(crucible_host_api),
+      CRUCIBLE_ABI_MINOR,
+      nullptr,
+      [](void*, std::uint32_t, crucible_str, crucible_str) {},
+      get_option,
+      [](void*, std::uint64_t size, std::uint64_t) { return std::malloc(size); },
+      [](void*, void* memory, std::uint64_t, std::uint64_t) { std::free(memory); },
+      [](void*, const crucible_kv*, std::uint32_t) {}};
   if (loaded.api.init(&kHost) != nullptr) return std::fprintf(stderr, "the plugin does not start\n"), 4;
-  const int slot = layers::wrap(loaded.tables, {.validate = true, .trace = false, .ledger = false, .plugin = "fuzzed", .write_trace = {}, .report = {}});
+  const int slot = layers::wrap(
+      loaded.tables,
+      {.validate = true, .trace = false, .ledger = false, .plugin = "fuzzed", .write_trace = {}, .report = {}});
   RandomArguments r(seed);
   // Ops work on buffers that live as long as the run, so that a plan never outlives what it points to.
   crucible_device* device = nullptr;
-  if (loaded.tables.device.open({nullptr, 0}, &device) != nullptr) return std::fprintf(stderr, "no device can be opened\n"), 4;
+  if (loaded.tables.device.open({nullptr, 0}, &device) != nullptr)
+    return std::fprintf(stderr, "no device can be opened\n"), 4;
   r.born("device", device);
   std::vector<std::pair<crucible_buffer*, std::uint64_t>> lasting;
   for (const std::uint64_t size : {64, 4096, 100000}) {
@@ -101,7 +112,8 @@ int run(const char* path, std::uint64_t calls, std::uint64_t seed) {
   for (std::uint64_t i = 0; i < calls; ++i) {
     random_call(r, loaded.tables);
     if (r.last_success() == "queue.submit" && !finish_submitted(r, loaded.tables)) {
-      return std::fprintf(stderr, "what was submitted in call %llu does not end\n", static_cast<unsigned long long>(i)), 1;
+      return std::fprintf(stderr, "what was submitted in call %llu does not end\n", static_cast<unsigned long long>(i)),
+             1;
     }
   }
   std::uint64_t succeeded = 0, failed = 0, silent = 0;
@@ -110,9 +122,11 @@ int run(const char* path, std::uint64_t calls, std::uint64_t seed) {
                 static_cast<unsigned long long>(count.failed));
     succeeded += count.succeeded, failed += count.failed;
   }
-  for (const std::string& function : r.mute_errors()) std::printf("an error of %s says nothing\n", function.c_str()), ++silent;
-  std::printf("%llu calls, seed %llu: %llu ok, %llu refused, %llu mute errors\n", static_cast<unsigned long long>(calls),
-              static_cast<unsigned long long>(seed), static_cast<unsigned long long>(succeeded), static_cast<unsigned long long>(failed),
+  for (const std::string& function : r.mute_errors())
+    std::printf("an error of %s says nothing\n", function.c_str()), ++silent;
+  std::printf("%llu calls, seed %llu: %llu ok, %llu refused, %llu mute errors\n",
+              static_cast<unsigned long long>(calls), static_cast<unsigned long long>(seed),
+              static_cast<unsigned long long>(succeeded), static_cast<unsigned long long>(failed),
               static_cast<unsigned long long>(silent));
   layers::unwrap(slot);
   return silent == 0 && succeeded > calls / 10 ? 0 : 1;
@@ -142,6 +156,7 @@ int main(int argc, char** argv) {
       path = argv[i];
     }
   }
-  if (!right || path == nullptr) return std::fprintf(stderr, "usage: crucible_fuzz_plugin PLUGIN [--calls N] [--seed S] [--cache FOLDER]\n"), 2;
+  if (!right || path == nullptr)
+    return std::fprintf(stderr, "usage: crucible_fuzz_plugin PLUGIN [--calls N] [--seed S] [--cache FOLDER]\n"), 2;
   return crucible::fuzz::run(path, calls, seed);
 }

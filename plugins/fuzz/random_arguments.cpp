@@ -8,7 +8,8 @@ namespace {
 
 crucible_str str(std::string_view text) { return {text.data(), text.size()}; }
 
-constexpr std::string_view kWords[] = {"", "cpu:0", "k", "k2", "fuzz", "cycles", "%s%n", "../../etc/passwd", "a name with spaces"};
+constexpr std::string_view kWords[] = {
+    "", "cpu:0", "k", "k2", "fuzz", "cycles", "%s%n", "../../etc/passwd", "a name with spaces"};
 constexpr std::string_view kTexts[] = {
     "void k(void* const* b, const double* s, long begin, long end) {}\n",
     "void k2(void* const* b, const double* s, long begin, long end) { for (long i = begin; i < end; ++i); }\n",
@@ -17,7 +18,8 @@ constexpr std::string_view kTexts[] = {
 }  // namespace
 
 crucible_str RandomArguments::text(std::string_view argument) {
-  if (argument == "compile.prelude" || argument == "compile_sources.prelude") return one_in(8) ? str("int x;\n") : str("");
+  if (argument == "compile.prelude" || argument == "compile_sources.prelude")
+    return one_in(8) ? str("int x;\n") : str("");
   if (argument.ends_with(".binary")) {
     std::string& bytes = texts_.emplace_back(below(200), '\0');
     for (char& byte : bytes) byte = static_cast<char>(below(256));
@@ -73,7 +75,8 @@ crucible_point RandomArguments::value<crucible_point>() {
 template <>
 crucible_kernel_source RandomArguments::value<crucible_kernel_source>() {
   const std::size_t which = below(2);  // a name and its text belong together more often than not
-  crucible_kernel_source source = {sizeof(source), 0, str(which == 0 ? "k" : "k2"), str(kTexts[one_in(6) ? 3 : which]), nullptr, 0};
+  crucible_kernel_source source = {sizeof(source), 0, str(which == 0 ? "k" : "k2"), str(kTexts[one_in(6) ? 3 : which]),
+                                   nullptr,        0};
   if (one_in(6)) source.ir = bytes(), source.ir_size = below(64);
   return source;
 }
@@ -86,8 +89,10 @@ crucible_library_desc RandomArguments::value<crucible_library_desc>() {
   for (crucible_view& view : desc.views) {
     view.rank = static_cast<std::uint32_t>(one_in(10) ? number<std::uint32_t>() : 2 + 2 * below(2));
     view.dtype = static_cast<std::uint32_t>(below(12));
-    for (int i = 0; i < 8; ++i) view.sizes[i] = static_cast<std::int64_t>(one_in(10) ? number<std::uint64_t>() : below(9));
-    for (int i = 0; i < 8; ++i) view.strides[i] = static_cast<std::int64_t>(one_in(10) ? number<std::uint64_t>() : below(9));
+    for (int i = 0; i < 8; ++i)
+      view.sizes[i] = static_cast<std::int64_t>(one_in(10) ? number<std::uint64_t>() : below(9));
+    for (int i = 0; i < 8; ++i)
+      view.strides[i] = static_cast<std::int64_t>(one_in(10) ? number<std::uint64_t>() : below(9));
   }
   desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(1.0);
   for (int i = 0; i < 2; ++i) desc.stride[i] = desc.dilation[i] = static_cast<std::int64_t>(below(3));
@@ -99,8 +104,8 @@ std::uint64_t* RandomArguments::keep(std::vector<std::uint64_t> numbers) {
   return kept_.emplace_back(std::make_unique<std::vector<std::uint64_t>>(std::move(numbers)))->data();
 }
 
-/// What runs must stay inside live buffers: a device address outside is the host's fault, and no plugin can check it. What
-/// is only built may be anything.
+/// What runs must stay inside live buffers: a device address outside is the host's fault, and no plugin can check it.
+/// What is only built may be anything.
 template <>
 crucible_op RandomArguments::value<crucible_op>() {
   crucible_op op = {};
@@ -120,7 +125,9 @@ crucible_op RandomArguments::value<crucible_op>() {
   }
   if (op.buffers == nullptr || one_in(20)) op.buffer_count = 0;
   if (one_in(3)) {
-    scalars_.push_back(std::make_unique<crucible_scalar>(crucible_scalar{1, one_in(2) ? CRUCIBLE_SLOT_NONE : static_cast<std::uint32_t>(below(4)), static_cast<std::uint32_t>(below(3))}));
+    scalars_.push_back(std::make_unique<crucible_scalar>(
+        crucible_scalar{1, one_in(2) ? CRUCIBLE_SLOT_NONE : static_cast<std::uint32_t>(below(4)),
+                        static_cast<std::uint32_t>(below(3))}));
     op.scalars = scalars_.back().get();
     op.scalar_count = 1;
   }

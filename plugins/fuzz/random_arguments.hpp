@@ -26,9 +26,24 @@ class RandomArguments {
 
   template <class T>
   T number() {
-    static constexpr std::uint64_t kEdges[] = {0,  1,  2,   3,    7,    16,    63,         64,
-                                               65, 99, 256, 4096, 4097, 65536, 65537,
-                                               std::uint64_t{1} << 62, std::uint64_t{1} << 63, ~std::uint64_t{0}};  // between: a plugin would really try
+    static constexpr std::uint64_t kEdges[] = {0,
+                                               1,
+                                               2,
+                                               3,
+                                               7,
+                                               16,
+                                               63,
+                                               64,
+                                               65,
+                                               99,
+                                               256,
+                                               4096,
+                                               4097,
+                                               65536,
+                                               65537,
+                                               std::uint64_t{1} << 62,
+                                               std::uint64_t{1} << 63,
+                                               ~std::uint64_t{0}};  // between: a plugin would really try
     const std::uint64_t value = one_in(2) ? kEdges[below(std::size(kEdges))] : below(1024);
     return static_cast<T>(value);
   }

@@ -1,5 +1,6 @@
-// Bounds of a kernel: see check_bounds() in check.hpp. Integer expressions carry the interval of their values; what intervals cannot
-// know (correlated indices) must be stated by an assumption in the IR; data is guarded, nothing is assumed of it.
+// Bounds of a kernel: see check_bounds() in check.hpp. Integer expressions carry the interval of their values; what
+// intervals cannot know (correlated indices) must be stated by an assumption in the IR; data is guarded, nothing is
+// assumed of it.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -113,12 +114,15 @@ class Bounds {
     const std::int64_t apart = e.operation == Operation::kLess ? 1 : 0;
     const auto range_of = [&](ExprId id) -> Interval* {
       const Expr& operand = at(id);
-      const bool stays = operand.operation == Operation::kVariable && operand.type == DType::kI64 && !kernel_.variables[operand.id].is_mutable;
+      const bool stays = operand.operation == Operation::kVariable && operand.type == DType::kI64 &&
+                         !kernel_.variables[operand.id].is_mutable;
       return stays ? &range_[operand.id] : nullptr;
     };
     const Interval less = interval(e.in[0]), more = interval(e.in[1]);
-    if (Interval* const range = range_of(e.in[0])) range->high = std::min(range->high, clamped(more.low, Wide{more.high} - apart).high);
-    if (Interval* const range = range_of(e.in[1])) range->low = std::max(range->low, clamped(Wide{less.low} + apart, less.high).low);
+    if (Interval* const range = range_of(e.in[0]))
+      range->high = std::min(range->high, clamped(more.low, Wide{more.high} - apart).high);
+    if (Interval* const range = range_of(e.in[1]))
+      range->low = std::max(range->low, clamped(Wide{less.low} + apart, less.high).low);
   }
 
   bool check_tile(const Tile& tile, Interval steps) {
@@ -130,18 +134,20 @@ class Bounds {
         return broken("a tile's sums reach beyond the ", sums, " elements of array ", tile.sums);
     }
     if (steps.high > kMostSteps) return broken("a tile's steps have no bound");
-    return check_tile_operand(tile.left, tile.rows, 1, steps.high) && check_tile_operand(tile.right, 1, tile.columns, steps.high);
+    return check_tile_operand(tile.left, tile.rows, 1, steps.high) &&
+           check_tile_operand(tile.right, 1, tile.columns, steps.high);
   }
 
   bool check_tile_operand(const TileOperand& operand, std::int64_t rows, std::int64_t columns, std::int64_t steps) {
     if (!check_uses(operand.base)) return false;
     if (steps <= 0) return true;  // never reads
     const Interval base = interval(operand.base);
-    const Wide last = Wide{base.high} + Wide{operand.row_step} * (rows - 1) + Wide{operand.step} * (steps - 1) + columns - 1;
+    const Wide last =
+        Wide{base.high} + Wide{operand.row_step} * (rows - 1) + Wide{operand.step} * (steps - 1) + columns - 1;
     const std::int64_t size = size_of(operand.is_array, operand.id);
     if (base.low >= 0 && last < size) return true;
-    return broken("a tile reaches ", kind_of(operand.is_array), operand.id, " of ", size, " elements from [", base.low, ", ", base.high, "], ",
-                  static_cast<std::int64_t>(last - base.high), " beyond");
+    return broken("a tile reaches ", kind_of(operand.is_array), operand.id, " of ", size, " elements from [", base.low,
+                  ", ", base.high, "], ", static_cast<std::int64_t>(last - base.high), " beyond");
   }
 
   bool check_transpose(const Transpose& copy, Interval steps) {
@@ -152,12 +158,16 @@ class Bounds {
     const Wide last_to = Wide{to_base.high} + Wide{copy.to_step} * (steps.high - 1) + copy.columns - 1;
     const Wide last_from = Wide{from_base.high} + Wide{copy.from_step} * (copy.columns - 1) + steps.high - 1;
     const std::int64_t to = size_of(true, copy.to), from = size_of(false, copy.from);
-    if (to_base.low < 0 || last_to >= to) return broken("a transposed copy reaches beyond the ", to, " elements of array ", copy.to);
-    if (from_base.low < 0 || last_from >= from) return broken("a transposed copy reaches beyond the ", from, " elements of buffer ", copy.from);
+    if (to_base.low < 0 || last_to >= to)
+      return broken("a transposed copy reaches beyond the ", to, " elements of array ", copy.to);
+    if (from_base.low < 0 || last_from >= from)
+      return broken("a transposed copy reaches beyond the ", from, " elements of buffer ", copy.from);
     return true;
   }
 
-  std::int64_t size_of(bool is_array, std::uint32_t id) const { return is_array ? kernel_.arrays[id].size : buffer_elements_[id]; }
+  std::int64_t size_of(bool is_array, std::uint32_t id) const {
+    return is_array ? kernel_.arrays[id].size : buffer_elements_[id];
+  }
   static std::string_view kind_of(bool is_array) { return is_array ? "array " : "buffer "; }
 
   bool check_index(ExprId index, bool is_array, std::uint32_t id) {

@@ -18,7 +18,8 @@ constexpr std::int64_t kLargestArray = std::int64_t{1} << 24;  // elements of on
 
 std::size_t operand_count(const Expr& e) {
   const Operation operation = e.operation;
-  if (operation == Operation::kCall) return e.id < kFunctions.size() ? static_cast<std::size_t>(kFunctions[e.id].operands) : 0;
+  if (operation == Operation::kCall)
+    return e.id < kFunctions.size() ? static_cast<std::size_t>(kFunctions[e.id].operands) : 0;
   if (operation == Operation::kLoad || operation == Operation::kElement) return 1;
   if (operation == Operation::kSelect || operation == Operation::kFma) return 3;
   if (operation >= Operation::kAdd) return 2;
@@ -49,7 +50,9 @@ class Checker {
   bool holds(bool rule, const Parts&... parts) {
     return rule || broken(parts...);
   }
-  bool below(std::uint32_t id, std::size_t count, std::string_view what) { return holds(id < count, what, " ", id, " of ", count); }
+  bool below(std::uint32_t id, std::size_t count, std::string_view what) {
+    return holds(id < count, what, " ", id, " of ", count);
+  }
 
   bool check_declarations() {
     if (kernel_.scalars.size() > kMostScalars) return broken(kernel_.scalars.size(), " scalars");
@@ -75,8 +78,8 @@ class Checker {
     const std::optional<ExprId> assumed = DataNumbers(kernel_).assumption_about_data();
     if (!assumed) return true;
     const Expr& e = kernel_.exprs[*assumed];
-    return broken("expression ", *assumed, " assumes that a number from memory or from the launch lies in [", e.integer, ", ", e.high,
-                  "]: guard it");
+    return broken("expression ", *assumed, " assumes that a number from memory or from the launch lies in [", e.integer,
+                  ", ", e.high, "]: guard it");
   }
 
   /// A rule about expression `at_`.
@@ -150,15 +153,20 @@ class Checker {
   bool check_arithmetic(const Expr& e) {
     const DType type = in(e, 0);
     if (!need(computes(type), "it computes in ", name(type))) return false;
-    if (operand_count(e) == 2 && !need(in(e, 1) == type, "it has operands of types ", name(type), " and ", name(in(e, 1)))) return false;
+    if (operand_count(e) == 2 &&
+        !need(in(e, 1) == type, "it has operands of types ", name(type), " and ", name(in(e, 1))))
+      return false;
     const bool logic = e.operation == Operation::kAnd || e.operation == Operation::kOr;
     const DType wanted = logic || is_comparison(e.operation) ? DType::kBool : type;
-    if (!need(e.type == wanted, "its operands make it ", name(wanted)) || !need(!logic || type == DType::kBool, "logic needs bool")) return false;
+    if (!need(e.type == wanted, "its operands make it ", name(wanted)) ||
+        !need(!logic || type == DType::kBool, "logic needs bool"))
+      return false;
     if (e.operation == Operation::kCall) {
       const FunctionInfo& function = kFunctions[e.id];
       return need(function.of_floats ? is_floating(type) : is_integral(type), function.name, " of ", name(type));
     }
-    const bool integers_too = is_comparison(e.operation) || logic || e.operation == Operation::kNegate || e.operation == Operation::kAbsolute ||
+    const bool integers_too = is_comparison(e.operation) || logic || e.operation == Operation::kNegate ||
+                              e.operation == Operation::kAbsolute ||
                               (e.operation >= Operation::kAdd && e.operation <= Operation::kMinimum);
     return need(is_floating(type) || integers_too, "it needs a float") &&
            need(e.operation != Operation::kRemainder || !is_floating(type), "a remainder of floats");
@@ -168,15 +176,19 @@ class Checker {
   bool check_use(ExprId id) {
     if (!below(id, kernel_.exprs.size(), "a statement with expression")) return false;
     const Expr& e = kernel_.exprs[id];
-    if (e.operation == Operation::kVariable && !defined_[e.id]) return broken("variable ", e.id, " is used outside its block");
+    if (e.operation == Operation::kVariable && !defined_[e.id])
+      return broken("variable ", e.id, " is used outside its block");
     return std::ranges::all_of(e.in, [&](ExprId in) { return in == kNoId || check_use(in); });
   }
 
   /// A use as a number of elements or a place.
-  bool check_whole(ExprId id, std::string_view what) { return check_use(id) && holds(kernel_.exprs[id].type == DType::kI64, what, " must be i64"); }
+  bool check_whole(ExprId id, std::string_view what) {
+    return check_use(id) && holds(kernel_.exprs[id].type == DType::kI64, what, " must be i64");
+  }
 
   bool define(VariableId id, std::vector<VariableId>& mine) {
-    if (!below(id, defined_.size(), "variable") || !holds(!defined_[id], "variable ", id, " is defined twice")) return false;
+    if (!below(id, defined_.size(), "variable") || !holds(!defined_[id], "variable ", id, " is defined twice"))
+      return false;
     defined_[id] = true;
     mine.push_back(id);
     return true;
@@ -192,13 +204,15 @@ class Checker {
 
   bool check_loop(const Stmt& stmt) {
     std::vector<VariableId> mine;
-    return define(stmt.id, mine) && holds(kernel_.variables[stmt.id].type == DType::kI64, "a loop's variable must be i64") &&
+    return define(stmt.id, mine) &&
+           holds(kernel_.variables[stmt.id].type == DType::kI64, "a loop's variable must be i64") &&
            check_block(stmt.body, false, std::move(mine));
   }
 
   bool check_value(const Stmt& stmt, std::string_view what, DType type) {
     return check_whole(stmt.a, "a store's index") && check_use(stmt.b) &&
-           holds(kernel_.exprs[stmt.b].type == type, what, " ", stmt.id, " of ", name(type), " is stored to with ", name(kernel_.exprs[stmt.b].type));
+           holds(kernel_.exprs[stmt.b].type == type, what, " ", stmt.id, " of ", name(type), " is stored to with ",
+                 name(kernel_.exprs[stmt.b].type));
   }
 
   bool check_form(const Stmt& stmt) {
@@ -206,7 +220,8 @@ class Checker {
     const bool is_block = kind == StmtKind::kFor || kind == StmtKind::kIf || kind == StmtKind::kGrid;
     const bool takes_b = kind == StmtKind::kStore || kind == StmtKind::kElement || kind == StmtKind::kFor;
     return holds(is_block || stmt.body.empty(), "a statement without a block has one") &&
-           holds((takes_b || stmt.b == kNoId) && (kind != StmtKind::kGrid || stmt.a == kNoId), "a statement has an expression that it does not use");
+           holds((takes_b || stmt.b == kNoId) && (kind != StmtKind::kGrid || stmt.a == kNoId),
+                 "a statement has an expression that it does not use");
   }
 
   bool check_stmt(const Stmt& stmt, std::vector<VariableId>& mine, bool outermost) {
@@ -215,32 +230,38 @@ class Checker {
       case StmtKind::kLet: {
         if (!check_use(stmt.a) || !below(stmt.id, kernel_.variables.size(), "variable")) return false;
         const DType type = kernel_.variables[stmt.id].type, found = kernel_.exprs[stmt.a].type;
-        return holds(type == found, "variable ", stmt.id, " is ", name(type), ", its value ", name(found)) && define(stmt.id, mine);
+        return holds(type == found, "variable ", stmt.id, " is ", name(type), ", its value ", name(found)) &&
+               define(stmt.id, mine);
       }
       case StmtKind::kSet:
         return below(stmt.id, kernel_.variables.size(), "variable") && check_use(stmt.a) &&
-               holds(defined_[stmt.id] && kernel_.variables[stmt.id].is_mutable, "variable ", stmt.id, " is set but not a mutable one in scope") &&
-               holds(kernel_.variables[stmt.id].type == kernel_.exprs[stmt.a].type, "variable ", stmt.id, " is set to another type");
+               holds(defined_[stmt.id] && kernel_.variables[stmt.id].is_mutable, "variable ", stmt.id,
+                     " is set but not a mutable one in scope") &&
+               holds(kernel_.variables[stmt.id].type == kernel_.exprs[stmt.a].type, "variable ", stmt.id,
+                     " is set to another type");
       case StmtKind::kStore:
         return below(stmt.id, kernel_.buffers.size(), "buffer") &&
                holds(kernel_.buffers[stmt.id].written, "buffer ", stmt.id, " is stored to but not marked as written") &&
                check_value(stmt, "buffer", kernel_.buffers[stmt.id].type);
       case StmtKind::kElement:
-        return below(stmt.id, kernel_.arrays.size(), "array") && check_value(stmt, "array", kernel_.arrays[stmt.id].type);
+        return below(stmt.id, kernel_.arrays.size(), "array") &&
+               check_value(stmt, "array", kernel_.arrays[stmt.id].type);
       case StmtKind::kIf:
-        return check_use(stmt.a) && holds(kernel_.exprs[stmt.a].type == DType::kBool, "a condition is not bool") && check_block(stmt.body, false);
+        return check_use(stmt.a) && holds(kernel_.exprs[stmt.a].type == DType::kBool, "a condition is not bool") &&
+               check_block(stmt.body, false);
       case StmtKind::kFor:
         return check_whole(stmt.a, "a loop's first turn") && check_whole(stmt.b, "a loop's end") && check_loop(stmt);
       case StmtKind::kGrid:
         ++grids_;
         return holds(outermost, "the grid loop is inside another block") && check_loop(stmt);
       case StmtKind::kTile:
-        return below(stmt.id, kernel_.tiles.size(), "tile") && check_whole(stmt.a, "a tile's steps") && check_tile(kernel_.tiles[stmt.id]);
+        return below(stmt.id, kernel_.tiles.size(), "tile") && check_whole(stmt.a, "a tile's steps") &&
+               check_tile(kernel_.tiles[stmt.id]);
       case StmtKind::kPrefetch:
         return below(stmt.id, kernel_.buffers.size(), "buffer") && check_whole(stmt.a, "a hint's index");
       case StmtKind::kTranspose:
-        return below(stmt.id, kernel_.transposes.size(), "transposed copy") && check_whole(stmt.a, "a transposed copy's steps") &&
-               check_transpose(kernel_.transposes[stmt.id]);
+        return below(stmt.id, kernel_.transposes.size(), "transposed copy") &&
+               check_whole(stmt.a, "a transposed copy's steps") && check_transpose(kernel_.transposes[stmt.id]);
     }
     return true;
   }
@@ -250,12 +271,14 @@ class Checker {
       return broken("a transposed copy from buffer ", copy.from, " to array ", copy.to, " of ", kernel_.arrays.size());
     const DType from = kernel_.buffers[copy.from].type, to = kernel_.arrays[copy.to].type;
     return holds(from == to && is_wide_float(to), "a transposed copy from ", name(from), " to ", name(to)) &&
-           holds(!kernel_.buffers[copy.from].written, "a transposed copy reads buffer ", copy.from, ", which is written") &&
-           holds(copy.columns != 0 && copy.columns <= kMostTileColumns && copy.to_step >= copy.columns, "a transposed copy of ", copy.columns,
-                 " columns, ", copy.to_step, " apart") &&
+           holds(!kernel_.buffers[copy.from].written, "a transposed copy reads buffer ", copy.from,
+                 ", which is written") &&
+           holds(copy.columns != 0 && copy.columns <= kMostTileColumns && copy.to_step >= copy.columns,
+                 "a transposed copy of ", copy.columns, " columns, ", copy.to_step, " apart") &&
            holds(copy.from_step >= 0 && copy.from_step <= kLargestStep && copy.to_step <= kLargestStep,
                  "a transposed copy's steps lead backwards or too far") &&
-           check_whole(copy.to_base, "where a transposed copy begins") && check_whole(copy.from_base, "where a transposed copy begins");
+           check_whole(copy.to_base, "where a transposed copy begins") &&
+           check_whole(copy.from_base, "where a transposed copy begins");
   }
 
   bool check_tile(const Tile& tile) {
@@ -263,12 +286,14 @@ class Checker {
     const IrArray& sums = kernel_.arrays[tile.sums];
     if (!holds(is_wide_float(sums.type), "a tile's sums are ", name(sums.type))) return false;
     const std::uint32_t lanes = sums.type == DType::kF64 ? 8 : 16;
-    if (tile.rows == 0 || tile.rows > kMostTileRows || tile.columns == 0 || tile.columns > kMostTileColumns || tile.columns % lanes != 0 ||
-        std::int64_t{tile.rows} * tile.columns > sums.size) {
+    if (tile.rows == 0 || tile.rows > kMostTileRows || tile.columns == 0 || tile.columns > kMostTileColumns ||
+        tile.columns % lanes != 0 || std::int64_t{tile.rows} * tile.columns > sums.size) {
       return broken("a tile of ", tile.rows, " x ", tile.columns, " with ", sums.size, " sums");
     }
-    return (tile.base == kNoId || check_whole(tile.base, "where a tile's sums begin")) && check_tile_operand(tile, tile.left, sums.type) &&
-           holds(tile.right.row_step == 0, "a tile's right operand has rows") && check_tile_operand(tile, tile.right, sums.type);
+    return (tile.base == kNoId || check_whole(tile.base, "where a tile's sums begin")) &&
+           check_tile_operand(tile, tile.left, sums.type) &&
+           holds(tile.right.row_step == 0, "a tile's right operand has rows") &&
+           check_tile_operand(tile, tile.right, sums.type);
   }
 
   bool check_tile_operand(const Tile& tile, const TileOperand& operand, DType type) {
@@ -276,9 +301,11 @@ class Checker {
     if (!below(operand.id, operand.is_array ? kernel_.arrays.size() : kernel_.buffers.size(), what)) return false;
     const DType found = operand.is_array ? kernel_.arrays[operand.id].type : kernel_.buffers[operand.id].type;
     return holds(!operand.is_array || operand.id != tile.sums, "a tile reads its own sums") &&
-           holds(operand.is_array || !kernel_.buffers[operand.id].written, "a tile reads buffer ", operand.id, ", which is written") &&
+           holds(operand.is_array || !kernel_.buffers[operand.id].written, "a tile reads buffer ", operand.id,
+                 ", which is written") &&
            holds(found == type, "a tile of ", name(type), " reads ", name(found)) &&
-           holds(operand.row_step >= 0 && operand.step >= 0 && operand.row_step <= kLargestStep && operand.step <= kLargestStep,
+           holds(operand.row_step >= 0 && operand.step >= 0 && operand.row_step <= kLargestStep &&
+                     operand.step <= kLargestStep,
                  "a tile's steps lead backwards or too far") &&
            check_whole(operand.base, "where a tile's operand begins");
   }

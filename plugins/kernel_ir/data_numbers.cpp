@@ -5,7 +5,10 @@
 namespace crucible::kernel {
 
 DataNumbers::DataNumbers(const KernelIr& kernel)
-    : kernel_(kernel), exprs_(kernel.exprs.size(), false), variables_(kernel.variables.size(), false), arrays_(kernel.arrays.size(), false) {
+    : kernel_(kernel),
+      exprs_(kernel.exprs.size(), false),
+      variables_(kernel.variables.size(), false),
+      arrays_(kernel.arrays.size(), false) {
   bool goes_on = true;
   while (goes_on) {  // ends: what is data stays data
     for (ExprId id = 0; id < exprs_.size(); ++id) exprs_[id] = compute(id);

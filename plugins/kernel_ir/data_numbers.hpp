@@ -1,6 +1,6 @@
-// Which numbers of a kernel come from memory or from the launch: nobody may state where they lie. They are guarded (IrBuilder::guard)
-// before they index anything; bounds are then a matter of intervals (check.hpp). Nobody knows how large they are: arithmetic on them wraps
-// in a printed text, while that on sizes and turns of loops cannot.
+// Which numbers of a kernel come from memory or from the launch: nobody may state where they lie. They are guarded
+// (IrBuilder::guard) before they index anything; bounds are then a matter of intervals (check.hpp). Nobody knows how
+// large they are: arithmetic on them wraps in a printed text, while that on sizes and turns of loops cannot.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ class DataNumbers {
   /// The kernel outlives this; its ids are sound (check_types() looks at them first).
   explicit DataNumbers(const KernelIr& kernel);
 
-  /// Whether the expression's value is made of a load, a scalar of the launch, or a variable or array that holds such a one. The
-  /// condition of a choice says which value, not what it is.
+  /// Whether the expression's value is made of a load, a scalar of the launch, or a variable or array that holds such a
+  /// one. The condition of a choice says which value, not what it is.
   bool is_data(ExprId id) const { return exprs_[id]; }
 
   /// A kAssume about data; nothing when there is none.

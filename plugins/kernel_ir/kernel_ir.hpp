@@ -1,6 +1,6 @@
-// The kernel IR: one kernel as typed expressions and structured statements (docs/kernel-ir.md has a line for each). The host's
-// emitters build it (core/kernel/ir/ir_builder.hpp), it crosses the plugin boundary as bytes (serialize.hpp), plugins walk it or
-// print it (plugins/sdk/c_dialect.hpp). The numbers of all enumerators are those of the format.
+// The kernel IR: one kernel as typed expressions and structured statements (docs/kernel-ir.md has a line for each). The
+// host's emitters build it (core/kernel/ir/ir_builder.hpp), it crosses the plugin boundary as bytes (serialize.hpp),
+// plugins walk it or print it (plugins/sdk/c_dialect.hpp). The numbers of all enumerators are those of the format.
 //
 // A kernel does the work items [begin, end) of a grid; items are independent. Expressions are pure and stand in one
 // array, operands before users; loads are bound to variables by statements, so that their order is explicit. The IR
@@ -32,7 +32,8 @@ enum class Operation : std::uint8_t {
   kElement,   // array `id` at index in[0]
   // one operand
   kConvert,
-  kAssume,  // kAssume: in[0], which lies in [integer, high] for a reason that intervals cannot see; no number from memory
+  kAssume,  // kAssume: in[0], which lies in [integer, high] for a reason that intervals cannot see; no number from
+            // memory
   kNegate,
   kAbsolute,
   kSqrt,
@@ -136,13 +137,13 @@ struct TileOperand {
 
 inline constexpr std::uint32_t kMostTileRows = 64, kMostTileColumns = 256;
 
-/// Where a tile's chains start, and what becomes of the array: kZero overwrites it, kGoOn starts with what it holds, kAdd starts
-/// at zero and adds the finished sums to what it holds.
+/// Where a tile's chains start, and what becomes of the array: kZero overwrites it, kGoOn starts with what it holds,
+/// kAdd starts at zero and adds the finished sums to what it holds.
 enum class TileStart : std::uint8_t { kZero, kGoOn, kAdd };
 
-/// A block of a product of matrices that fits into registers: for q from 0 to the statement's `a`, in this order, and all
-/// i, j: sum(i, j) = fma(left(i, q), right(q) + j, sum(i, j)), kept in sums[base + i * columns + j]. One rounding per step,
-/// one chain per element. All three have one type, f32 or f64; columns is a multiple of 64 bytes.
+/// A block of a product of matrices that fits into registers: for q from 0 to the statement's `a`, in this order, and
+/// all i, j: sum(i, j) = fma(left(i, q), right(q) + j, sum(i, j)), kept in sums[base + i * columns + j]. One rounding
+/// per step, one chain per element. All three have one type, f32 or f64; columns is a multiple of 64 bytes.
 struct Tile {
   ArrayId sums = 0;
   ExprId base = kNoId;  // none: 0
@@ -152,9 +153,9 @@ struct Tile {
   bool operator==(const Tile&) const = default;
 };
 
-/// Rows of a buffer copied into the columns of an array: for q from 0 to the statement's `a`, and all j below `columns`:
-/// to[to_base + q * to_step + j] = from[from_base + j * from_step + q]. Both have one type, f32 or f64, and the kernel does
-/// not write the buffer.
+/// Rows of a buffer copied into the columns of an array: for q from 0 to the statement's `a`, and all j below
+/// `columns`: to[to_base + q * to_step + j] = from[from_base + j * from_step + q]. Both have one type, f32 or f64, and
+/// the kernel does not write the buffer.
 struct Transpose {
   ArrayId to = 0;
   BufferId from = 0;

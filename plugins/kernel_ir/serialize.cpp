@@ -1,6 +1,6 @@
-// Writing and reading the kernel IR: see serialize.hpp. fields() names what a record holds, in order; a Writer takes it apart, a
-// Reader puts it together. Records have fixed sizes, so the header's counts must add up to the size of the whole before anything is
-// allocated.
+// Writing and reading the kernel IR: see serialize.hpp. fields() names what a record holds, in order; a Writer takes it
+// apart, a Reader puts it together. Records have fixed sizes, so the header's counts must add up to the size of the
+// whole before anything is allocated.
 #include "plugins/kernel_ir/serialize.hpp"
 
 #include <bit>
@@ -25,7 +25,8 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
 struct Header {
   std::uint32_t magic = kIrMagic;
   std::uint16_t major = kIrMajor, minor = kIrMinor;
-  std::uint32_t buffers = 0, scalars = 0, arrays = 0, variables = 0, exprs = 0, stmts = 0, top = 0, tiles = 0, transposes = 0;
+  std::uint32_t buffers = 0, scalars = 0, arrays = 0, variables = 0, exprs = 0, stmts = 0, top = 0, tiles = 0,
+                transposes = 0;
 };
 
 class Writer {
@@ -80,7 +81,8 @@ class Reader {
   void type(DType& type) {
     std::uint8_t bits = 0;
     number(bits);
-    if (bits > static_cast<std::uint8_t>(DType::kF64)) return refuse(at_before(1, bits, " is no type that a kernel computes with"));
+    if (bits > static_cast<std::uint8_t>(DType::kF64))
+      return refuse(at_before(1, bits, " is no type that a kernel computes with"));
     type = static_cast<DType>(bits);
   }
   template <class T>
@@ -109,7 +111,9 @@ class Reader {
   const IrFault& fault() const { return fault_; }
 
  private:
-  std::string at_before(std::size_t size, std::uint8_t bits, std::string_view what) const { return words("byte ", at_ - size, ": ", bits, what); }
+  std::string at_before(std::size_t size, std::uint8_t bits, std::string_view what) const {
+    return words("byte ", at_ - size, ": ", bits, what);
+  }
   bool check_below(std::uint8_t bits, int limit, const char* what) {
     if (bits < limit) return true;
     refuse(words("byte ", at_ - 1, ": ", what, " is ", bits, ", must be below ", limit));
@@ -126,8 +130,8 @@ void fields(Archive& a, typename Archive::template Of<Header>& header) {
   a.number(header.magic);
   a.number(header.major);
   a.number(header.minor);
-  for (auto* count : {&header.buffers, &header.scalars, &header.arrays, &header.variables, &header.exprs, &header.stmts, &header.top,
-                      &header.tiles, &header.transposes}) {
+  for (auto* count : {&header.buffers, &header.scalars, &header.arrays, &header.variables, &header.exprs, &header.stmts,
+                      &header.top, &header.tiles, &header.transposes}) {
     a.number(*count);
   }
 }
@@ -194,7 +198,8 @@ void fields(Archive& a, typename Archive::template Of<Transpose>& copy) {
 
 /// `inside`: how many statements its own block has; they follow.
 template <class Archive>
-void fields(Archive& a, typename Archive::template Of<Stmt>& stmt, typename Archive::template Of<std::uint32_t>& inside) {
+void fields(Archive& a, typename Archive::template Of<Stmt>& stmt,
+            typename Archive::template Of<std::uint32_t>& inside) {
   a.one_of(stmt.kind, StmtKind::kPrefetch, "a statement's kind");
   a.one_of(stmt.mode, LoopMode::kUnrolled, "a loop's mode");
   a.reserved();
@@ -250,7 +255,8 @@ void read_block(Reader& in, std::vector<Stmt>& body, std::uint32_t count, std::u
 /// Takes nothing but the header, and whether the rest is what it says.
 void check_header(Reader& in, const Header& header, std::span<const std::byte> bytes) {
   if (header.magic != kIrMagic) return in.refuse("the first four bytes are not CKIR");
-  if (header.major != kIrMajor || header.minor != kIrMinor) return in.refuse_version(ir_version(header.major, header.minor));
+  if (header.major != kIrMajor || header.minor != kIrMinor)
+    return in.refuse_version(ir_version(header.major, header.minor));
   std::uint64_t needed = bytes_of(header) + header.stmts * bytes_of(Stmt{}, std::uint32_t{0}) + kTrailerBytes;
   KernelIr none;
   each_list(none, header, [&](const auto& list, std::uint32_t count) {
@@ -259,7 +265,8 @@ void check_header(Reader& in, const Header& header, std::span<const std::byte> b
   if (needed != bytes.size()) return in.refuse(words("its counts need ", needed, " bytes, there are ", bytes.size()));
   std::uint64_t stored = 0;
   Reader(bytes.last(kTrailerBytes)).number(stored);
-  if (stored != checksum(bytes.first(bytes.size() - kTrailerBytes))) in.refuse("its checksum does not fit its bytes: it was changed");
+  if (stored != checksum(bytes.first(bytes.size() - kTrailerBytes)))
+    in.refuse("its checksum does not fit its bytes: it was changed");
 }
 
 }  // namespace
@@ -268,7 +275,8 @@ std::string ir_version(std::uint16_t major, std::uint16_t minor) { return words(
 
 std::vector<std::byte> serialize_ir(const KernelIr& kernel) {
   Header header{.stmts = count_stmts(kernel.body), .top = static_cast<std::uint32_t>(kernel.body.size())};
-  each_list(kernel, header, [](const auto& list, std::uint32_t& count) { count = static_cast<std::uint32_t>(list.size()); });
+  each_list(kernel, header,
+            [](const auto& list, std::uint32_t& count) { count = static_cast<std::uint32_t>(list.size()); });
   Writer out;
   fields(out, header);
   each_list(kernel, header, [&](const auto& list, std::uint32_t) {

@@ -75,7 +75,8 @@ void Call::handle(std::string_view argument, std::string_view kind, const void* 
   Object found;
   const std::string what = std::string(argument) + ": ";
   if (object == nullptr) return refuse(what + "no " + std::string(kind) + " was given");
-  if (!state_.objects.find(object, found)) return refuse(what + "a " + std::string(kind) + " that does not live (destroyed, or never made)");
+  if (!state_.objects.find(object, found))
+    return refuse(what + "a " + std::string(kind) + " that does not live (destroyed, or never made)");
   if (found.kind != kind) refuse(what + "a " + std::string(kind) + " is wanted, " + describe(found) + " was given");
 }
 
@@ -84,19 +85,23 @@ void Call::pointer(std::string_view argument, const void* pointer) {
 }
 
 void Call::array(std::string_view argument, const void* elements, std::uint64_t count) {
-  if (elements == nullptr && count != 0) refuse(std::string(argument) + ": NULL for " + std::to_string(count) + " elements");
+  if (elements == nullptr && count != 0)
+    refuse(std::string(argument) + ": NULL for " + std::to_string(count) + " elements");
 }
 
 void Call::text(std::string_view argument, crucible_str text) {
-  if (text.data == nullptr && text.size != 0) refuse(std::string(argument) + ": NULL for a text of " + std::to_string(text.size) + " bytes");
+  if (text.data == nullptr && text.size != 0)
+    refuse(std::string(argument) + ": NULL for a text of " + std::to_string(text.size) + " bytes");
 }
 
 void Call::power_of_two(std::string_view argument, std::uint64_t number) {
-  if (!std::has_single_bit(number)) refuse(std::string(argument) + ": " + std::to_string(number) + " is not a power of two");
+  if (!std::has_single_bit(number))
+    refuse(std::string(argument) + ": " + std::to_string(number) + " is not a power of two");
 }
 
 void Call::smallest(std::string_view argument, std::uint32_t struct_size) {
-  if (struct_size < sizeof(std::uint32_t)) refuse(std::string(argument) + ": struct_size is " + std::to_string(struct_size));
+  if (struct_size < sizeof(std::uint32_t))
+    refuse(std::string(argument) + ": struct_size is " + std::to_string(struct_size));
 }
 
 void Call::alone(const void* object) {
@@ -112,8 +117,9 @@ void Call::alone(const void* object) {
 void Call::childless(std::string_view kind, const void* object) {
   const std::vector<Object> children = object == nullptr ? std::vector<Object>{} : state_.objects.children(object);
   if (children.empty()) return;
-  refuse(std::string(kind) + ": " + std::to_string(children.size()) + " objects that were made from it live, the first is " +
-         describe(children.front()) + " of " + std::string(children.front().made_by));
+  refuse(std::string(kind) + ": " + std::to_string(children.size()) +
+         " objects that were made from it live, the first is " + describe(children.front()) + " of " +
+         std::string(children.front().made_by));
 }
 
 crucible_status Call::refusal() {
@@ -133,7 +139,9 @@ void Call::note(std::string_view name, crucible_str text) {
 
 void Call::note_object(std::string_view name, const void* object) {
   Object found;
-  const std::string text = state_.objects.find(object, found) ? describe(found) : object == nullptr ? "NULL" : "unknown";
+  const std::string text = state_.objects.find(object, found) ? describe(found)
+                           : object == nullptr                ? "NULL"
+                                                              : "unknown";
   arguments_ += ", \"" + std::string(name) + "\": \"" + text + "\"";
 }
 
@@ -158,7 +166,8 @@ crucible_status Call::escaped() {
     what = std::string("the exception \"") + error.what() + "\"";
   } catch (...) {
   }
-  const std::string text = std::string(function_) + " let " + what + " cross the boundary: a plugin catches everything at its edge";
+  const std::string text =
+      std::string(function_) + " let " + what + " cross the boundary: a plugin catches everything at its edge";
   report(text);
   return make_error(CRUCIBLE_E_INTERNAL, text);
 }
@@ -167,8 +176,9 @@ crucible_status Call::finish(crucible_status status) {
   time_ns_ = now_ns() - start_ns_;
   if (status != nullptr && validates() && (status->table == nullptr || status->table->struct_size < 4 * sizeof(void*) ||
                                            status->table->code(status) == CRUCIBLE_OK)) {
-    const std::string text = std::string(function_) + " returned an error object " +
-                             (status->table == nullptr ? "without functions" : "whose table is too short, or whose code is OK");
+    const std::string text =
+        std::string(function_) + " returned an error object " +
+        (status->table == nullptr ? "without functions" : "whose table is too short, or whose code is OK");
     report(text);
     status = make_error(CRUCIBLE_E_INTERNAL, text);  // the object cannot be destroyed safely
   }
@@ -182,10 +192,11 @@ void Call::report(std::string_view text) {
 }
 
 void Call::write_line(std::string_view outcome) {
-  const std::string line = "{\"plugin\": " + quoted(state_.options.plugin) + ", \"call\": \"" + std::string(function_) + "\", \"start_ns\": " +
-                           std::to_string(start_ns_) + ", \"time_ns\": " + std::to_string(time_ns_) + ", \"thread\": " +
-                           std::to_string(std::hash<std::thread::id>{}(std::this_thread::get_id()) % 100000) + ", \"result\": \"" +
-                           std::string(outcome) + "\"" + arguments_ + "}";
+  const std::string line =
+      "{\"plugin\": " + quoted(state_.options.plugin) + ", \"call\": \"" + std::string(function_) +
+      "\", \"start_ns\": " + std::to_string(start_ns_) + ", \"time_ns\": " + std::to_string(time_ns_) +
+      ", \"thread\": " + std::to_string(std::hash<std::thread::id>{}(std::this_thread::get_id()) % 100000) +
+      ", \"result\": \"" + std::string(outcome) + "\"" + arguments_ + "}";
   const std::lock_guard lock(state_.output);
   if (state_.options.write_trace) state_.options.write_trace(line);
 }

@@ -1,9 +1,11 @@
 // Debug layers around a plugin's tables, switched on at run time without a rebuild:
 //   validate  misuse by the host is refused before it reaches the plugin, and named: function, argument, object, rule;
-//             what the plugin does wrong in the call itself (an exception, an error object without functions) is named too
+//             what the plugin does wrong in the call itself (an exception, an error object without functions) is named
+//             too
 //   trace     every call with its arguments, result and time, as JSON Lines
 //   ledger    what still lives when the plugin is stopped, by kind and by the call that made it
-// The wrapped functions are generated from abi.toml. Layers cost a mutex or two per call; without them there is no cost.
+// The wrapped functions are generated from abi.toml. Layers cost a mutex or two per call; without them there is no
+// cost.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +32,8 @@ struct Options {
 /// How many plugins can be wrapped at once.
 inline constexpr int kSlots = 8;
 
-/// Wraps the full-size `tables` in place. Returns a slot for unwrap(), or -1 when all slots are taken: nothing is wrapped.
-/// Threads: any.
+/// Wraps the full-size `tables` in place. Returns a slot for unwrap(), or -1 when all slots are taken: nothing is
+/// wrapped. Threads: any.
 int wrap(abi::Tables& tables, const Options& options);
 
 /// Ends what wrap() began, when the plugin was stopped: reports leaks where the ledger is on, returns how many objects

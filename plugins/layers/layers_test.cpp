@@ -49,7 +49,9 @@ class PluginLayers : public testing::Test {
     tables = abi::unimplemented_tables();
     tables.device.open = [](crucible_str, crucible_device** out) { return Fake::make(out); };
     tables.device.close = [](crucible_device*) -> crucible_status { return ++Fake::calls, nullptr; };
-    tables.memory.alloc = [](crucible_device*, std::uint64_t, std::uint64_t, crucible_buffer** out) { return Fake::make(out); };
+    tables.memory.alloc = [](crucible_device*, std::uint64_t, std::uint64_t, crucible_buffer** out) {
+      return Fake::make(out);
+    };
     tables.memory.free = [](crucible_buffer*) -> crucible_status { return ++Fake::calls, nullptr; };
     tables.memory.fill = [](crucible_buffer*, std::uint64_t, std::uint64_t, std::uint8_t) -> crucible_status {
       Fake::in_stats();
@@ -105,7 +107,8 @@ TEST_F(PluginLayers, NameTheBrokenRule) {
   crucible_device* const device = open();
   crucible_buffer* buffer = nullptr;
   expect_misuse(tables.memory.alloc(nullptr, 64, 16, &buffer), "misuse of memory.alloc: device: no device was given");
-  expect_misuse(tables.memory.alloc(device, 64, 24, &buffer), "misuse of memory.alloc: align: 24 is not a power of two");
+  expect_misuse(tables.memory.alloc(device, 64, 24, &buffer),
+                "misuse of memory.alloc: align: 24 is not a power of two");
   expect_misuse(tables.memory.alloc(device, 64, 16, nullptr), "misuse of memory.alloc: buffer: may not be NULL");
   expect_misuse(tables.device.open({nullptr, 5}, nullptr), "device_id: NULL for a text of 5 bytes");
   expect_misuse(tables.device.enumerate(nullptr, nullptr), "sink: may not be NULL");
@@ -122,14 +125,16 @@ TEST_F(PluginLayers, NameStaleAndForeignHandles) {
   crucible_buffer* const buffer = alloc(device);
   EXPECT_EQ(take(tables.memory.free(buffer)), "ok");
   expect_misuse(tables.memory.free(buffer), "buffer: a buffer that does not live (destroyed, or never made)");
-  expect_misuse(tables.memory.free(reinterpret_cast<crucible_buffer*>(device)), "a buffer is wanted, device #1 was given");
+  expect_misuse(tables.memory.free(reinterpret_cast<crucible_buffer*>(device)),
+                "a buffer is wanted, device #1 was given");
 }
 
 TEST_F(PluginLayers, NameADeviceThatIsClosedTooEarly) {
   start(true, false, false);
   crucible_device* const device = open();
   alloc(device);
-  expect_misuse(tables.device.close(device), "device: 1 objects that were made from it live, the first is buffer #2 of memory.alloc");
+  expect_misuse(tables.device.close(device),
+                "device: 1 objects that were made from it live, the first is buffer #2 of memory.alloc");
 }
 
 TEST_F(PluginLayers, NameCallsThatAreNotSerialised) {
@@ -150,9 +155,12 @@ TEST_F(PluginLayers, NameCallsThatAreNotSerialised) {
 }
 
 TEST_F(PluginLayers, CatchWhatThePluginLetsOut) {
-  tables.device.wait_idle = [](crucible_device*, std::uint64_t) -> crucible_status { throw std::runtime_error("oops"); };
+  tables.device.wait_idle = [](crucible_device*, std::uint64_t) -> crucible_status {
+    throw std::runtime_error("oops");
+  };
   start(true, false, false);
-  EXPECT_THAT(take(tables.device.wait_idle(open(), 0)), HasSubstr("device.wait_idle let the exception \"oops\" cross the boundary"));
+  EXPECT_THAT(take(tables.device.wait_idle(open(), 0)),
+              HasSubstr("device.wait_idle let the exception \"oops\" cross the boundary"));
 }
 
 TEST_F(PluginLayers, RefuseErrorObjectsWithoutFunctions) {
@@ -167,7 +175,8 @@ TEST_F(PluginLayers, CountLeaksByKindAndMaker) {
   crucible_device* const device = open();
   alloc(device);
   crucible_kernel* kernel = nullptr;
-  EXPECT_EQ(take(tables.compile.kernel(reinterpret_cast<crucible_module*>(1), text("k"), &kernel)), "ok");  // borrowed: no leak
+  EXPECT_EQ(take(tables.compile.kernel(reinterpret_cast<crucible_module*>(1), text("k"), &kernel)),
+            "ok");  // borrowed: no leak
   EXPECT_EQ(unwrap(slot), 2u);
   EXPECT_THAT(reports, ElementsAre("plugin fake: leak: device #1 of device.open was never destroyed",
                                    "plugin fake: leak: buffer #2 of memory.alloc was never destroyed"));
@@ -179,7 +188,8 @@ TEST_F(PluginLayers, TraceEachCallAsJson) {
   alloc(device);
   EXPECT_EQ(take(tables.memory.stats(device, nullptr, nullptr)), "the plugin has no memory.stats: use a newer one");
   ASSERT_EQ(lines.size(), 3u);
-  const auto first = nlohmann::json::parse(lines[0]), second = nlohmann::json::parse(lines[1]), third = nlohmann::json::parse(lines[2]);
+  const auto first = nlohmann::json::parse(lines[0]), second = nlohmann::json::parse(lines[1]),
+             third = nlohmann::json::parse(lines[2]);
   EXPECT_EQ(first["call"], "device.open");
   EXPECT_EQ(first["device_id"], "fake:0");
   EXPECT_EQ(first["made"], "device #1");
@@ -219,7 +229,8 @@ TEST(LayersSlots, RunOutAndComeBack) {
 TEST(LayersStubs, AnswerTheirNames) {
   const abi::Tables tables = abi::unimplemented_tables();
   EXPECT_EQ(take(tables.device.open({}, nullptr)), "the plugin has no device.open: use a newer one");
-  EXPECT_EQ(take(tables.health.state({}, nullptr, nullptr, nullptr)), "the plugin has no health.state: use a newer one");
+  EXPECT_EQ(take(tables.health.state({}, nullptr, nullptr, nullptr)),
+            "the plugin has no health.state: use a newer one");
 }
 
 }  // namespace

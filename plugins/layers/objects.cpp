@@ -19,7 +19,8 @@ void Objects::add(std::string_view kind, const void* address, std::string_view m
 void Objects::remove(const void* address) {
   const std::lock_guard lock(mutex_);
   live_.erase(address);
-  std::erase_if(live_, [&](const auto& entry) { return entry.second.parent == address && is_borrowed(entry.second.kind); });
+  std::erase_if(live_,
+                [&](const auto& entry) { return entry.second.parent == address && is_borrowed(entry.second.kind); });
 }
 
 bool Objects::find(const void* address, Object& out) const {

@@ -1,5 +1,6 @@
-// The objects of one plugin that are alive, as the host sees them: which kind, made by which call, from what. Used to name
-// misuse (a stale handle, a device closed too early) and leaks. Addresses become numbers, so that two runs read alike.
+// The objects of one plugin that are alive, as the host sees them: which kind, made by which call, from what. Used to
+// name misuse (a stale handle, a device closed too early) and leaks. Addresses become numbers, so that two runs read
+// alike.
 #pragma once
 
 #include <cstdint>

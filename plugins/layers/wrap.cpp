@@ -1,5 +1,5 @@
-// Table entries have no context argument, so each wrapped plugin takes one of a few slots, and each slot has functions of
-// its own.
+// Table entries have no context argument, so each wrapped plugin takes one of a few slots, and each slot has functions
+// of its own.
 #include <array>
 #include <memory>
 #include <mutex>
@@ -61,8 +61,8 @@ std::uint64_t unwrap(int slot) {
   const std::vector<Object> alive = state.objects.all();
   if (state.options.ledger && state.options.report) {
     for (const Object& object : alive) {
-      state.options.report("plugin " + state.options.plugin + ": leak: " + describe(object) + " of " + std::string(object.made_by) +
-                           " was never destroyed");
+      state.options.report("plugin " + state.options.plugin + ": leak: " + describe(object) + " of " +
+                           std::string(object.made_by) + " was never destroyed");
     }
   }
   slots().taken[i] = false;

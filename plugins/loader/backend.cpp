@@ -124,6 +124,7 @@ const crucible_if_device& Backend::device_table() const { return state_->tables.
 const crucible_if_memory& Backend::memory_table() const { return state_->tables.memory; }
 const crucible_if_compile& Backend::compile_table() const { return state_->tables.compile; }
 const crucible_if_plan& Backend::plan_table() const { return state_->tables.plan; }
+const crucible_if_queue& Backend::queue_table() const { return state_->tables.queue; }
 const crucible_if_library& Backend::library_table() const { return state_->tables.library; }
 
 }  // namespace crucible::backend

@@ -55,7 +55,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Most bytes that were allocated at once since the device was opened.
   Result<std::uint64_t> peak_bytes() const;
   crucible_device* handle() const { return handle_; }
-  /// Since a call on it, or on anything that was made of it, answered that it is lost; the first answer. Null while it lives.
+  /// Since a call on it, or on anything that was made of it, answered that it is lost; the first answer. Null while it
+  /// lives.
   const LostDevice* lost() const { return lost_ ? &*lost_ : nullptr; }
   /// to_result() of a call on this device or on what was made of it: notes that it is lost.
   Result<void> take(crucible_status status, std::string_view what);
@@ -88,8 +89,8 @@ class Buffer {
   std::uint64_t size_bytes_ = 0, address_ = 0;
 };
 
-/// A kernel as serialised kernel IR (docs/kernel-ir.md); without IR, as a text in the device's own dialect: an opaque op
-/// (docs/opaque-ops.md).
+/// A kernel as serialised kernel IR (docs/kernel-ir.md); without IR, as a text in the device's own dialect: an opaque
+/// op (docs/opaque-ops.md).
 struct KernelText {
   std::string name, text;
   std::vector<std::byte> ir{};
@@ -128,6 +129,50 @@ class Module {
   std::vector<std::string> names_;  // of the kernels
 };
 
+/// A number of a device that only grows: work waits for values of it and signals them (queue.timeline_*).
+class Timeline {
+ public:
+  static Result<Timeline> create(std::shared_ptr<Device> device, std::uint64_t initial = 0);
+  Timeline(Timeline&& other) noexcept;
+  Timeline& operator=(Timeline&& other) noexcept;
+  ~Timeline();
+  crucible_point at(std::uint64_t value) const { return {handle_, value}; }
+  Result<void> signal(std::uint64_t value);
+  /// Threads: any. Errors: what the work that was to signal ended with; a lost device is noted.
+  Result<void> wait(std::uint64_t value) const;
+  /// When the work that signalled `value` ran; nothing where the plugin does not say.
+  struct Times {
+    std::uint64_t begin_ns = 0, end_ns = 0;  // of the host's steady clock
+    bool by_device = false;                  // measured by the device's events, not by the host
+  };
+  std::optional<Times> times(std::uint64_t value) const;
+
+ private:
+  Timeline() = default;
+  std::shared_ptr<Device> device_;
+  crucible_timeline* handle_ = nullptr;
+};
+
+class Plan;
+
+/// Plans that run one after the other, in the order of their submission. One caller at a time.
+class Queue {
+ public:
+  static Result<Queue> create(std::shared_ptr<Device> device);
+  Queue(Queue&& other) noexcept;
+  Queue& operator=(Queue&& other) noexcept;
+  /// Waits for what was submitted.
+  ~Queue();
+  /// Never waits. The plan and the timelines live until it has run. It begins when somebody waits, or with flush().
+  Result<void> submit(const Plan& plan, std::span<const crucible_point> waits, std::span<const crucible_point> signals);
+  Result<void> flush();
+
+ private:
+  Queue() = default;
+  std::shared_ptr<Device> device_;
+  crucible_queue* handle_ = nullptr;
+};
+
 class Plan {
  public:
   /// The modules of the kernels in `ops`, and the buffers at the addresses in them, must outlive the plan.
@@ -136,7 +181,11 @@ class Plan {
   Plan& operator=(Plan&& other) noexcept;
   ~Plan();
   Result<void> set_slots(std::span<const std::uint64_t> values);
-  Result<void> replay();                         // done on return
+  /// Submits it to a queue of its own and waits for it. Who has more than one thing to do at a time submits it himself
+  /// (runtime/run/submission.hpp). Threads: one caller at a time for each plan.
+  Result<void> replay();
+  crucible_plan* handle() const { return handle_; }
+  const std::shared_ptr<Device>& device() const { return device_; }
   Result<std::vector<std::uint64_t>> profile();  // one replay; nanoseconds per op
   /// Where the times of the last profile() are from, in words; "" where the plugin does not say.
   std::string times_from() const;
@@ -145,9 +194,15 @@ class Plan {
 
  private:
   Plan() = default;
+  struct Lane {
+    Timeline done;
+    Queue queue;  // destroyed first: until then work may name the timeline
+  };
   std::shared_ptr<Device> device_;
   crucible_plan* handle_ = nullptr;
   std::uint32_t op_count_ = 0;
+  std::uint64_t runs_ = 0;    // of the lane
+  std::optional<Lane> lane_;  // of replay(), from its first call on; none after a failure, which stays in a timeline
 };
 
 class Backend : public std::enable_shared_from_this<Backend> {
@@ -175,6 +230,7 @@ class Backend : public std::enable_shared_from_this<Backend> {
   const crucible_if_memory& memory_table() const;
   const crucible_if_compile& compile_table() const;
   const crucible_if_plan& plan_table() const;
+  const crucible_if_queue& queue_table() const;
   const crucible_if_library& library_table() const;
 
  private:

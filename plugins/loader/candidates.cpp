@@ -76,7 +76,8 @@ std::vector<Place> search_places(const LoadPolicy& policy) {
   return places;
 }
 
-/// The files of a folder in the order of their names; none, with a refusal in the log, when one is there and cannot be read.
+/// The files of a folder in the order of their names; none, with a refusal in the log, when one is there and cannot be
+/// read.
 std::vector<path> files_in(const Place& place, DecisionLog& log) {
   std::vector<path> files;
   std::error_code error;
@@ -118,7 +119,8 @@ std::expected<std::string, std::string> text_at(const nlohmann::json& document, 
 /// One word, which stands in tables, lists and keys of a configuration.
 constexpr std::size_t kLongestName = 100;
 bool is_name(const std::string& name) {
-  return !name.empty() && name.size() <= kLongestName && name.find_first_of("/\t ") == std::string::npos && printable(name) == name;
+  return !name.empty() && name.size() <= kLongestName && name.find_first_of("/\t ") == std::string::npos &&
+         printable(name) == name;
 }
 
 /// The candidate that a manifest's text names; in words why there is none.
@@ -130,19 +132,23 @@ std::expected<Candidate, std::string> parse_manifest(const std::string& content,
       return std::unexpected(fmt::format("{:?} is none of path, name, sha256", key));
     }
   }
-  const auto plugin = text_at(document, "path"), named = text_at(document, "name"), digest = text_at(document, "sha256");
+  const auto plugin = text_at(document, "path"), named = text_at(document, "name"),
+             digest = text_at(document, "sha256");
   for (const auto* text : {&plugin, &named, &digest}) {
     if (!*text) return std::unexpected(text->error());
   }
   if (!path(*plugin).is_absolute()) {
-    return std::unexpected(plugin->empty() ? "it has no \"path\"" : fmt::format("its \"path\" {} is not absolute", printable(*plugin)));
+    return std::unexpected(plugin->empty() ? "it has no \"path\""
+                                           : fmt::format("its \"path\" {} is not absolute", printable(*plugin)));
   }
   if (plugin->find('\0') != std::string::npos) return std::unexpected("its \"path\" is no path");
-  if (!digest->empty() && !is_digest(*digest)) return std::unexpected("its \"sha256\" is no SHA-256: 64 hexadecimal digits");
+  if (!digest->empty() && !is_digest(*digest))
+    return std::unexpected("its \"sha256\" is no SHA-256: 64 hexadecimal digits");
   std::string name = *named;
   if (name.empty()) name = name_in(path(*plugin).filename());
   if (name.empty()) name = file.stem();
-  if (!is_name(name)) return std::unexpected(fmt::format("'{}' is no name of a plugin", printable(name.substr(0, kLongestName))));
+  if (!is_name(name))
+    return std::unexpected(fmt::format("'{}' is no name of a plugin", printable(name.substr(0, kLongestName))));
   return Candidate{name, *plugin, "", *digest, false};
 }
 
@@ -164,9 +170,11 @@ std::expected<Candidate, std::string> read_manifest(const path& file, const std:
   return candidate;
 }
 
-void look_at_library(const path& file, const std::string& name, const Place& place, std::vector<Candidate>& found, DecisionLog& log) {
+void look_at_library(const path& file, const std::string& name, const Place& place, std::vector<Candidate>& found,
+                     DecisionLog& log) {
   if (const std::string reason = no_file(file); !reason.empty()) {
-    log.add({Step::kCandidate, Outcome::kRefused, name, file, fmt::format("{} is passed over: {}", file.string(), reason), 0});
+    log.add({Step::kCandidate, Outcome::kRefused, name, file,
+             fmt::format("{} is passed over: {}", file.string(), reason), 0});
     return;
   }
   found.push_back({name, file, place.source, "", place.runtime});
@@ -177,12 +185,14 @@ void look_in(const Place& place, std::string_view wanted, std::vector<Candidate>
   if (!place.manifests && !wanted.empty()) {
     const path file = place.folder / fmt::format("{}{}{}", kPrefix, wanted, kSuffix);
     std::error_code error;
-    if (std::filesystem::exists(std::filesystem::symlink_status(file, error))) look_at_library(file, std::string(wanted), place, found, log);
+    if (std::filesystem::exists(std::filesystem::symlink_status(file, error)))
+      look_at_library(file, std::string(wanted), place, found, log);
     return;
   }
   for (const path& file : files_in(place, log)) {
     if (!place.manifests) {
-      if (const std::string name = name_in(file.filename()); !name.empty()) look_at_library(file, name, place, found, log);
+      if (const std::string name = name_in(file.filename()); !name.empty())
+        look_at_library(file, name, place, found, log);
       continue;
     }
     if (file.extension() != ".json") continue;
@@ -257,7 +267,8 @@ Result<Candidate> find_candidate(std::string_view name, const LoadPolicy& policy
   std::vector<Candidate> kept = keep_first(std::move(found), log);
   if (!kept.empty()) return kept.front();
   for (const Decision& decision : log.of(name)) {
-    if (decision.step == Step::kCandidate && decision.outcome == Outcome::kRefused && !decision.path.empty()) looked += "\n  " + decision.reason;
+    if (decision.step == Step::kCandidate && decision.outcome == Outcome::kRefused && !decision.path.empty())
+      looked += "\n  " + decision.reason;
   }
   const std::string reason = fmt::format(
       "plugin {} was not found; looked for{}\nset CRUCIBLE_PLUGIN_PATH to the folder that has it", name, looked);

@@ -13,7 +13,8 @@ void take(void* user, const crucible_kv* items, std::uint32_t count) {
   Asked& asked = *static_cast<Asked*>(user);
   for (std::uint32_t i = 0; i < count; ++i) {
     const crucible_kv& item = items[i];
-    if (item.type == CRUCIBLE_V_TRISTATE && std::string_view(item.key.data, item.key.size) == asked.key) asked.reason.assign(item.s.data, item.s.size);
+    if (item.type == CRUCIBLE_V_TRISTATE && std::string_view(item.key.data, item.key.size) == asked.key)
+      asked.reason.assign(item.s.data, item.s.size);
   }
 }
 

@@ -67,19 +67,23 @@ bool drain(int descriptor, std::string& into) {
   }
 }
 
-/// The variables that the child gets: what programs, drivers and their loaders are configured by. Others are not a plugin's that is only
-/// asked; among them are what a user's shell keeps secret.
-constexpr std::string_view kPassedOn[] = {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "DISPLAY"};
-constexpr std::string_view kPassedOnFrom[] = {"AMD_", "ASAN_", "CL_", "CRUCIBLE_", "CUBLAS", "CUDA", "CUDNN", "DNNL_", "EMU_", "GLIBC_", "GOMP_", "GPU_", "HIP", "HSA_", "IGC_",
-                                               "INTEL", "KMP_", "LC_", "LD_", "LEVEL_ZERO", "LLVM_", "LSAN_", "MIOPEN", "MKL_", "MPI", "NCCL_", "NEO", "NV", "OCL_", "OMP_", "ONEAPI", "ONEDNN_",
-                                               "OPENCL_", "POCL_", "RCCL_", "ROC", "SYCL_", "TBB", "TORCH_", "TSAN_", "UBSAN_", "VK_", "XDG_", "ZE"};
+/// The variables that the child gets: what programs, drivers and their loaders are configured by. Others are not a
+/// plugin's that is only asked; among them are what a user's shell keeps secret.
+constexpr std::string_view kPassedOn[] = {"HOME", "LANG", "LOGNAME", "PATH", "PWD",  "SHELL",
+                                          "TEMP", "TMP",  "TMPDIR",  "TZ",   "USER", "DISPLAY"};
+constexpr std::string_view kPassedOnFrom[] = {
+    "AMD_",   "ASAN_", "CL_",  "CRUCIBLE_", "CUBLAS", "CUDA",   "CUDNN", "DNNL_",  "EMU_",       "GLIBC_",  "GOMP_",
+    "GPU_",   "HIP",   "HSA_", "IGC_",      "INTEL",  "KMP_",   "LC_",   "LD_",    "LEVEL_ZERO", "LLVM_",   "LSAN_",
+    "MIOPEN", "MKL_",  "MPI",  "NCCL_",     "NEO",    "NV",     "OCL_",  "OMP_",   "ONEAPI",     "ONEDNN_", "OPENCL_",
+    "POCL_",  "RCCL_", "ROC",  "SYCL_",     "TBB",    "TORCH_", "TSAN_", "UBSAN_", "VK_",        "XDG_",    "ZE"};
 
 std::vector<char*> environment_of_child() {
   std::vector<char*> passed;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable, name = text.substr(0, text.find('='));
-    const bool is_passed = std::ranges::find(kPassedOn, name) != std::end(kPassedOn) ||
-                           std::ranges::any_of(kPassedOnFrom, [&](std::string_view from) { return name.starts_with(from); });
+    const bool is_passed =
+        std::ranges::find(kPassedOn, name) != std::end(kPassedOn) ||
+        std::ranges::any_of(kPassedOnFrom, [&](std::string_view from) { return name.starts_with(from); });
     if (is_passed) passed.push_back(*variable);
   }
   passed.push_back(nullptr);
@@ -94,7 +98,8 @@ int spawn(const std::vector<std::string>& arguments, const std::array<Pipe, 3>& 
   posix_spawn_file_actions_adddup2(&actions, pipes[2].write.get(), 2);
   posix_spawn_file_actions_adddup2(&actions, pipes[0].write.get(), 3);
   posix_spawn_file_actions_adddup2(&actions, file, 4);
-  posix_spawn_file_actions_addclosefrom_np(&actions, 5);  // what the host has open is none of a plugin's that is only asked
+  posix_spawn_file_actions_addclosefrom_np(&actions,
+                                           5);  // what the host has open is none of a plugin's that is only asked
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, all;

@@ -23,11 +23,14 @@ void print_line(std::FILE* file, std::string_view text) {
 Result<std::function<void(std::string_view)>> trace_writer(const std::filesystem::path& path) {
   if (path.empty()) return std::function<void(std::string_view)>([](std::string_view line) { tell("{}\n", line); });
   const Result<int> descriptor = open_to_append(path);
-  if (!descriptor) return Error{ErrorCode::kUnavailable, fmt::format("the trace of plugin calls: {}", descriptor.error().message)};
+  if (!descriptor)
+    return Error{ErrorCode::kUnavailable, fmt::format("the trace of plugin calls: {}", descriptor.error().message)};
   const std::shared_ptr<std::FILE> file(fdopen(*descriptor, "a"), [](std::FILE* opened) {
     if (opened != nullptr) std::fclose(opened);
   });
-  if (file == nullptr) return Error{ErrorCode::kUnavailable, fmt::format("the trace of plugin calls cannot be written to {}", path.string())};
+  if (file == nullptr)
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("the trace of plugin calls cannot be written to {}", path.string())};
   return std::function<void(std::string_view)>([file](std::string_view line) { print_line(file.get(), line); });
 }
 
@@ -43,7 +46,8 @@ Result<int> wrap_in_layers(Tables& tables, const Examined& plugin) {
     } else if (layer == "ledger") {
       options.ledger = true;
     } else {
-      return Error{ErrorCode::kUsage, fmt::format("there is no debug layer '{}': give validate, trace or ledger", layer)};
+      return Error{ErrorCode::kUsage,
+                   fmt::format("there is no debug layer '{}': give validate, trace or ledger", layer)};
     }
   }
   if (!options.any()) return -1;
@@ -54,7 +58,8 @@ Result<int> wrap_in_layers(Tables& tables, const Examined& plugin) {
   }
   const int slot = layers::wrap(tables, options);
   if (slot < 0) {
-    return Error{ErrorCode::kUnavailable, fmt::format("debug layers go around at most {} plugins at once", layers::kSlots)};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("debug layers go around at most {} plugins at once", layers::kSlots)};
   }
   return slot;
 }

@@ -81,7 +81,8 @@ bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(path, error);
 }
 
-/// Where the administrator alone puts libraries; /etc/ld.so.conf may name more, which then count as foreign only by a RUNPATH to them.
+/// Where the administrator alone puts libraries; /etc/ld.so.conf may name more, which then count as foreign only by a
+/// RUNPATH to them.
 bool is_of_system(const std::filesystem::path& path) {
   constexpr std::string_view kFolders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib32/"};
   return std::ranges::any_of(kFolders, [&](std::string_view folder) { return path.native().starts_with(folder); });
@@ -94,7 +95,8 @@ std::vector<std::filesystem::path> neighbours(const Inspection& inspection, cons
   for (const std::string& library : inspection.needed) {
     for (const std::string& own : inspection.folders) {
       const std::filesystem::path path = std::filesystem::path(replace_origin(own, folder)) / library;
-      if (own.find("ORIGIN") == std::string::npos || library.find('/') != std::string::npos || !is_there(path)) continue;
+      if (own.find("ORIGIN") == std::string::npos || library.find('/') != std::string::npos || !is_there(path))
+        continue;
       found.push_back(path);
       break;
     }
@@ -118,9 +120,12 @@ std::vector<std::filesystem::path> foreign_libraries(const Inspection& inspectio
         add(library);
         continue;
       }
-      // Which of the two comes first depends on RPATH and RUNPATH: both are judged. Behind them are the system's folders.
+      // Which of the two comes first depends on RPATH and RUNPATH: both are judged. Behind them are the system's
+      // folders.
       for (const std::vector<std::string>* folders : {&of_variable, &of.folders}) {
-        const auto first = std::ranges::find_if(*folders, [&](const std::string& own) { return is_there(std::filesystem::path(replace_origin(own, folder)) / library); });
+        const auto first = std::ranges::find_if(*folders, [&](const std::string& own) {
+          return is_there(std::filesystem::path(replace_origin(own, folder)) / library);
+        });
         if (first != folders->end()) add(std::filesystem::path(replace_origin(*first, folder)) / library);
       }
     }

@@ -11,11 +11,12 @@
 
 namespace crucible::backend {
 
-/// Where those libraries are that a file in `folder` names and finds by its own place ($ORIGIN), in its order. Threads: any.
+/// Where those libraries are that a file in `folder` names and finds by its own place ($ORIGIN), in its order. Threads:
+/// any.
 std::vector<std::filesystem::path> neighbours(const Inspection& inspection, const std::filesystem::path& folder);
 
-/// The libraries that `file` needs, that they need, and so on, where the dynamic loader finds them outside the system's own folders: by
-/// a RUNPATH, LD_LIBRARY_PATH or a name with a path. Absolute, each once, at most 1000. Threads: any.
+/// The libraries that `file` needs, that they need, and so on, where the dynamic loader finds them outside the system's
+/// own folders: by a RUNPATH, LD_LIBRARY_PATH or a name with a path. Absolute, each once, at most 1000. Threads: any.
 std::vector<std::filesystem::path> foreign_libraries(const Inspection& inspection, const std::filesystem::path& file);
 
 /// The libraries of `inspection.needed` that are in none of the places in which the dynamic loader would look: the

@@ -100,10 +100,13 @@ Result<void> check_trust(const Candidate& candidate, const OpenFile& file, const
     return {};
   }
   const Result<std::optional<std::string>> certificate = certificate_beside(file);
-  if (!certificate && trust == TrustPolicy::kEnforce) return record.refuse(Step::kTrust, certificate.error(), time.ns());
+  if (!certificate && trust == TrustPolicy::kEnforce)
+    return record.refuse(Step::kTrust, certificate.error(), time.ns());
   // One decision of this step, whatever it is made of.
   const std::string certified = !certificate ? certificate.error().message : *certificate ? **certificate : "";
-  const auto with_certificate = [&](const std::string& reason) { return certified.empty() ? reason : fmt::format("{}; {}", reason, certified); };
+  const auto with_certificate = [&](const std::string& reason) {
+    return certified.empty() ? reason : fmt::format("{}; {}", reason, certified);
+  };
   std::string problems;
   for (const std::string& problem : trust_problems(file)) {
     problems += fmt::format("{}{}", problems.empty() ? "" : ", ", problem);
@@ -116,10 +119,12 @@ Result<void> check_trust(const Candidate& candidate, const OpenFile& file, const
     }
   }
   if (problems.empty()) {
-    record.note(Step::kTrust, certificate ? Outcome::kPassed : Outcome::kWarned,
-                with_certificate(fmt::format(
-                    "only root and this user can write the file, the libraries that it brings, and the folders above them; {}", *pinned)),
-                time.ns());
+    record.note(
+        Step::kTrust, certificate ? Outcome::kPassed : Outcome::kWarned,
+        with_certificate(fmt::format(
+            "only root and this user can write the file, the libraries that it brings, and the folders above them; {}",
+            *pinned)),
+        time.ns());
     return {};
   }
   const std::string reason = fmt::format("plugin {} can be changed by others: {}", file.path().string(), problems);
@@ -201,7 +206,8 @@ Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy&
   Result<OpenFile> file = OpenFile::open(candidate.path);
   if (!file) return record.refuse(Step::kTrust, not_there(candidate, file.error()), time.ns());
   if (is_judged_by_content(candidate, *file, policy)) {
-    if (const Result<void> sealed = file->seal(); !sealed) return record.refuse(Step::kTrust, sealed.error(), time.ns());
+    if (const Result<void> sealed = file->seal(); !sealed)
+      return record.refuse(Step::kTrust, sealed.error(), time.ns());
   }
   CRUCIBLE_TRY_VOID(check_trust(candidate, *file, policy, record));
   CRUCIBLE_TRY(std::optional<PluginFacts> facts, probe(candidate, *file, policy, record));
@@ -216,7 +222,8 @@ std::optional<PluginFacts> remembered_facts(const Candidate& candidate, const Lo
   const Result<OpenFile> file = OpenFile::open(candidate.path);
   const std::optional<ProbeAnswer> answer = file ? remembered_answer(*file, policy) : std::nullopt;
   if (!answer) return std::nullopt;
-  const bool is_refused = std::ranges::any_of(answer->steps, [](const ProbeStep& step) { return step.outcome == Outcome::kRefused; });
+  const bool is_refused =
+      std::ranges::any_of(answer->steps, [](const ProbeStep& step) { return step.outcome == Outcome::kRefused; });
   return is_refused ? std::nullopt : answer->facts;
 }
 

@@ -30,8 +30,8 @@ struct Examined {
 /// Examines one candidate. Threads: any. Errors: kUnavailable or kBadInput, with the reason of the refusing step.
 Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy& policy, DecisionLog& log);
 
-/// What an earlier probe of just this file kept: no process is started, and nothing of the plugin runs. Nothing where it was
-/// not probed yet, has changed, was refused, or is not to be probed.
+/// What an earlier probe of just this file kept: no process is started, and nothing of the plugin runs. Nothing where
+/// it was not probed yet, has changed, was refused, or is not to be probed.
 std::optional<PluginFacts> remembered_facts(const Candidate& candidate, const LoadPolicy& policy);
 
 /// What the plugin at `path` says of itself; nothing of it runs in this process.

@@ -18,7 +18,8 @@ struct OptionSchema {
   std::string env;                        // the variable that sets it, if any
   std::vector<std::string> choices;       // of a choice
   std::optional<std::uint64_t> min, max;  // of a u64
-  std::string folder;  // "harmless": the file of a folder that nobody vouches for may set it; "needs trust"; "": not said
+  std::string
+      folder;  // "harmless": the file of a folder that nobody vouches for may set it; "needs trust"; "": not said
 };
 
 struct PluginFacts {

@@ -52,7 +52,9 @@ Device::Device(std::shared_ptr<Backend> backend, DeviceInfo info, crucible_devic
 Result<void> Device::take(crucible_status status, std::string_view what) {
   if (status == nullptr) return {};
   std::optional<LostDevice> lost;
-  if (!lost_ && status->table != nullptr) {
+  // The first answer counts, unless a later one knows where the device was lost: a write beside a plan meets it, too.
+  const bool may_know_more = !lost_ || (lost_->kernel.empty() && lost_->op.empty());
+  if (may_know_more && status->table != nullptr) {
     const crucible_error_table functions = abi::error_functions(status);
     if ((functions.code(status) & 0xff) == CRUCIBLE_E_DEVICE_LOST) lost.emplace();
     crucible_str key = {}, value = {};
@@ -63,6 +65,7 @@ Result<void> Device::take(crucible_status status, std::string_view what) {
     }
   }
   Result<void> result = to_result(status, what);
+  if (lost && lost_ && lost->kernel.empty() && lost->op.empty()) return result;
   if (lost) {
     lost->reason = result.error().message;
     lost_ = std::move(lost);
@@ -152,7 +155,8 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
   std::vector<crucible_kernel_source> sources;
   for (const KernelText& kernel : kernels) {
     const crucible_str text = kernel.ir.empty() ? borrow(kernel.text) : crucible_str{};
-    sources.push_back({sizeof(crucible_kernel_source), 0, borrow(kernel.name), text, kernel.ir.data(), kernel.ir.size()});
+    sources.push_back(
+        {sizeof(crucible_kernel_source), 0, borrow(kernel.name), text, kernel.ir.data(), kernel.ir.size()});
   }
   const crucible_status status =
       table.compile_sources(device->handle(), borrow(prelude), sources.data(), count, &module.handle_, &module.info_);
@@ -164,7 +168,10 @@ Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view 
 }
 
 Module::Module(Module&& other) noexcept
-    : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, nullptr)), info_(other.info_), names_(std::move(other.names_)) {}
+    : device_(std::move(other.device_)),
+      handle_(std::exchange(other.handle_, nullptr)),
+      info_(other.info_),
+      names_(std::move(other.names_)) {}
 
 Module& Module::operator=(Module&& other) noexcept {
   std::swap(device_, other.device_);
@@ -190,7 +197,8 @@ std::optional<CompileCounts> Module::counts() const {
   for (const std::string& name : names_) {
     const Result<crucible_kernel*> found = kernel(name);
     Properties items;
-    if (!found || !to_result(device_->backend().compile_table().kernel_info(*found, collect, &items), "")) return std::nullopt;
+    if (!found || !to_result(device_->backend().compile_table().kernel_info(*found, collect, &items), ""))
+      return std::nullopt;
     const std::optional<std::string> cached = value_of(items, "from_cache");
     if (!cached) return std::nullopt;
     ++(*cached == "0" ? counts.compiled : counts.from_cache);
@@ -211,16 +219,21 @@ Result<Plan> Plan::build(std::shared_ptr<Device> device, std::span<const crucibl
 Plan::Plan(Plan&& other) noexcept
     : device_(std::move(other.device_)),
       handle_(std::exchange(other.handle_, nullptr)),
-      op_count_(std::exchange(other.op_count_, 0)) {}
+      op_count_(std::exchange(other.op_count_, 0)),
+      runs_(other.runs_),
+      lane_(std::exchange(other.lane_, std::nullopt)) {}
 
 Plan& Plan::operator=(Plan&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(handle_, other.handle_);
   std::swap(op_count_, other.op_count_);
+  std::swap(runs_, other.runs_);
+  std::swap(lane_, other.lane_);
   return *this;
 }
 
 Plan::~Plan() {
+  lane_.reset();  // nothing that was submitted names the plan any more
   if (handle_ != nullptr) drop(device_->backend().plan_table().destroy(handle_));
 }
 
@@ -230,12 +243,24 @@ Result<void> Plan::set_slots(std::span<const std::uint64_t> values) {
       "setting the slots of a plan");
 }
 
-Result<void> Plan::replay() { return device_->take(device_->backend().plan_table().replay(handle_), "replaying a plan"); }
+Result<void> Plan::replay() {
+  if (!lane_) {
+    CRUCIBLE_TRY(Queue queue, Queue::create(device_));
+    CRUCIBLE_TRY(Timeline done, Timeline::create(device_));
+    runs_ = 0;
+    lane_.emplace(Lane{std::move(done), std::move(queue)});
+  }
+  const crucible_point end = lane_->done.at(++runs_);
+  Result<void> ran = lane_->queue.submit(*this, {}, {&end, 1});
+  if (ran) ran = lane_->done.wait(end.value);
+  if (!ran) lane_.reset();
+  return ran;
+}
 
 Result<std::vector<std::uint64_t>> Plan::profile() {
   std::vector<std::uint64_t> nanoseconds(op_count_);
-  CRUCIBLE_TRY_VOID(
-      device_->take(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_), "profiling a plan"));
+  CRUCIBLE_TRY_VOID(device_->take(device_->backend().plan_table().profile(handle_, nanoseconds.data(), op_count_),
+                                  "profiling a plan"));
   return nanoseconds;
 }
 

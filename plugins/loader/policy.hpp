@@ -1,5 +1,5 @@
-// What the user has decided about plugins before any is loaded: where to look, whom to trust, how long a probe may take.
-// Values only; frontends fill it from configuration, the loader obeys it.
+// What the user has decided about plugins before any is loaded: where to look, whom to trust, how long a probe may
+// take. Values only; frontends fill it from configuration, the loader obeys it.
 #pragma once
 
 #include <chrono>

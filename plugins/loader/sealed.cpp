@@ -25,7 +25,9 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
-Error not_copied(const char* reason) { return {ErrorCode::kUnavailable, fmt::format("cannot be copied into sealed memory: {}", reason)}; }
+Error not_copied(const char* reason) {
+  return {ErrorCode::kUnavailable, fmt::format("cannot be copied into sealed memory: {}", reason)};
+}
 
 /// Null, or why not.
 const char* copy(int from, int to, std::size_t bytes) {
@@ -49,7 +51,8 @@ const char* copy(int from, int to, std::size_t bytes) {
 
 Result<int> sealed_copy(int descriptor, std::size_t bytes) {
   int sealed = memfd_create("crucible-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-  if (sealed < 0 && errno == EINVAL) sealed = memfd_create("crucible-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // Linux before 6.3
+  if (sealed < 0 && errno == EINVAL)
+    sealed = memfd_create("crucible-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // Linux before 6.3
   if (sealed < 0) return not_copied(std::strerror(errno));
   const char* problem = copy(descriptor, sealed, bytes);
   if (problem == nullptr && fcntl(sealed, F_ADD_SEALS, kSeals) != 0) problem = std::strerror(errno);
@@ -65,7 +68,8 @@ bool is_sealed(int descriptor) {
 
 std::string loadable_path(int descriptor, const std::filesystem::path& path) {
   if (!is_sealed(descriptor)) return path.string();
-  // The C library takes two libraries of one path for one, and numbers of descriptors come again. "/./" and "//" are both "/".
+  // The C library takes two libraries of one path for one, and numbers of descriptors come again. "/./" and "//" are
+  // both "/".
   static std::atomic<std::uint64_t> loads = 0;
   std::string unique = "/proc/self/fd";
   for (std::uint64_t number = ++loads; number != 0; number /= 2) unique += number % 2 == 0 ? "/" : "/.";
@@ -73,7 +77,8 @@ std::string loadable_path(int descriptor, const std::filesystem::path& path) {
 }
 
 void load_neighbours(const Inspection& inspection, const std::filesystem::path& folder) {
-  for (const std::filesystem::path& library : neighbours(inspection, folder)) (void)dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  for (const std::filesystem::path& library : neighbours(inspection, folder))
+    (void)dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 }  // namespace crucible::backend

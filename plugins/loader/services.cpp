@@ -15,7 +15,8 @@ std::string_view view(crucible_str text) { return text.data == nullptr ? "" : st
 void log_to_stderr(void* ctx, std::uint32_t level, crucible_str component, crucible_str text) {
   if (level < 2) return;
   const auto* library = static_cast<const Library*>(ctx);
-  tell("crucible: {}: {} ({}): {}\n", level == 2 ? "warning" : "error", library->name, printable(view(component)), view(text));
+  tell("crucible: {}: {} ({}): {}\n", level == 2 ? "warning" : "error", library->name, printable(view(component)),
+       view(text));
 }
 
 std::uint32_t get_option(void* ctx, crucible_str key, crucible_str* out) {

@@ -9,7 +9,8 @@
 namespace crucible::backend {
 namespace {
 
-/// Whose fault a plugin's code is: what the machine lacks or lost is the user's to repair, the rest is the plugin's or ours.
+/// Whose fault a plugin's code is: what the machine lacks or lost is the user's to repair, the rest is the plugin's or
+/// ours.
 ErrorCode error_code(crucible_code code) {
   switch (code & 0xff) {  // (detail << 8) | category
     case CRUCIBLE_E_UNSUPPORTED:
@@ -40,7 +41,8 @@ Result<void> to_result(crucible_status status, std::string_view what) {
   const crucible_str text = table->message(status);
   std::string message = fmt::format(
       "{}: {}", what, text.data == nullptr ? "the plugin gave no reason" : std::string_view(text.data, text.size));
-  if ((table->code(status) & 0xff) == CRUCIBLE_E_INTERNAL) message += "\nthe plugin calls this a fault of its own: tell its vendor";
+  if ((table->code(status) & 0xff) == CRUCIBLE_E_INTERNAL)
+    message += "\nthe plugin calls this a fault of its own: tell its vendor";
   if (table->destroy != nullptr) table->destroy(status);
   return Error{code, std::move(message)};
 }

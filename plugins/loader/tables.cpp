@@ -16,8 +16,8 @@ Result<void> check_size(const void* source, std::string_view name, const std::st
   std::uint32_t size = 0;
   std::memcpy(&size, source, sizeof(size));
   if (size >= kSmallest && size <= kLargest) return {};
-  return Error{ErrorCode::kBadInput, fmt::format("plugin {}: the table '{}' says it has {} bytes, {} to {} can be", plugin_name,
-                                                 name, size, kSmallest, kLargest)};
+  return Error{ErrorCode::kBadInput, fmt::format("plugin {}: the table '{}' says it has {} bytes, {} to {} can be",
+                                                 plugin_name, name, size, kSmallest, kLargest)};
 }
 
 }  // namespace
@@ -30,10 +30,11 @@ Result<Tables> copy_tables(const crucible_plugin_api& api, const std::string& pl
     const void* source = api.interface_table(id);
     if (source == nullptr) {
       if (!mandatory) return;
-      outcome = Error{ErrorCode::kBadInput,
-                      fmt::format("plugin {}: the mandatory table '{}' (id {:#06x}) is missing: rebuild the plugin against "
-                                  "crucible_plugin.h {}.{}",
-                                  plugin_name, name, id, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR)};
+      outcome =
+          Error{ErrorCode::kBadInput,
+                fmt::format("plugin {}: the mandatory table '{}' (id {:#06x}) is missing: rebuild the plugin against "
+                            "crucible_plugin.h {}.{}",
+                            plugin_name, name, id, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR)};
       return;
     }
     outcome = check_size(source, name, plugin_name);

@@ -10,8 +10,8 @@ namespace crucible::backend {
 
 using Tables = abi::Tables;
 
-/// Copies what the plugin behind `api` has. Errors: kBadInput when a mandatory table is missing, or a table says that it
-/// is too short to be one or longer than any can be.
+/// Copies what the plugin behind `api` has. Errors: kBadInput when a mandatory table is missing, or a table says that
+/// it is too short to be one or longer than any can be.
 Result<Tables> copy_tables(const crucible_plugin_api& api, const std::string& plugin_name);
 
 /// `api` in full size: init and shutdown succeed and do nothing where the plugin lacks them.

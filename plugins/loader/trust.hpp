@@ -26,8 +26,8 @@ class OpenFile {
   const std::filesystem::path& path() const { return path_; }  // absolute, without links
   /// True while path() is still this file, unchanged since it was opened.
   bool is_current() const;
-  /// The content becomes a copy in memory that nobody can change (sealed.hpp): what is hashed, inspected and loaded from now on
-  /// is that. Errors: kUnavailable.
+  /// The content becomes a copy in memory that nobody can change (sealed.hpp): what is hashed, inspected and loaded
+  /// from now on is that. Errors: kUnavailable.
   Result<void> seal();
 
  private:

@@ -1,5 +1,5 @@
-// Times of a plan's ops by what the device did: a vendor's profiler tells of each launch, copy and fill of one replay, and here they are given to
-// the ops that they are of. How the records are had is the plugin's.
+// Times of a plan's ops by what the device did: a vendor's profiler tells of each launch, copy and fill of one replay,
+// and here they are given to the ops that they are of. How the records are had is the plugin's.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +31,17 @@ struct ProfilerName {
   std::string_view plugin, profiler;  // "nvidia", "CUPTI"
 };
 
-/// Nanoseconds per op, from the begin of its first activity to the end of its last; `activities` are those of the ops in their order. What the
-/// kernels were is logged at the level of debugging. Errors: UNAVAILABLE when their number or a kernel's name is another.
-std::vector<std::uint64_t> times_of_ops(std::span<const Activity> activities, std::span<const OpActivities> ops, const ProfilerName& name);
+/// Nanoseconds per op, from the begin of its first activity to the end of its last; `activities` are those of the ops
+/// in their order. What the kernels were is logged at the level of debugging. Errors: UNAVAILABLE when their number or
+/// a kernel's name is another.
+std::vector<std::uint64_t> times_of_ops(std::span<const Activity> activities, std::span<const OpActivities> ops,
+                                        const ProfilerName& name);
 
-/// What `times` gives, or nothing where counters are counted or the device has refused: why is a warning, once. A Device has `facts.id`,
-/// `counters` (counters.hpp) and an atomic `refuses_tracing`. Errors: DEVICE_LOST.
+/// What `times` gives, or nothing where counters are counted or the device has refused: why is a warning, once. A
+/// Device has `facts.id`, `counters` (counters.hpp) and an atomic `refuses_tracing`. Errors: DEVICE_LOST.
 template <class Device, class Times>
-std::optional<std::vector<std::uint64_t>> times_unless_refused(Device& device, std::string_view plugin, const Times& times) {
+std::optional<std::vector<std::uint64_t>> times_unless_refused(Device& device, std::string_view plugin,
+                                                               const Times& times) {
   if (device.refuses_tracing || device.counters.is_counting()) return std::nullopt;
   try {
     return times();

@@ -31,7 +31,8 @@ TEST(ActivityTimes, AnOpsTimeIsFromItsFirstBeginToItsLastEnd) {
 
 TEST(ActivityTimes, RecordsThatDoNotAgreeAreRefused) {
   EXPECT_THAT(refusal({{1, "k_0"}}), HasSubstr("PROF tells of 4 activities of a plan that has 1"));
-  EXPECT_THAT(refusal({{2, "k_0"}, {2, "k_2"}}), HasSubstr("PROF tells of the kernel 'other' in the place of op 1, which is k_2"));
+  EXPECT_THAT(refusal({{2, "k_0"}, {2, "k_2"}}),
+              HasSubstr("PROF tells of the kernel 'other' in the place of op 1, which is k_2"));
 }
 
 struct TestDevice {

@@ -36,7 +36,8 @@ Place AddressMap::find(std::uint64_t address, const std::string& device) const {
   // The nearest before it; of those that share an address, the longest.
   if (after != buffers_.begin()) {
     const auto [first, last] = buffers_.equal_range(std::prev(after)->first);
-    const auto longest = std::max_element(first, last, [](const auto& a, const auto& b) { return a.second.left < b.second.left; });
+    const auto longest =
+        std::max_element(first, last, [](const auto& a, const auto& b) { return a.second.left < b.second.left; });
     Place place = longest->second;
     const std::uint64_t inside = address - place.address;
     if (inside <= place.left) return {std::move(place.memory), address, place.offset + inside, place.left - inside};

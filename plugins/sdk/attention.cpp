@@ -53,7 +53,8 @@ std::string text_of(const std::array<std::int64_t, 4>& numbers) {
 }  // namespace
 
 bool is_attention(const crucible_library_desc* theirs) {
-  require(theirs != nullptr && theirs->struct_size >= kSmallestDescription, "library.claim: the description is too short");
+  require(theirs != nullptr && theirs->struct_size >= kSmallestDescription,
+          "library.claim: the description is too short");
   return theirs->kind == CRUCIBLE_LIB_ATTENTION;
 }
 
@@ -83,7 +84,9 @@ std::string Attention::shape() const {
 }
 
 std::uint64_t attention_alignment(const Attention& attention, std::size_t tensor, std::uint64_t address) {
-  const std::uint64_t bits = (address + static_cast<std::uint64_t>(attention.tensors[tensor].offset) * attention.element_bytes()) | kMostAlignment;
+  const std::uint64_t bits =
+      (address + static_cast<std::uint64_t>(attention.tensors[tensor].offset) * attention.element_bytes()) |
+      kMostAlignment;
   return bits & (~bits + 1);
 }
 

@@ -1,5 +1,5 @@
-// An attention of the ABI as vendors' libraries take it: o = softmax(scale * q k^T [+ causal mask]) v. Reading and checking the views is the
-// same for all of them; calling the library is the plugin's.
+// An attention of the ABI as vendors' libraries take it: o = softmax(scale * q k^T [+ causal mask]) v. Reading and
+// checking the views is the same for all of them; calling the library is the plugin's.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@ namespace crucible::sdk {
 /// A tensor [batch, heads, rows, width]. Units: elements.
 struct AttentionTensor {
   std::int64_t offset = 0;
-  std::array<std::int64_t, 4> sizes = {}, strides = {};  // at least 1; a dimension of size 1 has the stride of a dense one
+  std::array<std::int64_t, 4> sizes = {},
+                              strides = {};  // at least 1; a dimension of size 1 has the stride of a dense one
 };
 
 struct Attention {
@@ -31,12 +32,12 @@ inline constexpr std::size_t kAttentionTensors = 4;
 /// Whether it is for read_attention(). Errors: INVALID_ARGUMENT for a description that is too short.
 bool is_attention(const crucible_library_desc* theirs);
 
-/// What a description comes to. Threads: any. Errors: UNSUPPORTED with the reason: only f32, f16 and bf16, sizes that fit, rows of a head without gaps
-/// (a last stride of 1), sizes and strides of at most 31 bits, a mask that is known.
+/// What a description comes to. Threads: any. Errors: UNSUPPORTED with the reason: only f32, f16 and bf16, sizes that
+/// fit, rows of a head without gaps (a last stride of 1), sizes and strides of at most 31 bits, a mask that is known.
 Attention read_attention(const crucible_library_desc* theirs);
 
-/// The largest power of two, at most 16, that the first element's address is a multiple of, when the buffer begins at `address`. `tensor`: of
-/// Attention::tensors. Units: bytes.
+/// The largest power of two, at most 16, that the first element's address is a multiple of, when the buffer begins at
+/// `address`. `tensor`: of Attention::tensors. Units: bytes.
 std::uint64_t attention_alignment(const Attention& attention, std::size_t tensor, std::uint64_t address);
 
 /// Bytes from a buffer's beginning to the end of the tensor's last element: what the buffer must have.

@@ -58,7 +58,9 @@ std::string hex(std::uint64_t number) {
 
 }  // namespace
 
-std::string binary_id(std::string_view bytes) { return bytes.empty() ? "" : hex(hash_of(bytes)) + "-" + std::to_string(bytes.size()); }
+std::string binary_id(std::string_view bytes) {
+  return bytes.empty() ? "" : hex(hash_of(bytes)) + "-" + std::to_string(bytes.size());
+}
 
 BinaryCache::BinaryCache(std::string_view kind, const std::string& folder)
     : kind_(kind), folder_(folder.empty() ? default_folder(kind_) : std::filesystem::path(folder)) {
@@ -81,7 +83,8 @@ std::string BinaryCache::find(const std::string& key) const {
   std::ifstream stream(file_of(key), std::ios::binary);
   if (!stream) return "";
   const auto damaged = [&] {
-    log(LogLevel::kWarning, "compile", "the compiled program " + file_of(key).string() + " is damaged; it is compiled again");
+    log(LogLevel::kWarning, "compile",
+        "the compiled program " + file_of(key).string() + " is damaged; it is compiled again");
     return std::string();
   };
   const std::string file((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());

@@ -1,5 +1,5 @@
-// Compiled programs on disk. One file per program has its whole key (device, driver, flags, text) in front of the binary,
-// so that a file is never taken for another's; what is missing or damaged is compiled again.
+// Compiled programs on disk. One file per program has its whole key (device, driver, flags, text) in front of the
+// binary, so that a file is never taken for another's; what is missing or damaged is compiled again.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,9 @@ inline constexpr OptionSpec kCacheOption = {
 
 class BinaryCache {
  public:
-  /// A folder, made where it is missing; "" is the plugin's own in the user's cache folder. `kind` is the plugin's name: programs
-  /// of two plugins may lie in one folder. A folder that others can write is not used, because what is in it is executed.
+  /// A folder, made where it is missing; "" is the plugin's own in the user's cache folder. `kind` is the plugin's
+  /// name: programs of two plugins may lie in one folder. A folder that others can write is not used, because what is
+  /// in it is executed.
   BinaryCache(std::string_view kind, const std::string& folder);
   /// The name of no folder: nothing is kept.
   static std::string off() { return "/dev/null"; }

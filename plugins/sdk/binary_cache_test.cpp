@@ -40,7 +40,8 @@ TEST_F(SdkBinaryCache, AFileOfAnotherKeyIsNotTaken) {
   const auto file = only_file();
   cache.add("two", "bytes of two");
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    if (entry.path() != file) std::filesystem::copy_file(file, entry.path(), std::filesystem::copy_options::overwrite_existing);
+    if (entry.path() != file)
+      std::filesystem::copy_file(file, entry.path(), std::filesystem::copy_options::overwrite_existing);
   }
   EXPECT_EQ(cache.find("two"), "");
 }

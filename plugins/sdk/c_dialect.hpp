@@ -17,7 +17,8 @@ struct Dialect {
   std::string_view preamble;  // types and CRUCIBLE_FN, for adapt_prelude()
   std::string_view kernel;    // what stands before a kernel's name
   // true: NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end), called once per share of the
-  // grid. false: NAME(T* b0, ..., double s0 or int64_t s0, ..., int64_t begin, int64_t end), started with any number of threads.
+  // grid. false: NAME(T* b0, ..., double s0 or int64_t s0, ..., int64_t begin, int64_t end), started with any number of
+  // threads.
   bool packed_arguments = false;
   std::string_view global;                 // address space of buffers, with a space behind it
   std::string_view restrict_;              // keyword, with a space behind it
@@ -26,19 +27,22 @@ struct Dialect {
   std::string_view first_item, item_step;  // of a thread in the grid loop; "" for a plain loop from begin to end
   std::string_view vector_loop, wide_vector_loop, unrolled_loop;  // the line before such a loop, or ""
   std::string_view ordered_loop;  // before a serial loop that sums floats, for compilers that change its order, or ""
-  // For compilers that unroll without measure (thread-local arrays become thousands of registers, a kernel takes ten seconds): before
-  // a loop that has a loop in it, the grid's and a tile's steps; before all others that have no line of their own; or "".
+  // For compilers that unroll without measure (thread-local arrays become thousands of registers, a kernel takes ten
+  // seconds): before a loop that has a loop in it, the grid's and a tile's steps; before all others that have no line
+  // of their own; or "".
   std::string_view outer_loop, inner_loop;
   std::string_view nan_f32, nan_f64, inf_f32, inf_f64;
   std::string_view wide_suffix;  // of 64-bit integers
   // true: crucible_f16 is the bits, and the preamble has crucible_f16_to_f32, crucible_f32_to_f16, crucible_f64_to_f16;
   // false: the language converts.
   bool f16_is_bits = false;
-  // What every buffer's address is a multiple of, as kernels that multiply matrices may tell the compiler by crucible_assume_aligned(p, n)
-  // of the preamble, so that it loads several numbers at once; 1: they do not. Their plans refuse other addresses.
+  // What every buffer's address is a multiple of, as kernels that multiply matrices may tell the compiler by
+  // crucible_assume_aligned(p, n) of the preamble, so that it loads several numbers at once; 1: they do not. Their
+  // plans refuse other addresses.
   std::uint32_t alignment = 1;
-  // What a team of threads needs (team_kernel.hpp): the thread's number in its block, what stands before an array that a block's threads
-  // share, and the statement at which a team meets and sees what its lanes wrote; "" where there are no teams.
+  // What a team of threads needs (team_kernel.hpp): the thread's number in its block, what stands before an array that
+  // a block's threads share, and the statement at which a team meets and sees what its lanes wrote; "" where there are
+  // no teams.
   std::string_view thread, shared, meet;
 };
 
@@ -56,8 +60,8 @@ const Dialect& dialect_opencl();
 const Dialect* find_dialect(std::string_view name);
 
 /// The function `name` for a kernel of read_kernel(). Deterministic, whatever the locale. Threads: any.
-/// With a team, of plan_team() for this kernel: its threads do an item together, and a block has at most team.most teams, its threads
-/// being a multiple of team.lanes.
+/// With a team, of plan_team() for this kernel: its threads do an item together, and a block has at most team.most
+/// teams, its threads being a multiple of team.lanes.
 std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name, const Team& team = {});
 
 /// The prelude that the host hands over with its kernels, which is C, for `dialect`: its head is replaced by the

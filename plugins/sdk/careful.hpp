@@ -1,5 +1,6 @@
-// Kernels that came out wrong with all optimisation come again: with this line at the end of the prelude. A plugin that can compiles them with
-// less; one that cannot may leave it alone, and the host finds them wrong once more and does without them.
+// Kernels that came out wrong with all optimisation come again: with this line at the end of the prelude. A plugin that
+// can compiles them with less; one that cannot may leave it alone, and the host finds them wrong once more and does
+// without them.
 #pragma once
 
 #include <string_view>

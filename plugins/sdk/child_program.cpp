@@ -65,8 +65,8 @@ ScratchFolder::ScratchFolder() {
   if (error) parent = "/tmp";
   std::string name = (parent / "crucible-kernels-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
-    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot create a folder like " + name + " for the compiler: " + std::strerror(errno) +
-                                              "; set TMPDIR to a folder with space");
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot create a folder like " + name + " for the compiler: " +
+                                              std::strerror(errno) + "; set TMPDIR to a folder with space");
   }
   path_ = name;
 }
@@ -81,7 +81,8 @@ fs::path ScratchFolder::write(std::string_view name, std::string_view text) cons
   std::ofstream stream(file, std::ios::binary);
   stream << text;
   stream.close();
-  if (!stream) throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot write " + file.string() + ": set TMPDIR to a folder with space");
+  if (!stream)
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot write " + file.string() + ": set TMPDIR to a folder with space");
   return file;
 }
 

@@ -1,8 +1,8 @@
-// A compile table for devices whose compiler takes C++ with threads (CUDA, HIP): reading the host's kernels, dealing them out, what a
-// module and a kernel answer. Compiling and loading is the plugin's.
+// A compile table for devices whose compiler takes C++ with threads (CUDA, HIP): reading the host's kernels, dealing
+// them out, what a module and a kernel answer. Compiling and loading is the plugin's.
 //
-// A plugin defines crucible_kernel and crucible_module as structs that derive from DeviceKernel and DeviceModule, and makes the table
-// with make_module_table() of ThreadModules.
+// A plugin defines crucible_kernel and crucible_module as structs that derive from DeviceKernel and DeviceModule, and
+// makes the table with make_module_table() of ThreadModules.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,9 @@ struct DeviceModule {
   bool from_cache = false;  // all of it
 };
 
-/// `dialect` is the device's language; `compile` compiles and loads the batches, fills in each kernel's own part and the module's log,
-/// code, binary_bytes and from_cache; `give_back` deletes a module, also one that is half built or whose device is lost.
+/// `dialect` is the device's language; `compile` compiles and loads the batches, fills in each kernel's own part and
+/// the module's log, code, binary_bytes and from_cache; `give_back` deletes a module, also one that is half built or
+/// whose device is lost.
 template <class Device, class Module, class Kernel, const Dialect& (*language)(),
           void (*compile)(Module&, const std::vector<KernelBatch>&), void (*give_back)(Module*)>
 struct ThreadModules {
@@ -85,17 +86,19 @@ struct ThreadModules {
       return;
     }
     throw Failure(CRUCIBLE_E_UNSUPPORTED,
-                  "kernel " + kernel.name + " is done by " + std::to_string(kernel.lanes) + " threads together, and the device gives a block of it " +
-                      std::to_string(kernel.most_threads) + ": set the option teams to false",
+                  "kernel " + kernel.name + " is done by " + std::to_string(kernel.lanes) +
+                      " threads together, and the device gives a block of it " + std::to_string(kernel.most_threads) +
+                      ": set the option teams to false",
                   {{"kernel", kernel.name}});
   }
 
   static void describe(const Kernel& kernel, crucible_kv_sink sink, void* user) {
     report(sink, user,
            {text_item("name", kernel.name), number_item("buffers", kernel.buffer_count), text_item("code", kernel.code),
-            number_item("lanes", kernel.lanes), number_item("registers", kernel.registers), number_item("local_bytes", kernel.local_bytes),
-            number_item("shared_bytes", kernel.shared_bytes), number_item("program_bytes", kernel.binary_bytes),
-            number_item("from_cache", kernel.from_cache ? 1 : 0), text_item("binary", kernel.binary)});
+            number_item("lanes", kernel.lanes), number_item("registers", kernel.registers),
+            number_item("local_bytes", kernel.local_bytes), number_item("shared_bytes", kernel.shared_bytes),
+            number_item("program_bytes", kernel.binary_bytes), number_item("from_cache", kernel.from_cache ? 1 : 0),
+            text_item("binary", kernel.binary)});
   }
 
   static void log(const Module& module, crucible_kv_sink sink, void* user) {

@@ -16,7 +16,9 @@ constexpr std::uint32_t kF16 = 6, kBF16 = 7, kF32 = 8;  // DType; the numbers ar
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 constexpr std::uint64_t kMostAlignment = 16;  // of what libraries load at once
 
-[[noreturn]] void decline(const std::string& reason) { throw Failure(CRUCIBLE_E_UNSUPPORTED, "convolution: " + reason); }
+[[noreturn]] void decline(const std::string& reason) {
+  throw Failure(CRUCIBLE_E_UNSUPPORTED, "convolution: " + reason);
+}
 
 /// From the innermost stride outwards, each steps over all that lies below it.
 bool overlaps_itself(const ConvolutionTensor& tensor) {
@@ -51,7 +53,8 @@ ConvolutionTensor read_tensor(const crucible_view& view, int index) {
 }
 
 void check_geometry(const Convolution& c) {
-  if (c.groups < 1 || c.x.sizes[1] % c.groups != 0 || c.weight.sizes[0] % c.groups != 0) decline("channels do not divide");
+  if (c.groups < 1 || c.x.sizes[1] % c.groups != 0 || c.weight.sizes[0] % c.groups != 0)
+    decline("channels do not divide");
   if (c.x.sizes[1] / c.groups != c.weight.sizes[1] || c.y.sizes[1] != c.weight.sizes[0] || c.x.sizes[0] != c.y.sizes[0])
     decline("channels or batch do not match");
   for (std::size_t i = 0; i < 2; ++i) {
@@ -73,7 +76,8 @@ std::string text_of(const auto& numbers) {
 }  // namespace
 
 bool is_convolution(const crucible_library_desc* theirs) {
-  require(theirs != nullptr && theirs->struct_size >= kSmallestDescription, "library.claim: the description is too short");
+  require(theirs != nullptr && theirs->struct_size >= kSmallestDescription,
+          "library.claim: the description is too short");
   return theirs->kind == CRUCIBLE_LIB_CONV2D || theirs->kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT ||
          theirs->kind == CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT;
 }
@@ -89,7 +93,10 @@ Convolution read_convolution(const crucible_library_desc* theirs) {
   c.keeps_f32 = desc.views[2].dtype == kF32 && c.dtype != kF32;
   if (desc.views[1].dtype != c.dtype || desc.views[2].dtype != c.dtype_of(2)) decline("the tensors' types differ");
   const bool is_forward = desc.kind == CRUCIBLE_LIB_CONV2D;
-  const int x = is_forward ? 0 : desc.kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT ? 2 : 1, y = is_forward ? 2 : 0, weight = 3 - x - y;
+  const int x = is_forward                                        ? 0
+                : desc.kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT ? 2
+                                                                  : 1,
+            y = is_forward ? 2 : 0, weight = 3 - x - y;
   c.x = read_tensor(desc.views[x], x);
   c.weight = read_tensor(desc.views[weight], weight);
   c.y = read_tensor(desc.views[y], y);
@@ -105,16 +112,21 @@ Convolution read_convolution(const crucible_library_desc* theirs) {
 
 std::string Convolution::shape() const {
   const char* const types[] = {"f16", "bf16", "f32"};
-  std::string text = kind == CRUCIBLE_LIB_CONV2D ? "conv2d " : kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT ? "conv2d_backward_input " : "conv2d_backward_weight ";
+  std::string text = kind == CRUCIBLE_LIB_CONV2D                  ? "conv2d "
+                     : kind == CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT ? "conv2d_backward_input "
+                                                                  : "conv2d_backward_weight ";
   text += types[dtype - kF16];
   if (keeps_f32) text += " to f32";
-  for (const ConvolutionTensor* tensor : {&x, &weight, &y}) text += " " + text_of(tensor->sizes) + " by " + text_of(tensor->strides);
+  for (const ConvolutionTensor* tensor : {&x, &weight, &y})
+    text += " " + text_of(tensor->sizes) + " by " + text_of(tensor->strides);
   text += " stride " + text_of(stride) + " padding " + text_of(padding) + " dilation " + text_of(dilation);
   return text + " groups " + std::to_string(groups);
 }
 
 std::uint64_t convolution_alignment(const Convolution& convolution, int view, std::uint64_t address) {
-  const std::uint64_t bits = (address + static_cast<std::uint64_t>(convolution.tensor(view).offset) * convolution.element_bytes(view)) | kMostAlignment;
+  const std::uint64_t bits =
+      (address + static_cast<std::uint64_t>(convolution.tensor(view).offset) * convolution.element_bytes(view)) |
+      kMostAlignment;
   return bits & (~bits + 1);
 }
 

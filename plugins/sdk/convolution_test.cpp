@@ -1,5 +1,5 @@
-// Convolutions read from the ABI's descriptions: which view is what, sizes that belong together, what is declined, extents and alignment,
-// and which dense layout the tensors have.
+// Convolutions read from the ABI's descriptions: which view is what, sizes that belong together, what is declined,
+// extents and alignment, and which dense layout the tensors have.
 #include "plugins/sdk/convolution.hpp"
 
 #include <gmock/gmock.h>
@@ -22,10 +22,12 @@ crucible_view view(std::array<std::int64_t, 4> sizes, std::array<std::int64_t, 4
   return result;
 }
 
-const crucible_view kX = view({2, 4, 9, 7}, {252, 63, 7, 1}, 5), kWeight = view({6, 2, 3, 2}, {12, 6, 2, 1}), kY = view({2, 6, 5, 6}, {180, 30, 6, 1}, 3);
+const crucible_view kX = view({2, 4, 9, 7}, {252, 63, 7, 1}, 5), kWeight = view({6, 2, 3, 2}, {12, 6, 2, 1}),
+                    kY = view({2, 6, 5, 6}, {180, 30, 6, 1}, 3);
 
 /// x and weight of two groups; by a stride of 2 and a padding of 1 in height.
-crucible_library_desc describe(std::uint32_t kind, const crucible_view& a, const crucible_view& b, const crucible_view& c) {
+crucible_library_desc describe(std::uint32_t kind, const crucible_view& a, const crucible_view& b,
+                               const crucible_view& c) {
   crucible_library_desc desc = {};
   desc.struct_size = sizeof(desc);
   desc.kind = kind;
@@ -57,9 +59,12 @@ std::string declined_with(Change change) {
 
 TEST(Convolution, EachKindHasItsViewsInItsOrder) {
   const Convolution forward = read_convolution(&kForward);
-  const auto data_desc = describe(CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, kY, kWeight, kX), filter_desc = describe(CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT, kY, kX, kWeight);
+  const auto data_desc = describe(CRUCIBLE_LIB_CONV2D_BACKWARD_INPUT, kY, kWeight, kX),
+             filter_desc = describe(CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT, kY, kX, kWeight);
   const Convolution data = read_convolution(&data_desc), filter = read_convolution(&filter_desc);
-  EXPECT_EQ(forward.shape(), "conv2d f32 2x4x9x7 by 252x63x7x1 6x2x3x2 by 12x6x2x1 2x6x5x6 by 180x30x6x1 stride 2x1 padding 1x0 dilation 1x1 groups 2");
+  EXPECT_EQ(forward.shape(),
+            "conv2d f32 2x4x9x7 by 252x63x7x1 6x2x3x2 by 12x6x2x1 2x6x5x6 by 180x30x6x1 stride 2x1 padding 1x0 "
+            "dilation 1x1 groups 2");
   EXPECT_THAT(data.shape(), HasSubstr("conv2d_backward_input f32 2x4x9x7 by"));
   EXPECT_THAT(filter.shape(), HasSubstr("conv2d_backward_weight f32 2x4x9x7 by"));
   const auto views = [](const Convolution& c) { return std::array{c.x.view, c.weight.view, c.y.view}; };
@@ -99,16 +104,19 @@ TEST(Convolution, ExtentsAndAlignmentsHaveTheOffset) {
 TEST(Convolution, TypesAndEpiloguesAreDeclined) {
   EXPECT_THAT(declined_with([](auto& d) { d.views[0].dtype = 9; }), HasSubstr("only f16, bf16 and f32"));
   EXPECT_THAT(declined_with([](auto& d) { d.views[1].dtype = 7; }), HasSubstr("the tensors' types differ"));
-  EXPECT_THAT(declined_with([](auto& d) { d.epilogue = CRUCIBLE_EPILOGUE_NONE + 1; }), HasSubstr("epilogues are not taken"));
+  EXPECT_THAT(declined_with([](auto& d) { d.epilogue = CRUCIBLE_EPILOGUE_NONE + 1; }),
+              HasSubstr("epilogues are not taken"));
 }
 
 TEST(Convolution, TensorsThatAreNoneAreDeclined) {
   EXPECT_THAT(declined_with([](auto& d) { d.views[1].rank = 3; }), HasSubstr("only tensors of four dimensions"));
   EXPECT_THAT(declined_with([](auto& d) { d.views[0].offset = -1; }), HasSubstr("an offset that no buffer has"));
   EXPECT_THAT(declined_with([](auto& d) { d.views[0].sizes[0] = 0; }), HasSubstr("an empty tensor"));
-  EXPECT_THAT(declined_with([](auto& d) { d.views[0].sizes[0] = std::int64_t{1} << 31; }), HasSubstr("a size of more than 31 bits"));
+  EXPECT_THAT(declined_with([](auto& d) { d.views[0].sizes[0] = std::int64_t{1} << 31; }),
+              HasSubstr("a size of more than 31 bits"));
   EXPECT_THAT(declined_with([](auto& d) { d.views[0].strides[0] = 0; }), HasSubstr("a stride below 1"));
-  EXPECT_THAT(declined_with([](auto& d) { d.views[0].strides[0] = std::int64_t{1} << 31; }), HasSubstr("a stride of more than 31 bits"));
+  EXPECT_THAT(declined_with([](auto& d) { d.views[0].strides[0] = std::int64_t{1} << 31; }),
+              HasSubstr("a stride of more than 31 bits"));
   EXPECT_THAT(declined_with([](auto& d) { d.views[0].strides[0] = 251; }), HasSubstr("a tensor overlaps itself"));
 }
 
@@ -125,7 +133,8 @@ TEST(Convolution, GeometryThatDoesNotFitIsDeclined) {
 }
 
 TEST(Convolution, DimensionsOfOneElementHaveTheStrideOfADenseOne) {
-  auto desc = describe(CRUCIBLE_LIB_CONV2D, view({1, 4, 9, 7}, {0, 63, 7, 1}), kWeight, view({1, 6, 5, 6}, {7, 30, 6, 1}));
+  auto desc =
+      describe(CRUCIBLE_LIB_CONV2D, view({1, 4, 9, 7}, {0, 63, 7, 1}), kWeight, view({1, 6, 5, 6}, {7, 30, 6, 1}));
   EXPECT_EQ(read_convolution(&desc).x.strides, (std::array<std::int64_t, 4>{252, 63, 7, 1}));
   EXPECT_EQ(read_convolution(&desc).y.strides, (std::array<std::int64_t, 4>{180, 30, 6, 1}));
 }

@@ -16,7 +16,8 @@ namespace {
 
 }  // namespace
 
-void Counters::begin(std::span<const crucible_str> names, const std::vector<Counter>& known, const std::string& why_none, const Start& start) {
+void Counters::begin(std::span<const crucible_str> names, const std::vector<Counter>& known,
+                     const std::string& why_none, const Start& start) {
   const std::lock_guard lock(mutex_);
   require(!is_begun_, "profile.begin: counters are counted already: profile.end comes first");
   std::vector<std::string> wanted;

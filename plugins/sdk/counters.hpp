@@ -1,5 +1,5 @@
-// Counters of a device, which counts one set of them at a time: what the functions of the profile table check, keep and say. What there is to
-// count, and how, is the plugin's.
+// Counters of a device, which counts one set of them at a time: what the functions of the profile table check, keep and
+// say. What there is to count, and how, is the plugin's.
 #pragma once
 
 #include <chrono>
@@ -36,9 +36,10 @@ class Counters {
  public:
   using Start = std::function<std::unique_ptr<Counting>(const std::vector<std::string>& names)>;
 
-  /// No counter at all is nothing to start. Errors: UNSUPPORTED naming the first that is not among `known`, and why a device has none;
-  /// INVALID_ARGUMENT when some are counted already; those of `start`.
-  void begin(std::span<const crucible_str> names, const std::vector<Counter>& known, const std::string& why_none, const Start& start);
+  /// No counter at all is nothing to start. Errors: UNSUPPORTED naming the first that is not among `known`, and why a
+  /// device has none; INVALID_ARGUMENT when some are counted already; those of `start`.
+  void begin(std::span<const crucible_str> names, const std::vector<Counter>& known, const std::string& why_none,
+             const Start& start);
   /// Each counter with its value since begin(). Errors: INVALID_ARGUMENT when nothing was begun; those of Counting.
   void read(crucible_kv_sink sink, void* user);
   /// Errors: INVALID_ARGUMENT when nothing was begun.
@@ -57,19 +58,22 @@ struct ClockReading {
   std::uint64_t ticks = 0, ticks_per_second = 0;
 };
 
-/// `clock` reads the device's clock; `find` gives the facts of a device by its id; `known` its counters, or none and why; `start` starts
-/// counting on an open device, whose member `counters` is a Counters.
+/// `clock` reads the device's clock; `find` gives the facts of a device by its id; `known` its counters, or none and
+/// why; `start` starts counting on an open device, whose member `counters` is a Counters.
 template <class Device, class Facts, ClockReading (*clock)(Device&), Facts (*find)(crucible_str),
           std::vector<Counter> (*known)(const Facts&, std::string& why_none),
           std::unique_ptr<Counting> (*start)(Device&, const std::vector<std::string>&)>
 struct ProfileFunctions {
-  static crucible_status clock_pair(Device* device, std::uint64_t* out_device_ticks, std::uint64_t* out_host_ns, std::uint64_t* out_ticks_per_second) {
+  static crucible_status clock_pair(Device* device, std::uint64_t* out_device_ticks, std::uint64_t* out_host_ns,
+                                    std::uint64_t* out_ticks_per_second) {
     return guard([&] {
-      require(device != nullptr && out_device_ticks != nullptr && out_host_ns != nullptr && out_ticks_per_second != nullptr,
-              "profile.clock_pair: an argument is missing");
+      require(
+          device != nullptr && out_device_ticks != nullptr && out_host_ns != nullptr && out_ticks_per_second != nullptr,
+          "profile.clock_pair: an argument is missing");
       const ClockReading reading = clock(*device);
       *out_host_ns = static_cast<std::uint64_t>(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+          std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+              .count());
       *out_device_ticks = reading.ticks;
       *out_ticks_per_second = reading.ticks_per_second;
     });
@@ -79,7 +83,8 @@ struct ProfileFunctions {
     return guard([&] {
       require(sink != nullptr, "profile.counters: no function to report to");
       std::string why_none;
-      for (const Counter& counter : known(find(device_id), why_none)) report(sink, user, {text_item(counter.name, counter.what)});
+      for (const Counter& counter : known(find(device_id), why_none))
+        report(sink, user, {text_item(counter.name, counter.what)});
     });
   }
 
@@ -88,7 +93,8 @@ struct ProfileFunctions {
       require(device != nullptr && (names != nullptr || count == 0), "profile.begin: no device or no names");
       std::string why_none;
       const std::vector<Counter> all = known(device->facts, why_none);
-      device->counters.begin({names, count}, all, why_none, [&](const std::vector<std::string>& wanted) { return start(*device, wanted); });
+      device->counters.begin({names, count}, all, why_none,
+                             [&](const std::vector<std::string>& wanted) { return start(*device, wanted); });
     });
   }
 

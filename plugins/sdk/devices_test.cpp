@@ -1,4 +1,5 @@
-// What plugins for devices with drivers share: opening libraries by name, addresses, lists of ops, shapes of launches, batches.
+// What plugins for devices with drivers share: opening libraries by name, addresses, lists of ops, shapes of launches,
+// batches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,9 +44,10 @@ TEST(SdkVendorLibrary, OpensTheFirstThatThereIs) {
 
 TEST(SdkVendorLibrary, NamesAllThatWereTriedAndWhatToInstall) {
   const std::string names[] = {"libnowhere.so.9", "/nowhere/libnowhere.so.8"};
-  const std::string words =
-      words_of(CRUCIBLE_E_UNAVAILABLE, [&] { VendorLibrary::open("the library of nowhere", names, "install nowhere"); });
-  for (const char* part : {"the library of nowhere cannot be loaded", "libnowhere.so.9", "/nowhere/libnowhere.so.8", "install nowhere"})
+  const std::string words = words_of(CRUCIBLE_E_UNAVAILABLE,
+                                     [&] { VendorLibrary::open("the library of nowhere", names, "install nowhere"); });
+  for (const char* part :
+       {"the library of nowhere cannot be loaded", "libnowhere.so.9", "/nowhere/libnowhere.so.8", "install nowhere"})
     EXPECT_THAT(words, HasSubstr(part));
 }
 
@@ -141,7 +143,8 @@ TEST_F(SdkOpList, KernelsThatRelyOnAlignmentGetNoOtherAddresses) {
   kernel_.alignment = 50;
   EXPECT_EQ(plan()[0].first_scalar, 2u);
   kernel_.alignment = 4;
-  EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT, plan), HasSubstr("op 0: buffer 1 of kernel k lies at an address that is no multiple of 4 bytes"));
+  EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT, plan),
+              HasSubstr("op 0: buffer 1 of kernel k lies at an address that is no multiple of 4 bytes"));
 }
 
 TEST_F(SdkOpList, CopiesAndFillsStayInTheirBuffers) {
@@ -149,7 +152,8 @@ TEST_F(SdkOpList, CopiesAndFillsStayInTheirBuffers) {
   copy.size = 50;
   EXPECT_EQ(read(copy).ops[0].size, 50u);
   copy.size = 51;
-  EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT, [&] { read(copy); }), HasSubstr("51 bytes, where buffer 1 has 50 left"));
+  EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT, [&] { read(copy); }),
+              HasSubstr("51 bytes, where buffer 1 has 50 left"));
   crucible_op fill = op(CRUCIBLE_OP_FILL);
   fill.size = 100;
   fill.pattern = 256;
@@ -174,7 +178,8 @@ TEST(SdkThreadKernel, LaunchesCoverEveryItemOnAllUnits) {
       EXPECT_GE(shape.threads, std::min(most, 32u));
       // One block less would not do, unless each thread does several items.
       EXPECT_TRUE(std::int64_t{shape.blocks - 1} * shape.threads < items) << items << " " << most;
-      EXPECT_TRUE(std::int64_t{shape.blocks} * shape.threads >= items || shape.blocks == 1u << 20) << items << " " << most;
+      EXPECT_TRUE(std::int64_t{shape.blocks} * shape.threads >= items || shape.blocks == 1u << 20)
+          << items << " " << most;
     }
   }
   EXPECT_EQ(launch_shape(3200, 1024, 100).blocks, 100u);  // few items: all units have some
@@ -205,7 +210,8 @@ TEST(SdkThreadKernel, ManyBuffersComeFromATable) {
   EXPECT_THAT(table.text, HasSubstr("void k(const uint64_t* table, double s0, int64_t begin, int64_t end)"));
   EXPECT_THAT(table.text, HasSubstr("(const float*)table[509], s0, begin, end)"));
   kernel.scalars = {Type::kI64};
-  EXPECT_THAT(print_thread_kernel(kernel, dialect_hip(), "k").text, HasSubstr("void k(const uint64_t* table, int64_t s0, int64_t begin, int64_t end)"));
+  EXPECT_THAT(print_thread_kernel(kernel, dialect_hip(), "k").text,
+              HasSubstr("void k(const uint64_t* table, int64_t s0, int64_t begin, int64_t end)"));
   kernel.scalars.resize(600, Type::kF64);
   EXPECT_THAT(words_of(CRUCIBLE_E_UNSUPPORTED, [&] { print_thread_kernel(kernel, dialect_cuda(), "k"); }),
               HasSubstr("kernel k has 600 scalars"));

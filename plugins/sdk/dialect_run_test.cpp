@@ -51,7 +51,8 @@ std::string threaded(const kernel::Kernel& source, const Dialect& dialect, int t
   const Kernel kernel = read_kernel(source.ir.data(), source.ir.size());
   std::string call;
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) call += fmt::format("buffers[{}], ", i);
-  for (std::size_t i = 0; i < kernel.scalars.size(); ++i) call += fmt::format("((const {}*)scalars)[{}], ", scalar_type(kernel.scalars[i]), i);
+  for (std::size_t i = 0; i < kernel.scalars.size(); ++i)
+    call += fmt::format("((const {}*)scalars)[{}], ", scalar_type(kernel.scalars[i]), i);
   return print_kernel(kernel, dialect, "threads_" + source.name) +
          fmt::format(
              "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"

@@ -11,20 +11,32 @@ namespace {
 constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
 
 // Vectors of a tile for languages without them: arrays of registers.
-#define CRUCIBLE_SDK_VECTORS(vector, scalar, lanes, fused) \
-  "typedef struct { " scalar " v[" lanes "]; } crucible_" vector ";\n" \
-  "CRUCIBLE_FN crucible_" vector " crucible_load_" vector "(const " scalar "* p) { crucible_" vector " r;\n" \
-  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) r.v[i] = p[i]; return r; }\n" \
-  "CRUCIBLE_FN void crucible_store_" vector "(" scalar "* p, crucible_" vector " x) {\n" \
-  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) p[i] = x.v[i]; }\n" \
-  "CRUCIBLE_FN crucible_" vector " crucible_splat_" vector "(" scalar " x) { crucible_" vector " r;\n" \
-  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) r.v[i] = x; return r; }\n" \
-  "CRUCIBLE_FN crucible_" vector " crucible_add_" vector "(crucible_" vector " a, crucible_" vector " b) {\n" \
-  "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) b.v[i] = a.v[i] + b.v[i]; return b; }\n" \
-  "CRUCIBLE_FN crucible_" vector " crucible_fma_" vector "(crucible_" vector " a, crucible_" vector " b, crucible_" vector " c) {\n" \
+#define CRUCIBLE_SDK_VECTORS(vector, scalar, lanes, fused)                                           \
+  "typedef struct { " scalar " v[" lanes "]; } crucible_" vector                                     \
+  ";\n"                                                                                              \
+  "CRUCIBLE_FN crucible_" vector " crucible_load_" vector "(const " scalar "* p) { crucible_" vector \
+  " r;\n"                                                                                            \
+  "#pragma unroll\n  for (int i = 0; i < " lanes                                                     \
+  "; ++i) r.v[i] = p[i]; return r; }\n"                                                              \
+  "CRUCIBLE_FN void crucible_store_" vector "(" scalar "* p, crucible_" vector                       \
+  " x) {\n"                                                                                          \
+  "#pragma unroll\n  for (int i = 0; i < " lanes                                                     \
+  "; ++i) p[i] = x.v[i]; }\n"                                                                        \
+  "CRUCIBLE_FN crucible_" vector " crucible_splat_" vector "(" scalar " x) { crucible_" vector       \
+  " r;\n"                                                                                            \
+  "#pragma unroll\n  for (int i = 0; i < " lanes                                                     \
+  "; ++i) r.v[i] = x; return r; }\n"                                                                 \
+  "CRUCIBLE_FN crucible_" vector " crucible_add_" vector "(crucible_" vector " a, crucible_" vector  \
+  " b) {\n"                                                                                          \
+  "#pragma unroll\n  for (int i = 0; i < " lanes                                                     \
+  "; ++i) b.v[i] = a.v[i] + b.v[i]; return b; }\n"                                                   \
+  "CRUCIBLE_FN crucible_" vector " crucible_fma_" vector "(crucible_" vector " a, crucible_" vector  \
+  " b, crucible_" vector                                                                             \
+  " c) {\n"                                                                                          \
   "#pragma unroll\n  for (int i = 0; i < " lanes "; ++i) c.v[i] = " fused "(a.v[i], b.v[i], c.v[i]); return c; }\n"
 
-// Rows of a buffer into columns of an array. `loop` stands before the loops: fully unrolled, one of these takes NVRTC five seconds.
+// Rows of a buffer into columns of an array. `loop` stands before the loops: fully unrolled, one of these takes NVRTC
+// five seconds.
 #define CRUCIBLE_SDK_TRANSPOSE(suffix, scalar, global, loop) \
   "CRUCIBLE_FN void crucible_transpose_" suffix "(" scalar "* to, int64_t to_step, " global "const " scalar "* from, " \
   "int64_t from_step, int64_t columns, int64_t steps) {\n" loop \
@@ -37,10 +49,10 @@ constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
   "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;\n" \
   "typedef unsigned long uint64_t;\n"
 
-// No header of the toolkit: NVRTC comes without them (PyPI's package). So f16 is its bits, converted by the instructions, and GNU
-// C's builtins, which the prelude is written with, are the language's own functions. memcpy there only takes a number's bits.
-constexpr std::string_view kCudaPreamble =
-    CRUCIBLE_SDK_CXX_TYPES
+// No header of the toolkit: NVRTC comes without them (PyPI's package). So f16 is its bits, converted by the
+// instructions, and GNU C's builtins, which the prelude is written with, are the language's own functions. memcpy there
+// only takes a number's bits.
+constexpr std::string_view kCudaPreamble = CRUCIBLE_SDK_CXX_TYPES
     "#define crucible_prefetch(p)\n"
     "#define crucible_assume_aligned(p, n) __builtin_assume(((uint64_t)(p) & ((n) - 1)) == 0)\n"
     "typedef uint16_t crucible_f16;\n"
@@ -48,10 +60,13 @@ constexpr std::string_view kCudaPreamble =
     "#define CRUCIBLE_FN static __device__ __forceinline__\n"
     "CRUCIBLE_FN void crucible_copy_bits_(uint32_t* to, const float* from) { *to = __float_as_uint(*from); }\n"
     "CRUCIBLE_FN void crucible_copy_bits_(float* to, const uint32_t* from) { *to = __uint_as_float(*from); }\n"
-    "CRUCIBLE_FN void crucible_copy_bits_(uint64_t* to, const double* from) { *to = (uint64_t)__double_as_longlong(*from); }\n"
-    "CRUCIBLE_FN void crucible_copy_bits_(double* to, const uint64_t* from) { *to = __longlong_as_double((long long)*from); }\n"
+    "CRUCIBLE_FN void crucible_copy_bits_(uint64_t* to, const double* from) { *to = "
+    "(uint64_t)__double_as_longlong(*from); }\n"
+    "CRUCIBLE_FN void crucible_copy_bits_(double* to, const uint64_t* from) { *to = __longlong_as_double((long "
+    "long)*from); }\n"
     "#define __builtin_memcpy(to, from, n) crucible_copy_bits_(to, from)\n"
-    "CRUCIBLE_FN float crucible_f16_to_f32(crucible_f16 h) { float x; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h)); return x; }\n"
+    "CRUCIBLE_FN float crucible_f16_to_f32(crucible_f16 h) { float x; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : "
+    "\"h\"(h)); return x; }\n"
     "CRUCIBLE_FN crucible_f16 crucible_f32_to_f16(float x) {\n"
     "  crucible_f16 h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x)); return h; }\n"
     "CRUCIBLE_FN crucible_f16 crucible_f64_to_f16(double x) {\n"
@@ -65,10 +80,10 @@ constexpr std::string_view kCudaPreamble =
     "#define __builtin_nanf(a) __int_as_float(0x7fc00000)\n"
     "#define __builtin_nan(a) __longlong_as_double(0x7ff8000000000000ll)\n"
     "#define __builtin_inff() __int_as_float(0x7f800000)\n"
-    "#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)\n"
-        CRUCIBLE_SDK_VECTORS("f32x16", "float", "16", "fmaf") CRUCIBLE_SDK_VECTORS("f64x8", "double", "8", "fma")
-            CRUCIBLE_SDK_TRANSPOSE("f32", "float", "", "#pragma unroll 1\n")
-                CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n");
+    "#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)\n" CRUCIBLE_SDK_VECTORS(
+        "f32x16", "float", "16", "fmaf") CRUCIBLE_SDK_VECTORS("f64x8", "double", "8", "fma")
+        CRUCIBLE_SDK_TRANSPOSE("f32", "float", "", "#pragma unroll 1\n")
+            CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n");
 
 // HIP's compiler is clang: the builtins are there.
 constexpr std::string_view kHipPreamble =
@@ -93,12 +108,13 @@ constexpr std::string_view kHipPreamble =
     "#define crucible_add_f64x8(a, b) ((a) + (b))\n"
     "#define crucible_fma_f32x16(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
     "#define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
-    "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, unused))\n"
-    CRUCIBLE_SDK_TRANSPOSE("f32", "float", "", "#pragma unroll 1\n") CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n");
+    "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, "
+    "unused))\n" CRUCIBLE_SDK_TRANSPOSE("f32", "float", "", "#pragma unroll 1\n")
+        CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n");
 
 // f16 is storage, and a device without cl_khr_fp16 has no values of that type: the bits, converted by the two functions
-// that every device has. `half` is a name of variables in the prelude, so it is spoken of first. The bits of a number are
-// the language's as_TYPE: byte by byte, some compilers do not see that nothing is to be done.
+// that every device has. `half` is a name of variables in the prelude, so it is spoken of first. The bits of a number
+// are the language's as_TYPE: byte by byte, some compilers do not see that nothing is to be done.
 constexpr std::string_view kOpenClPreamble =
     "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
     "#pragma OPENCL FP_CONTRACT OFF\n"
@@ -134,7 +150,8 @@ constexpr std::string_view kOpenClPreamble =
     "#define half half_\n"
     "#define CRUCIBLE_BITS_(to, from) \\\n"
     "  CRUCIBLE_FN void __attribute__((overloadable)) crucible_copy_bits_(to* y, const from* x) { *y = as_##to(*x); }\n"
-    "CRUCIBLE_BITS_(uint, float) CRUCIBLE_BITS_(float, uint) CRUCIBLE_BITS_(ulong, double) CRUCIBLE_BITS_(double, ulong)\n"
+    "CRUCIBLE_BITS_(uint, float) CRUCIBLE_BITS_(float, uint) "
+    "CRUCIBLE_BITS_(ulong, double) CRUCIBLE_BITS_(double, ulong)\n"
     "#define __builtin_memcpy(to, from, n) crucible_copy_bits_(to, from)\n"
     "#define __builtin_fma(a, b, c) fma(a, b, c)\n"
     "#define __builtin_sqrt(a) sqrt(a)\n"
@@ -218,7 +235,9 @@ constexpr Dialect make_hip() {
   hip.inf_f32 = "__builtin_inff()";
   hip.inf_f64 = "__builtin_inf()";
   // Lanes of a wave are in step, but the compiler does not know what that orders.
-  hip.meet = "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"wavefront\"); __builtin_amdgcn_wave_barrier(); __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"wavefront\");";
+  hip.meet =
+      "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"wavefront\"); __builtin_amdgcn_wave_barrier(); "
+      "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"wavefront\");";
   return hip;
 }
 constexpr Dialect kHip = make_hip();

@@ -18,7 +18,8 @@ constexpr std::size_t kSmallestDescription = offsetof(crucible_library_desc, epi
 constexpr std::uint32_t kF16 = 6, kBF16 = 7, kF32 = 8, kF64 = 9;  // DType; the numbers are part of the ABI
 constexpr std::size_t kMostPlaces = 1024;                         // more calls than that cost more than they save
 constexpr std::uint64_t kMostAlignment = 256;
-constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // of BLAS's own integers; products of two fit into 64 bits
+constexpr std::int64_t kMost =
+    std::numeric_limits<std::int32_t>::max();  // of BLAS's own integers; products of two fit into 64 bits
 
 [[noreturn]] void decline(const std::string& reason) { throw Failure(CRUCIBLE_E_UNSUPPORTED, "matmul: " + reason); }
 
@@ -47,7 +48,8 @@ void check_sizes(const crucible_view* views) {
   const crucible_view &a = views[0], &b = views[1], &c = views[2];
   if (a.dtype < kF16 || a.dtype > kF64) decline("only f16, bf16, f32 and f64");
   if (b.dtype != a.dtype) decline("the operands' types differ");
-  if (c.dtype != a.dtype && (c.dtype != kF32 || a.dtype > kBF16)) decline("the result's type is neither the operands' nor f32 of f16 and bf16");
+  if (c.dtype != a.dtype && (c.dtype != kF32 || a.dtype > kBF16))
+    decline("the result's type is neither the operands' nor f32 of f16 and bf16");
   const std::uint32_t rank = a.rank;
   if (rank < 2 || rank > CRUCIBLE_MAX_RANK || b.rank != rank || c.rank != rank) decline("ranks differ or are below 2");
   const std::uint32_t row = rank - 2, column = rank - 1;
@@ -64,7 +66,8 @@ void check_sizes(const crucible_view* views) {
     if (i < row && (a.sizes[i] != c.sizes[i] || b.sizes[i] != c.sizes[i])) decline("batch sizes differ");
     if (c.sizes[i] > 1 && c.strides[i] == 0) decline("the result overlaps itself");
   }
-  if (a.sizes[row] != c.sizes[row] || b.sizes[column] != c.sizes[column] || a.sizes[column] != b.sizes[row]) decline("sizes do not match");
+  if (a.sizes[row] != c.sizes[row] || b.sizes[column] != c.sizes[column] || a.sizes[column] != b.sizes[row])
+    decline("sizes do not match");
 }
 
 /// A batch dimension, or several that follow each other like one: how many, and the strides of a, b and c.
@@ -103,7 +106,8 @@ void place(Gemm& gemm, const crucible_view* views, std::vector<Batch> batches) {
   }
   std::size_t count = 1;
   for (const Batch& batch : batches) {
-    if (static_cast<std::uint64_t>(batch.size) > kMostPlaces / count) decline("its batch comes to more than 1024 calls");
+    if (static_cast<std::uint64_t>(batch.size) > kMostPlaces / count)
+      decline("its batch comes to more than 1024 calls");
     count *= static_cast<std::size_t>(batch.size);
   }
   for (std::size_t index = 0; index < count; ++index) {
@@ -118,10 +122,12 @@ void place(Gemm& gemm, const crucible_view* views, std::vector<Batch> batches) {
   }
 }
 
-/// Rows of the column-major product are columns of the result: of another one the bias runs along its columns, which no library has.
+/// Rows of the column-major product are columns of the result: of another one the bias runs along its columns, which no
+/// library has.
 void read_epilogue(Gemm& gemm, const crucible_library_desc& desc) {
   const crucible_view& bias = desc.extra;
-  if (desc.epilogue > CRUCIBLE_EPILOGUE_BIAS_GELU) decline("epilogue " + std::to_string(desc.epilogue) + " is not known");
+  if (desc.epilogue > CRUCIBLE_EPILOGUE_BIAS_GELU)
+    decline("epilogue " + std::to_string(desc.epilogue) + " is not known");
   if (!gemm.is_swapped) decline("an epilogue of a result that lies by columns");
   if (gemm.keeps_f32) decline("an epilogue of a result that is not rounded to the operands' type");
   if (bias.dtype != gemm.dtype) decline("the bias is of another type");
@@ -141,7 +147,8 @@ void check_limits(const Gemm& gemm) {
 }  // namespace
 
 Gemm read_gemm(const crucible_library_desc* theirs, Epilogues epilogues) {
-  require(theirs != nullptr && theirs->struct_size >= kSmallestDescription, "library.claim: the description is too short");
+  require(theirs != nullptr && theirs->struct_size >= kSmallestDescription,
+          "library.claim: the description is too short");
   const crucible_library_desc desc = read_sized(theirs);
   if (desc.kind != CRUCIBLE_LIB_MATMUL)
     throw Failure(CRUCIBLE_E_UNSUPPORTED, "only matrix products are taken, this is kind " + std::to_string(desc.kind));
@@ -205,7 +212,9 @@ std::string Gemm::shape() const {
 
 namespace {
 
-const GemmOperand& operand_of(const Gemm& gemm, int view) { return view == 2 ? gemm.d : view == gemm.x_view() ? gemm.x : gemm.y; }
+const GemmOperand& operand_of(const Gemm& gemm, int view) {
+  return view == 2 ? gemm.d : view == gemm.x_view() ? gemm.x : gemm.y;
+}
 
 std::int64_t offset_of(const Gemm& gemm, const Gemm::Place& place, int view) {
   return view == 2 ? place.d : view == gemm.x_view() ? place.x : place.y;
@@ -215,7 +224,8 @@ std::int64_t offset_of(const Gemm& gemm, const Gemm::Place& place, int view) {
 
 std::uint64_t gemm_alignment(const Gemm& gemm, int view, std::uint64_t address) {
   if (view == 3) {
-    const std::uint64_t bits = address | kMostAlignment | static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes(view);
+    const std::uint64_t bits =
+        address | kMostAlignment | static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes(view);
     return bits & (~bits + 1);
   }
   const GemmOperand& operand = operand_of(gemm, view);

@@ -1,4 +1,5 @@
-// Views folded into BLAS's terms: which operand comes first, what is one product, what becomes of batches, and what is declined.
+// Views folded into BLAS's terms: which operand comes first, what is one product, what becomes of batches, and what is
+// declined.
 #include "plugins/sdk/gemm.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-crucible_view view(std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides, std::int64_t offset = 0, std::uint32_t dtype = 8) {
+crucible_view view(std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides, std::int64_t offset = 0,
+                   std::uint32_t dtype = 8) {
   crucible_view result = {};
   result.rank = static_cast<std::uint32_t>(sizes.size());
   result.dtype = dtype;
@@ -57,7 +59,8 @@ TEST(Gemm, HalvesMayKeepTheF32ThatTheyAreSummedIn) {
 }
 
 TEST(Gemm, BatchesThatFitTogetherAreOne) {
-  const Gemm one = read(view({2, 3, 4, 5}, {60, 20, 5, 1}), view({2, 3, 5, 6}, {90, 30, 6, 1}), view({2, 3, 4, 6}, {72, 24, 6, 1}));
+  const Gemm one =
+      read(view({2, 3, 4, 5}, {60, 20, 5, 1}), view({2, 3, 5, 6}, {90, 30, 6, 1}), view({2, 3, 4, 6}, {72, 24, 6, 1}));
   EXPECT_EQ(one.shape(), "f32 n n 6x4x5 pitches 6 5 6 batch 6 30 20 24");
   EXPECT_EQ(one.places.size(), 1u);
   // One weight under all: one taller product.
@@ -67,7 +70,8 @@ TEST(Gemm, BatchesThatFitTogetherAreOne) {
 
 TEST(Gemm, TheLargerOfTwoBatchesGoesIntoTheCallAndTheOtherIsRepeated) {
   // Heads: [2, 3] views of a [2, token, 3, width] buffer do not fit together.
-  const Gemm heads = read(view({2, 3, 8, 4}, {96, 4, 12, 1}, 7), view({2, 3, 4, 8}, {96, 4, 1, 12}), view({2, 3, 8, 8}, {192, 64, 8, 1}));
+  const Gemm heads = read(view({2, 3, 8, 4}, {96, 4, 12, 1}, 7), view({2, 3, 4, 8}, {96, 4, 1, 12}),
+                          view({2, 3, 8, 8}, {192, 64, 8, 1}));
   EXPECT_EQ(heads.batch, 3);
   ASSERT_EQ(heads.places.size(), 2u);
   EXPECT_EQ(heads.places[1].y, 7 + 96);
@@ -80,7 +84,8 @@ TEST(Gemm, ExtentsReachTheLastElement) {
   EXPECT_EQ(gemm_extent_bytes(gemm, 0), 4u * (3 + 4 * 11 + 4));
   EXPECT_EQ(gemm_extent_bytes(gemm, 1), 4u * (7 + 5 * 9 + 4));
   EXPECT_EQ(gemm_extent_bytes(gemm, 2), 4u * (2 + 4 * 13 + 6));
-  const Gemm batch = read(view({2, 3, 8, 4}, {96, 4, 12, 1}), view({2, 3, 4, 8}, {96, 4, 1, 12}), view({2, 3, 8, 8}, {192, 64, 8, 1}));
+  const Gemm batch =
+      read(view({2, 3, 8, 4}, {96, 4, 12, 1}), view({2, 3, 4, 8}, {96, 4, 1, 12}), view({2, 3, 8, 8}, {192, 64, 8, 1}));
   EXPECT_EQ(gemm_extent_bytes(batch, 0), 4u * (96 + 2 * 4 + 7 * 12 + 4));
   EXPECT_EQ(gemm_extent_bytes(batch, 1), 4u * (96 + 2 * 4 + 7 * 12 + 4));
   EXPECT_EQ(gemm_extent_bytes(batch, 2), 4u * 2 * 192);
@@ -126,7 +131,8 @@ TEST(Gemm, EpiloguesAreReadWhereTheyAreTaken) {
 
 TEST(Gemm, WhatBlasDoesNotHaveIsDeclinedWithTheReason) {
   const crucible_view a = view({4, 5}, {5, 1}), b = view({5, 6}, {6, 1}), c = view({4, 6}, {6, 1});
-  const auto reason = [](const crucible_library_desc& desc, crucible_code code = CRUCIBLE_E_UNSUPPORTED) -> std::string {
+  const auto reason = [](const crucible_library_desc& desc,
+                         crucible_code code = CRUCIBLE_E_UNSUPPORTED) -> std::string {
     try {
       (void)read_gemm(&desc);
     } catch (const Failure& failure) {
@@ -155,9 +161,11 @@ TEST(Gemm, WhatBlasDoesNotHaveIsDeclinedWithTheReason) {
   desc = describe(a, b, c);
   desc.kind = CRUCIBLE_LIB_CONV2D;
   EXPECT_THAT(reason(desc), HasSubstr("only matrix products"));
-  desc = describe(view({3000, 2, 4, 5}, {60, 20, 5, 1}), view({3000, 2, 5, 6}, {60, 31, 6, 1}), view({3000, 2, 4, 6}, {48, 24, 6, 1}));
+  desc = describe(view({3000, 2, 4, 5}, {60, 20, 5, 1}), view({3000, 2, 5, 6}, {60, 31, 6, 1}),
+                  view({3000, 2, 4, 6}, {48, 24, 6, 1}));
   EXPECT_EQ(reason(desc), "taken");  // the larger one goes into the call
-  desc = describe(view({1500, 1500, 4, 5}, {60, 20, 5, 1}), view({1500, 1500, 5, 6}, {7, 31, 6, 1}), view({1500, 1500, 4, 6}, {48000, 24, 6, 1}));
+  desc = describe(view({1500, 1500, 4, 5}, {60, 20, 5, 1}), view({1500, 1500, 5, 6}, {7, 31, 6, 1}),
+                  view({1500, 1500, 4, 6}, {48000, 24, 6, 1}));
   EXPECT_THAT(reason(desc), HasSubstr("more than 1024 calls"));
 }
 

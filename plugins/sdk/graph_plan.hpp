@@ -163,8 +163,9 @@ struct GraphPlans {
   }
 
   static void describe(const Plan& plan, crucible_kv_sink sink, void* user) {
-    report(sink, user,
-           {text_item("form", "native"), number_item("ops", plan.list.ops.size()), number_item("nodes", plan.node_count)});
+    report(
+        sink, user,
+        {text_item("form", "native"), number_item("ops", plan.list.ops.size()), number_item("nodes", plan.node_count)});
     if (!plan.times_from.empty()) report(sink, user, {text_item("times", plan.times_from)});
   }
 

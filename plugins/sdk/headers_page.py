@@ -1,4 +1,5 @@
-"""The table of the SDK's headers in docs/write-a-plugin.md, made of the first sentence of each: headers_page.py [--check]
+"""The table of the SDK's headers in docs/write-a-plugin.md, made of the first sentence of each: headers_page.py
+[--check]
 
 The headers are those of plugins/sdk/CMakeLists.txt, so that one that is installed is in the table.
 """
@@ -25,7 +26,8 @@ def first_sentence(header):
 
 
 def table():
-    listed = re.search(r"set\(CRUCIBLE_SDK_HEADERS(.*?)\)", (ROOT / "plugins/sdk/CMakeLists.txt").read_text(), re.S).group(1).split()
+    listed = re.search(r"set\(CRUCIBLE_SDK_HEADERS(.*?)\)", (ROOT / "plugins/sdk/CMakeLists.txt").read_text(),
+                       re.S).group(1).split()
     rows = [f"| `{header}` | {first_sentence(header)} |\n" for header in sorted(listed)]
     return "| header | what |\n|---|---|\n" + "".join(rows)
 
@@ -36,7 +38,8 @@ def main():
     old, after = rest.split(END)
     if "--check" in sys.argv[1:]:
         if old != table():
-            sys.exit("docs/write-a-plugin.md has another table of headers than plugins/sdk: run plugins/sdk/headers_page.py")
+            sys.exit(
+                "docs/write-a-plugin.md has another table of headers than plugins/sdk: run plugins/sdk/headers_page.py")
     else:
         PAGE.write_text(before + START + table() + END + after)
 

@@ -7,13 +7,17 @@
 
 namespace crucible::sdk {
 
-void HealthReport::number(std::string_view key, std::uint64_t value) { items_.push_back({.key = std::string(key), .text = {}, .number = value}); }
+void HealthReport::number(std::string_view key, std::uint64_t value) {
+  items_.push_back({.key = std::string(key), .text = {}, .number = value});
+}
 
 void HealthReport::text(std::string_view key, std::string_view value) {
   if (!value.empty()) items_.push_back({.key = std::string(key), .text = std::string(value), .is_text = true});
 }
 
-void HealthReport::absent(std::string_view key, std::string_view reason) { text("not_measured", std::string(key) + ": " + std::string(reason)); }
+void HealthReport::absent(std::string_view key, std::string_view reason) {
+  text("not_measured", std::string(key) + ": " + std::string(reason));
+}
 
 const HealthReport::Item* HealthReport::find(std::string_view key) const {
   const auto found = std::find_if(items_.begin(), items_.end(), [&](const Item& item) { return item.key == key; });
@@ -34,7 +38,8 @@ std::string HealthReport::text_of(std::string_view key) const {
 
 void HealthReport::send(crucible_kv_sink sink, void* user) const {
   std::vector<crucible_kv> all;
-  for (const Item& item : items_) all.push_back(item.is_text ? text_item(item.key, item.text) : number_item(item.key, item.number));
+  for (const Item& item : items_)
+    all.push_back(item.is_text ? text_item(item.key, item.text) : number_item(item.key, item.number));
   sink(user, all.data(), static_cast<std::uint32_t>(all.size()));
 }
 

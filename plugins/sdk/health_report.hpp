@@ -1,5 +1,5 @@
-// What a plugin's health.sample tells, collected value by value: numbers, texts, and for each value that is not there the reason. The keys
-// are those of docs/health.md.
+// What a plugin's health.sample tells, collected value by value: numbers, texts, and for each value that is not there
+// the reason. The keys are those of docs/health.md.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kNames[] = {"clang-19", "clang-22", "clang-21", "clang-20", "clang-18",
                                        "clang-17", "clang",    "cc",       "gcc"};
 
-fs::path find_compiler(const std::string& wanted) { return require_program(wanted, kNames, "compiler", "install clang-19"); }
+fs::path find_compiler(const std::string& wanted) {
+  return require_program(wanted, kNames, "compiler", "install clang-19");
+}
 
 }  // namespace
 
@@ -39,18 +41,33 @@ std::string HostLibrary::compiler_id(const std::string& compiler) {
 std::string HostLibrary::build(const std::string& text, const std::string& compiler, std::string& log) {
   const fs::path program = find_compiler(compiler);
   const ScratchFolder folder;
-  const fs::path source = folder.write("kernels.c", text), object = folder.path() / "kernels.so", words_file = folder.path() / "log";
+  const fs::path source = folder.write("kernels.c", text), object = folder.path() / "kernels.so",
+                 words_file = folder.path() / "log";
   std::error_code error;
   // Every rounding stays where the text has it; -nostdlib: what the compiler makes of copies is found in this process.
-  std::vector<std::string> words = {program.string(), "-x", "c", "-std=gnu17", "-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math",
-                                    "-ffp-contract=off", "-fPIC", "-shared", "-nostdlib", "-w", "-o", object.string(), source.string()};
+  std::vector<std::string> words = {program.string(),
+                                    "-x",
+                                    "c",
+                                    "-std=gnu17",
+                                    "-O2",
+                                    "-march=native",
+                                    "-fno-math-errno",
+                                    "-fno-trapping-math",
+                                    "-ffp-contract=off",
+                                    "-fPIC",
+                                    "-shared",
+                                    "-nostdlib",
+                                    "-w",
+                                    "-o",
+                                    object.string(),
+                                    source.string()};
   // VectorCombine of LLVM 19 to 22 miscompiles products of a vector with itself: llvm/llvm-project issue 180338.
   const bool is_clang = fs::canonical(program, error).filename().string().find("clang") != std::string::npos;
   if (is_clang) words.insert(words.begin() + 1, {"-mllvm", "-disable-vector-combine"});
   const int status = run_program(words, words_file);
   if (status != 0 || !fs::exists(object, error)) {
-    throw Failure(CRUCIBLE_E_INTERNAL,
-                  program.string() + " ended with status " + std::to_string(status) + ":\n" + read_bytes(words_file, 4000));
+    throw Failure(CRUCIBLE_E_INTERNAL, program.string() + " ended with status " + std::to_string(status) + ":\n" +
+                                           read_bytes(words_file, 4000));
   }
   log = read_bytes(words_file, 65536);
   return read_bytes(object);

@@ -14,12 +14,14 @@
 namespace crucible::sdk {
 
 Kernel read_kernel(const void* data, std::uint64_t size) {
-  auto read = kernel::deserialize_ir({static_cast<const std::byte*>(data), data == nullptr ? 0 : static_cast<std::size_t>(size)});
+  auto read = kernel::deserialize_ir(
+      {static_cast<const std::byte*>(data), data == nullptr ? 0 : static_cast<std::size_t>(size)});
   const kernel::IrFault* const fault = std::get_if<kernel::IrFault>(&read);
   if (fault == nullptr) return std::get<Kernel>(std::move(read));
   if (fault->version.empty()) throw Failure(CRUCIBLE_E_DATA_CORRUPT, fault->what);
   const std::string need = kernel::ir_version();
-  throw Failure(CRUCIBLE_E_INCOMPATIBLE, "kernel IR: the host writes version " + fault->version + ", this plugin reads " + need,
+  throw Failure(CRUCIBLE_E_INCOMPATIBLE,
+                "kernel IR: the host writes version " + fault->version + ", this plugin reads " + need,
                 {{"have", fault->version}, {"need", need}});
 }
 

@@ -1,6 +1,6 @@
 // Kernels as the host hands them over (compile.compile_sources): typed expressions and structured statements, read from
-// the bytes of docs/kernel-ir.md. A plugin walks this, or prints it with c_dialect.hpp. The model, its reader and its verifier are
-// the host's own (plugins/kernel_ir).
+// the bytes of docs/kernel-ir.md. A plugin walks this, or prints it with c_dialect.hpp. The model, its reader and its
+// verifier are the host's own (plugins/kernel_ir).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace crucible::sdk {
 using Type = DType;
 using Op = kernel::Operation;
 using Kernel = kernel::KernelIr;
-using kernel::Expr, kernel::IrArray, kernel::IrBuffer, kernel::kFunctions, kernel::kNoId, kernel::LoopMode, kernel::Stmt, kernel::StmtKind,
-    kernel::Tile, kernel::TileOperand, kernel::TileStart, kernel::Transpose, kernel::Variable;
+using kernel::Expr, kernel::IrArray, kernel::IrBuffer, kernel::kFunctions, kernel::kNoId, kernel::LoopMode,
+    kernel::Stmt, kernel::StmtKind, kernel::Tile, kernel::TileOperand, kernel::TileStart, kernel::Transpose,
+    kernel::Variable;
 
 /// Reads and checks the bytes of one kernel; what comes back can be printed or walked without further questions: ids
 /// are in range, operands stand before their users and have the types that the operation wants, variables are used

@@ -60,7 +60,8 @@ kernel::KernelIr tile_kernel() {
           .left = {.is_array = false, .id = x, .base = i, .row_step = 4, .step = 1},
           .right = {.is_array = true, .id = packed, .base = b.integer(0), .step = 32}},
          b.integer(4));
-  b.transpose({.to = packed, .from = x, .columns = 32, .to_base = i, .from_base = i, .to_step = 32, .from_step = 4}, b.integer(4));
+  b.transpose({.to = packed, .from = x, .columns = 32, .to_base = i, .from_base = i, .to_step = 32, .from_step = 4},
+              b.integer(4));
   b.prefetch(y, i);
   b.store(y, i, b.let(b.element(sums, b.integer(5))));
   b.close();
@@ -85,7 +86,8 @@ void seal(std::vector<std::byte>& bytes) {
 }
 
 TEST(SdkKernelIr, ThePreludeHasEachFunction) {
-  for (const auto& function : kFunctions) EXPECT_THAT(std::string(kernel::math_prelude()), HasSubstr(std::string(function.name)));
+  for (const auto& function : kFunctions)
+    EXPECT_THAT(std::string(kernel::math_prelude()), HasSubstr(std::string(function.name)));
 }
 
 TEST(SdkKernelIr, PrintsOneCFunctionWhoseTextHoldsNoSizeOfAFlatGrid) {
@@ -158,8 +160,10 @@ TEST(SdkKernelIr, ChangedTilesAreRefusedOrCanBePrinted) {
     change(ir.transposes[0]);
     return refusal(kernel::serialize_ir(ir));
   };
-  EXPECT_THAT(broken_copy([](auto& copy) { copy.columns = 33; }), HasSubstr("a transposed copy of 33 columns, 32 apart"));
-  EXPECT_THAT(broken_copy([](auto& copy) { copy.from = 1; }), HasSubstr("a transposed copy reads buffer 1, which is written"));
+  EXPECT_THAT(broken_copy([](auto& copy) { copy.columns = 33; }),
+              HasSubstr("a transposed copy of 33 columns, 32 apart"));
+  EXPECT_THAT(broken_copy([](auto& copy) { copy.from = 1; }),
+              HasSubstr("a transposed copy reads buffer 1, which is written"));
   EXPECT_THAT(broken_copy([](auto& copy) { copy.to = 2; }), HasSubstr("array 2 of 2"));
   EXPECT_THAT(broken_copy([](auto& copy) { copy.from_step = -1; }), HasSubstr("lead backwards"));
 }
@@ -186,12 +190,17 @@ TEST(SdkKernelIr, NamesWhatIsWrong) {
   EXPECT_THAT(broken([](auto& ir) { ir.body[0].body[0].a = 99; }), HasSubstr("expression 99 of"));
   EXPECT_THAT(broken([](auto& ir) { ir.exprs.back().in[0] = 50; }), HasSubstr("does not stand before it"));
   EXPECT_THAT(broken([](auto& ir) { ir.body[0].a = 0; }), HasSubstr("an expression that it does not use"));
-  EXPECT_THAT(broken([](auto& ir) { ir.body[0].body[0].body.emplace_back(); }), HasSubstr("a statement without a block has one"));
-  EXPECT_THAT(broken([](auto& ir) {  // item i is loaded from memory, and said to be below 9
-                ir.exprs.push_back({.operation = Op::kConvert, .type = Type::kI64, .in = {ir.body[0].body[0].b, kNoId, kNoId}});
-                ir.exprs.push_back({.operation = Op::kAssume, .type = Type::kI64, .in = {static_cast<std::uint32_t>(ir.exprs.size() - 1), kNoId, kNoId}, .high = 9});
-              }),
-              HasSubstr("guard it"));
+  EXPECT_THAT(broken([](auto& ir) { ir.body[0].body[0].body.emplace_back(); }),
+              HasSubstr("a statement without a block has one"));
+  EXPECT_THAT(
+      broken([](auto& ir) {  // item i is loaded from memory, and said to be below 9
+        ir.exprs.push_back({.operation = Op::kConvert, .type = Type::kI64, .in = {ir.body[0].body[0].b, kNoId, kNoId}});
+        ir.exprs.push_back({.operation = Op::kAssume,
+                            .type = Type::kI64,
+                            .in = {static_cast<std::uint32_t>(ir.exprs.size() - 1), kNoId, kNoId},
+                            .high = 9});
+      }),
+      HasSubstr("guard it"));
   EXPECT_THAT(broken([](auto& ir) { ir.body.insert(ir.body.begin(), ir.body[0].body[0]); }),
               HasSubstr("used outside its block"));
   EXPECT_THAT(broken([](auto& ir) {
@@ -246,7 +255,8 @@ TEST(SdkDialects, SpellTheSameKernelForEachLanguage) {
       print_kernel(kernel, dialect_cuda(), "k"),
       HasSubstr(
           "extern \"C\" __global__ void k(const float* __restrict__ b0, float* __restrict__ b1, double s0, int64_t "
-          "begin, int64_t end) {\n  #pragma unroll 1\n  for (int64_t v0 = begin + (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v0 "
+          "begin, int64_t end) {\n  #pragma unroll 1\n  for (int64_t v0 = begin + (int64_t)blockIdx.x * blockDim.x + "
+          "threadIdx.x; v0 "
           "< end; v0 += (int64_t)gridDim.x * blockDim.x) {\n    b1[v0] = (b0[v0] + (float)s0);\n  }\n}\n"));
   EXPECT_THAT(print_kernel(kernel, dialect_hip(), "k"),
               HasSubstr("__attribute__((global)) void k(const float* __restrict__ b0"));

@@ -14,12 +14,14 @@ std::string all_of(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::vector<std::string> files_to_try(const LibrarySearch& search, const std::string& wanted, const std::string& named, bool is_emulated) {
+std::vector<std::string> files_to_try(const LibrarySearch& search, const std::string& wanted, const std::string& named,
+                                      bool is_emulated) {
   namespace fs = std::filesystem;
   const std::string title(search.title), option(search.option);
   if (wanted == "none") throw Failure(CRUCIBLE_E_UNAVAILABLE, "the option " + std::string(search.choice) + " is none");
   if (named.empty() && is_emulated)
-    throw Failure(CRUCIBLE_E_UNAVAILABLE, "an emulated device takes only a " + title + " that the option " + option + " names");
+    throw Failure(CRUCIBLE_E_UNAVAILABLE,
+                  "an emulated device takes only a " + title + " that the option " + option + " names");
   if (named.empty()) return search.names;
   std::error_code error;
   if (!fs::is_directory(named, error)) return {named};
@@ -28,14 +30,14 @@ std::vector<std::string> files_to_try(const LibrarySearch& search, const std::st
     if (fs::exists(fs::path(named) / name, error)) files.push_back(fs::path(named) / name);
   }
   if (!files.empty()) return files;
-  throw Failure(CRUCIBLE_E_UNAVAILABLE, "the folder " + named + " of the option " + option + " has none of " + all_of(search.names) + ": " +
-                                            std::string(search.advice));
+  throw Failure(CRUCIBLE_E_UNAVAILABLE, "the folder " + named + " of the option " + option + " has none of " +
+                                            all_of(search.names) + ": " + std::string(search.advice));
 }
 
 std::string told_absence(const LibrarySearch& search, const std::string& wanted, const Failure& reason) {
   if (wanted == search.option)
-    throw Failure(CRUCIBLE_E_UNAVAILABLE,
-                  "the option " + std::string(search.choice) + " demands " + std::string(search.title) + ": " + reason.what());
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "the option " + std::string(search.choice) + " demands " +
+                                              std::string(search.title) + ": " + reason.what());
   return std::string("none (") + reason.what() + "; " + std::string(search.otherwise) + ")";
 }
 

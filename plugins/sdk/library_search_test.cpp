@@ -1,4 +1,5 @@
-// Finding a library that a plugin can do without: what is tried, what is said when there is none, and that one is opened once.
+// Finding a library that a plugin can do without: what is tried, what is said when there is none, and that one is
+// opened once.
 #include "plugins/sdk/library_search.hpp"
 
 #include <gmock/gmock.h>
@@ -12,7 +13,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const LibrarySearch kSearch = {.title = "libm", .otherwise = "cosines are generated and slower", .choice = "trigonometry", .option = "libm", .advice = "install libc6",
+const LibrarySearch kSearch = {.title = "libm",
+                               .otherwise = "cosines are generated and slower",
+                               .choice = "trigonometry",
+                               .option = "libm",
+                               .advice = "install libc6",
                                .names = {"libnowhere.so.9", "libm.so.6"}};
 
 std::string words_of(const std::string& wanted, const std::string& named, bool is_emulated) {
@@ -35,7 +40,8 @@ TEST(SdkLibrarySearch, AFolderHasOneOfTheNames) {
   const std::string names[] = {"libm.so.6"};
   const std::string folder = std::filesystem::path(VendorLibrary::open("libm", names, "").file()).parent_path();
   EXPECT_THAT(files_to_try(kSearch, "auto", folder, false), ElementsAre(folder + "/libm.so.6"));
-  EXPECT_EQ(words_of("auto", "/", false), "the folder / of the option libm has none of libnowhere.so.9, libm.so.6: install libc6");
+  EXPECT_EQ(words_of("auto", "/", false),
+            "the folder / of the option libm has none of libnowhere.so.9, libm.so.6: install libc6");
 }
 
 TEST(SdkLibrarySearch, SaysWhyNothingIsTried) {
@@ -73,14 +79,16 @@ struct Trigonometry {
 };
 
 TEST(SdkLibrarySearch, OpensALibraryOnceAndLooksAgainForOneThatWasNotThere) {
-  constexpr OptionSpec specs[] = {{.name = "trigonometry", .type = OptionType::kChoice, .default_value = "auto", .choices = "auto libm none"},
-                                  {.name = "libm", .type = OptionType::kPath}};
+  constexpr OptionSpec specs[] = {
+      {.name = "trigonometry", .type = OptionType::kChoice, .default_value = "auto", .choices = "auto libm none"},
+      {.name = "libm", .type = OptionType::kPath}};
   const Options options(specs);
   FoundLibraries<Trigonometry> libraries;
   std::string note;
   Trigonometry::wants_all = true;
   EXPECT_EQ(libraries.find(kSearch, options, false, note), nullptr);
-  EXPECT_THAT(note, HasSubstr("lacks no_such_function: it is no library of functions; cosines are generated and slower)"));
+  EXPECT_THAT(note,
+              HasSubstr("lacks no_such_function: it is no library of functions; cosines are generated and slower)"));
   Trigonometry::wants_all = false;
   const Trigonometry* const found = libraries.find(kSearch, options, false, note);
   ASSERT_NE(found, nullptr);

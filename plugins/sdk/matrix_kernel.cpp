@@ -1,6 +1,7 @@
-// The text of a matrix kernel: see matrix_product.hpp. A block has a tile of the result, its waves parts of that. Each turn the block takes 32
-// steps of both operands: from memory into registers while it multiplies those of the turn before, then into the half of shared memory
-// that nobody reads any more, where steps lie side by side whatever the operand's layout is. What lies outside of the operands counts as zero.
+// The text of a matrix kernel: see matrix_product.hpp. A block has a tile of the result, its waves parts of that. Each
+// turn the block takes 32 steps of both operands: from memory into registers while it multiplies those of the turn
+// before, then into the half of shared memory that nobody reads any more, where steps lie side by side whatever the
+// operand's layout is. What lies outside of the operands counts as zero.
 #include <string>
 #include <string_view>
 
@@ -19,8 +20,7 @@ struct UnitText {
 };
 
 // Fragments as NVIDIA's manual of PTX has them for m16n8k16, loaded by ldmatrix.
-constexpr UnitText kMma = {
-    "32", "8", "4", "__syncthreads()", true, R"(
+constexpr UnitText kMma = {"32", "8", "4", "__syncthreads()", true, R"(
 struct Left { unsigned r[4]; };
 struct Right { unsigned r[2]; };
 struct Sums { float r[4]; };
@@ -43,11 +43,11 @@ CRUCIBLE_FN int column_of(int element, int lane) { return lane % 4 * 2 + element
 )"};
 
 constexpr std::string_view kAmdMeet =
-    "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); __builtin_amdgcn_s_barrier(); __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\")";
+    "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); __builtin_amdgcn_s_barrier(); "
+    "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\")";
 
 // Fragments as AMD's manuals of CDNA have them for 16x16x16: four steps for each lane, a result of four rows.
-constexpr UnitText kMfma = {
-    "64", "16", "4", kAmdMeet, false, R"(
+constexpr UnitText kMfma = {"64", "16", "4", kAmdMeet, false, R"(
 #if CRUCIBLE_IS_BF16
 typedef short CrucibleSteps __attribute__((ext_vector_type(4)));
 #define CRUCIBLE_MFMA __builtin_amdgcn_mfma_f32_16x16x16bf16_1k
@@ -68,9 +68,9 @@ CRUCIBLE_FN int row_of(int element, int lane) { return lane / 16 * 4 + element; 
 CRUCIBLE_FN int column_of(int, int lane) { return lane % 16; }
 )"};
 
-// Fragments as AMD's manual of RDNA3 has them: both halves of a wave hold the same rows, with all steps, and every other row of the result.
-constexpr UnitText kWmma = {
-    "32", "16", "8", kAmdMeet, false, R"(
+// Fragments as AMD's manual of RDNA3 has them: both halves of a wave hold the same rows, with all steps, and every
+// other row of the result.
+constexpr UnitText kWmma = {"32", "16", "8", kAmdMeet, false, R"(
 #if CRUCIBLE_IS_BF16
 typedef short CrucibleSteps __attribute__((ext_vector_type(16)));
 typedef short CrucibleStepsInShared __attribute__((ext_vector_type(16), aligned(16)));
@@ -191,7 +191,8 @@ CRUCIBLE_FN void put(uint16_t* to, const Eight* from) {
 }
 )";
 
-// Where the tile of a wave begins is found by its number; each wave has kWaveRows times kWaveColumns of the block's tile.
+// Where the tile of a wave begins is found by its number; each wave has kWaveRows times kWaveColumns of the block's
+// tile.
 constexpr std::string_view kTileText = R"(
 constexpr int kInRows = kWaveRows / 16, kInColumns = kWaveColumns / kUnitColumns;
 struct __attribute__((aligned(16))) Half { uint16_t left[kTileRows * kPitch], right[kTileColumns * kPitch]; };
@@ -229,7 +230,8 @@ CRUCIBLE_FN void store(Result* to, int64_t pitch, const Sums (&sums)[kInRows][kI
 )";
 
 // The turns of one tile. A half is written again two turns later: between lies a barrier that its readers have passed.
-constexpr std::string_view kBody = R"((const uint16_t* left, const uint16_t* right, Result* result, int64_t rows, int64_t columns,
+constexpr std::string_view kBody =
+    R"((const uint16_t* left, const uint16_t* right, Result* result, int64_t rows, int64_t columns,
     int64_t steps, int64_t batch, int64_t left_pitch, int64_t right_pitch, int64_t pitch, int64_t left_apart, int64_t right_apart, int64_t apart,
     double alpha, const uint16_t* bias) {
   __shared__ Half halves[2];
@@ -289,8 +291,12 @@ KernelBatch write_matrix_kernel(const MatrixVariant& variant, MatrixUnit unit, c
   require(unit != MatrixUnit::kNone, "a matrix kernel for no unit");
   const UnitText& words = text_of(unit);
   std::string text(dialect.preamble);
-  const auto define = [&](std::string_view name, std::string_view value) { text += "#define " + std::string(name) + " " + std::string(value) + "\n"; };
-  const auto constant = [&](std::string_view name, std::string_view value) { text += "constexpr int " + std::string(name) + " = " + std::string(value) + ";\n"; };
+  const auto define = [&](std::string_view name, std::string_view value) {
+    text += "#define " + std::string(name) + " " + std::string(value) + "\n";
+  };
+  const auto constant = [&](std::string_view name, std::string_view value) {
+    text += "constexpr int " + std::string(name) + " = " + std::string(value) + ";\n";
+  };
   define("CRUCIBLE_MEET", words.meet);
   define("CRUCIBLE_TYPE", variant.is_bf16 ? "\"bf16\"" : "\"f16\"");
   define("CRUCIBLE_IS_BF16", variant.is_bf16 ? "1" : "0");

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kF16 = 6, kBF16 = 7;              // DType; the numbers are part of the ABI
 constexpr std::int64_t kLargeTile = 128, kSmallTile = 64;  // rows and columns
 constexpr std::int64_t kUnitSide = 16;
-constexpr std::int64_t kMostBlocks = 65535;                // in the second and third dimension; the kernel's loops do the rest
+constexpr std::int64_t kMostBlocks = 65535;  // in the second and third dimension; the kernel's loops do the rest
 constexpr std::uint64_t kAccess = 16;                      // bytes
 
 constexpr std::int64_t count_of(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
@@ -23,7 +23,9 @@ struct Side {
   bool is_along = false;
 
   bool is_aligned(std::uint64_t element_bytes, std::int64_t batch) const {
-    const auto step = [&](std::int64_t elements) { return static_cast<std::uint64_t>(elements) * element_bytes % kAccess == 0; };
+    const auto step = [&](std::int64_t elements) {
+      return static_cast<std::uint64_t>(elements) * element_bytes % kAccess == 0;
+    };
     return address % kAccess == 0 && step(pitch) && (batch == 1 || step(batch_stride));
   }
 };
@@ -34,11 +36,15 @@ std::uint64_t place_of(std::uint64_t address, std::int64_t offset, std::uint64_t
 
 std::uint64_t bits(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
-/// The kernel's result has rows side by side, so that it is the transposed one of BLAS's: its left operand is BLAS's second.
-MatrixLaunch launch_of(const Gemm& gemm, const Gemm::Place& place, const std::uint64_t* addresses, std::uint64_t units) {
+/// The kernel's result has rows side by side, so that it is the transposed one of BLAS's: its left operand is BLAS's
+/// second.
+MatrixLaunch launch_of(const Gemm& gemm, const Gemm::Place& place, const std::uint64_t* addresses,
+                       std::uint64_t units) {
   const std::uint64_t bytes = gemm.element_bytes();
-  const Side left = {place_of(addresses[gemm.y_view()], place.y, bytes), gemm.y.pitch, gemm.y.batch_stride, !gemm.y.transposed};
-  const Side right = {place_of(addresses[gemm.x_view()], place.x, bytes), gemm.x.pitch, gemm.x.batch_stride, gemm.x.transposed};
+  const Side left = {place_of(addresses[gemm.y_view()], place.y, bytes), gemm.y.pitch, gemm.y.batch_stride,
+                     !gemm.y.transposed};
+  const Side right = {place_of(addresses[gemm.x_view()], place.x, bytes), gemm.x.pitch, gemm.x.batch_stride,
+                      gemm.x.transposed};
   const std::int64_t rows = gemm.n, columns = gemm.m;
   MatrixLaunch launch;
   launch.variant.is_bf16 = gemm.dtype == kBF16;
@@ -52,7 +58,8 @@ MatrixLaunch launch_of(const Gemm& gemm, const Gemm::Place& place, const std::ui
   launch.variant.has_large_tiles = large >= 2 * static_cast<std::int64_t>(units);
   const std::int64_t tile = launch.variant.has_large_tiles ? kLargeTile : kSmallTile;
   launch.threads = launch.variant.has_large_tiles ? 256 : 128;
-  launch.blocks = {static_cast<std::uint32_t>(count_of(columns, tile)), static_cast<std::uint32_t>(std::min(count_of(rows, tile), kMostBlocks)),
+  launch.blocks = {static_cast<std::uint32_t>(count_of(columns, tile)),
+                   static_cast<std::uint32_t>(std::min(count_of(rows, tile), kMostBlocks)),
                    static_cast<std::uint32_t>(std::min(gemm.batch, kMostBlocks))};
   launch.arguments = {left.address, right.address, place_of(addresses[2], place.d, gemm.element_bytes(2)),
                       bits(rows), bits(columns), bits(gemm.k), bits(gemm.batch),
@@ -103,10 +110,14 @@ std::array<void*, kMatrixArguments> MatrixLaunch::places() const {
 
 std::string matrix_refusal(const Gemm& gemm, MatrixUnit unit) {
   if (unit == MatrixUnit::kNone) return "matmul: the device has no matrix units that kernels are generated for";
-  if (gemm.dtype != kF16 && gemm.dtype != kBF16) return "matmul: kernels for matrix units are generated for f16 and bf16 alone";
-  if (gemm.m < kUnitSide || gemm.n < kUnitSide || gemm.k < kUnitSide) return "matmul: fewer than 16 rows, columns or steps: matrix units would mostly multiply zeros";
-  if (gemm.epilogue == CRUCIBLE_EPILOGUE_BIAS_GELU) return "matmul: kernels for matrix units have the epilogues bias and bias with ReLU";
-  if (unit == MatrixUnit::kMfmaOfF16 && gemm.dtype == kBF16) return "matmul: the device's matrix units do not take bf16";
+  if (gemm.dtype != kF16 && gemm.dtype != kBF16)
+    return "matmul: kernels for matrix units are generated for f16 and bf16 alone";
+  if (gemm.m < kUnitSide || gemm.n < kUnitSide || gemm.k < kUnitSide)
+    return "matmul: fewer than 16 rows, columns or steps: matrix units would mostly multiply zeros";
+  if (gemm.epilogue == CRUCIBLE_EPILOGUE_BIAS_GELU)
+    return "matmul: kernels for matrix units have the epilogues bias and bias with ReLU";
+  if (unit == MatrixUnit::kMfmaOfF16 && gemm.dtype == kBF16)
+    return "matmul: the device's matrix units do not take bf16";
   return "";
 }
 

@@ -1,6 +1,7 @@
-// Products of f16 and bf16 matrices by generated kernels for a GPU's matrix units: what a plugin runs where no library takes a product. One
-// text per type, layout of the operands and size of the tiles; sizes, pitches and addresses are arguments, so that a program's products
-// share few kernels. The units add in f32 and in an order of their own: these are kernels of fast mode.
+// Products of f16 and bf16 matrices by generated kernels for a GPU's matrix units: what a plugin runs where no library
+// takes a product. One text per type, layout of the operands and size of the tiles; sizes, pitches and addresses are
+// arguments, so that a program's products share few kernels. The units add in f32 and in an order of their own: these
+// are kernels of fast mode.
 #pragma once
 
 #include <array>
@@ -66,15 +67,16 @@ std::uint64_t wave_of(MatrixUnit unit);
 /// What `unit` does not take, as "matmul: ..."; "" where it takes the product.
 std::string matrix_refusal(const Gemm& gemm, MatrixUnit unit);
 
-/// The launches of a product that a unit takes, one for each place. `addresses` are those of the description's buffers; `units`
-/// multiprocessors share a launch.
+/// The launches of a product that a unit takes, one for each place. `addresses` are those of the description's buffers;
+/// `units` multiprocessors share a launch.
 std::vector<MatrixLaunch> matrix_launches(const Gemm& gemm, const std::uint64_t* addresses, std::uint64_t units);
 
-/// The kernel of a variant, alone in its text, its one name in `names`. `dialect` is that of CUDA or HIP, as the unit is NVIDIA's or AMD's.
+/// The kernel of a variant, alone in its text, its one name in `names`. `dialect` is that of CUDA or HIP, as the unit
+/// is NVIDIA's or AMD's.
 KernelBatch write_matrix_kernel(const MatrixVariant& variant, MatrixUnit unit, const Dialect& dialect);
 
-/// The products of one device: its kernels, each built when a product first needs it. `Kernel` has `function`, as the driver launches it, and
-/// owns what that lies in. Threads: any.
+/// The products of one device: its kernels, each built when a product first needs it. `Kernel` has `function`, as the
+/// driver launches it, and owns what that lies in. Threads: any.
 template <class Kernel>
 class MatrixProducts {
  public:
@@ -88,10 +90,11 @@ class MatrixProducts {
   MatrixProducts(MatrixUnit unit, const Dialect& dialect, std::uint64_t multiprocessors, Build build)
       : unit_(unit), dialect_(dialect), multiprocessors_(multiprocessors), build_(std::move(build)) {}
 
-  /// The launches of a product; `addresses` are those of the description's buffers. Errors: UNSUPPORTED with matrix_refusal(); those of
-  /// `build`.
+  /// The launches of a product; `addresses` are those of the description's buffers. Errors: UNSUPPORTED with
+  /// matrix_refusal(); those of `build`.
   std::vector<Call> calls(const Gemm& gemm, const std::uint64_t* addresses) {
-    if (const std::string refusal = matrix_refusal(gemm, unit_); !refusal.empty()) throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal);
+    if (const std::string refusal = matrix_refusal(gemm, unit_); !refusal.empty())
+      throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal);
     std::vector<Call> all;
     for (MatrixLaunch& launch : matrix_launches(gemm, addresses, multiprocessors_)) {
       const auto function = find(launch.variant);
@@ -110,7 +113,8 @@ class MatrixProducts {
   decltype(Kernel::function) find(const MatrixVariant& variant) {
     const std::lock_guard lock(mutex_);
     auto found = kernels_.find(variant);
-    if (found == kernels_.end()) found = kernels_.emplace(variant, build_(write_matrix_kernel(variant, unit_, dialect_))).first;
+    if (found == kernels_.end())
+      found = kernels_.emplace(variant, build_(write_matrix_kernel(variant, unit_, dialect_))).first;
     return found->second.function;
   }
 
@@ -122,26 +126,29 @@ class MatrixProducts {
   std::map<MatrixVariant, Kernel> kernels_;
 };
 
-/// The scratch of a product: the library's, as `library` gives it for the description, where that takes the product; else none, and its kernels
-/// are built. An epilogue alone is no reason to leave a library that does the product. Errors: UNSUPPORTED with both reasons; others of either.
+/// The scratch of a product: the library's, as `library` gives it for the description, where that takes the product;
+/// else none, and its kernels are built. An epilogue alone is no reason to leave a library that does the product.
+/// Errors: UNSUPPORTED with both reasons; others of either.
 template <class Kernel, class Library>
 std::uint64_t claim_product(const Gemm& gemm, MatrixProducts<Kernel>& kernels, Library library) {
   std::string refusal, own_refusal;
-  if (const std::optional<std::uint64_t> scratch_bytes = if_supported(refusal, [&] { return library(gemm); })) return *scratch_bytes;
+  if (const std::optional<std::uint64_t> scratch_bytes = if_supported(refusal, [&] { return library(gemm); }))
+    return *scratch_bytes;
   if (gemm.has_epilogue()) {
     Gemm plain = gemm;
     plain.epilogue = CRUCIBLE_EPILOGUE_NONE;
-    if (if_supported(own_refusal, [&] { return library(plain); })) throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal + "; it does the product without");
+    if (if_supported(own_refusal, [&] { return library(plain); }))
+      throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal + "; it does the product without");
   }
   if (if_supported(own_refusal, [&] { return kernels.prepare(gemm), true; })) return 0;
   throw Failure(CRUCIBLE_E_UNSUPPORTED, refusal + "; " + own_refusal);
 }
 
-/// The calls of a plan's products that the library does not take, by op: `list` is an OpList, `library` as above. Errors: those of calls();
-/// others than UNSUPPORTED of the library.
+/// The calls of a plan's products that the library does not take, by op: `list` is an OpList, `library` as above.
+/// Errors: those of calls(); others than UNSUPPORTED of the library.
 template <class Kernel, class List, class Library>
-std::map<std::size_t, std::vector<typename MatrixProducts<Kernel>::Call>> calls_without_library(const List& list, MatrixProducts<Kernel>& kernels,
-                                                                                                 Library library) {
+std::map<std::size_t, std::vector<typename MatrixProducts<Kernel>::Call>> calls_without_library(
+    const List& list, MatrixProducts<Kernel>& kernels, Library library) {
   std::map<std::size_t, std::vector<typename MatrixProducts<Kernel>::Call>> all;
   for (std::size_t i = 0; i < list.ops.size(); ++i) {
     const auto& op = list.ops[i];

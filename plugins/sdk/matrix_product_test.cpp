@@ -1,5 +1,5 @@
-// Which kernel a product for matrix units gets, its launches, and what is declined. The kernels themselves run in the plugins' own tests, on
-// emulated devices (testing/device_products.cpp), and are compiled for real ones there.
+// Which kernel a product for matrix units gets, its launches, and what is declined. The kernels themselves run in the
+// plugins' own tests, on emulated devices (testing/device_products.cpp), and are compiled for real ones there.
 #include "plugins/sdk/matrix_product.hpp"
 
 #include <gmock/gmock.h>
@@ -35,10 +35,15 @@ TEST(MatrixProduct, ArgumentsAreThoseOfTheTransposedProduct) {
   ASSERT_EQ(launches.size(), 1u);
   const MatrixLaunch& launch = launches[0];
   // Left is BLAS's second operand, which is the description's first buffer here.
-  EXPECT_THAT(launch.arguments, ElementsAre(0x10000, 0x20000, 0x30000, 200, 96, 64, 1, 64, 96, 96, 0, 0, 0, std::bit_cast<std::uint64_t>(0.5), 0));
+  EXPECT_THAT(launch.arguments, ElementsAre(0x10000, 0x20000, 0x30000, 200, 96, 64, 1, 64, 96, 96, 0, 0, 0,
+                                            std::bit_cast<std::uint64_t>(0.5), 0));
   EXPECT_THAT(launch.blocks, ElementsAre(2, 4, 1));
   EXPECT_EQ(launch.threads, 128u);
-  EXPECT_EQ(launch.variant, (MatrixVariant{.is_bf16 = true, .left_is_along = true, .right_is_along = false, .is_aligned = true, .has_large_tiles = false}));
+  EXPECT_EQ(launch.variant, (MatrixVariant{.is_bf16 = true,
+                                           .left_is_along = true,
+                                           .right_is_along = false,
+                                           .is_aligned = true,
+                                           .has_large_tiles = false}));
   EXPECT_EQ(*static_cast<const std::uint64_t*>(launch.places()[3]), 200u);
 }
 
@@ -109,9 +114,16 @@ TEST(MatrixProduct, GridsStayWithinADriversLimits) {
 TEST(MatrixProduct, ArchitecturesAndTheirUnits) {
   EXPECT_EQ(matrix_unit_of_nvidia(75), MatrixUnit::kNone);
   EXPECT_EQ(matrix_unit_of_nvidia(80), MatrixUnit::kMma);
-  for (const auto& [name, unit] : {std::pair("gfx90a:sramecc+:xnack-", MatrixUnit::kMfma), {"gfx942", MatrixUnit::kMfma}, {"gfx908", MatrixUnit::kMfmaOfF16},
-                                   {"gfx1100", MatrixUnit::kWmma}, {"gfx1151", MatrixUnit::kWmma}, {"gfx1030", MatrixUnit::kNone}, {"gfx906", MatrixUnit::kNone},
-                                   {"gfx1201", MatrixUnit::kNone}, {"gfx11-generic", MatrixUnit::kNone}, {"", MatrixUnit::kNone}}) {
+  for (const auto& [name, unit] : {std::pair("gfx90a:sramecc+:xnack-", MatrixUnit::kMfma),
+                                   {"gfx942", MatrixUnit::kMfma},
+                                   {"gfx908", MatrixUnit::kMfmaOfF16},
+                                   {"gfx1100", MatrixUnit::kWmma},
+                                   {"gfx1151", MatrixUnit::kWmma},
+                                   {"gfx1030", MatrixUnit::kNone},
+                                   {"gfx906", MatrixUnit::kNone},
+                                   {"gfx1201", MatrixUnit::kNone},
+                                   {"gfx11-generic", MatrixUnit::kNone},
+                                   {"", MatrixUnit::kNone}}) {
     EXPECT_EQ(matrix_unit_of_amd(name), unit) << name;
   }
   EXPECT_EQ(wave_of(MatrixUnit::kWmma), 32u);
@@ -133,8 +145,10 @@ TEST(MatrixProduct, EveryVariantHasANameAndATextOfItsOwn) {
   for (const MatrixUnit unit : {MatrixUnit::kMma, MatrixUnit::kMfma, MatrixUnit::kWmma}) {
     std::set<std::string> names, texts;
     for (unsigned bits = 0; bits < 32; ++bits) {
-      const MatrixVariant variant{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0, bits % 3 != 0, bits % 3 == 2};
-      const KernelBatch batch = write_matrix_kernel(variant, unit, unit == MatrixUnit::kMma ? dialect_cuda() : dialect_hip());
+      const MatrixVariant variant{(bits & 1) != 0,  (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0,
+                                  (bits & 16) != 0, bits % 3 != 0,   bits % 3 == 2};
+      const KernelBatch batch =
+          write_matrix_kernel(variant, unit, unit == MatrixUnit::kMma ? dialect_cuda() : dialect_hip());
       ASSERT_EQ(batch.names.size(), 1u);
       names.insert(batch.names.front());
       texts.insert(batch.text);

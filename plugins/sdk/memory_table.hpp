@@ -1,19 +1,25 @@
-// A memory table: arguments, ranges and alignments are checked here, what is out is counted, addresses are looked up. Three models:
-// a device with addresses of its own, one with handles in their place, and one whose memory is the host's (HostMemories below).
+// A memory table: arguments, ranges and alignments are checked here, what is out is counted, addresses are looked up.
+// Three models: a device with addresses of its own, one with handles in their place, and one whose memory is the host's
+// (HostMemories below).
 //
-// A plugin defines crucible_buffer as a struct that derives from DeviceBuffer<Device, Memory>. Its Device derives from QueueOwner (or has a
-// `Ledger ledger`) and has `AddressMap addresses`. Memory is what one allocation is: it is given back by its destructor. A struct `Own` of
-// static functions says what the driver does; copies are done on return; `Place` is an address inside a buffer, with its Memory:
+// A plugin defines crucible_buffer as a struct that derives from DeviceBuffer<Device, Memory>. Its Device derives from
+// QueueOwner (or has a `Ledger ledger`) and has `AddressMap addresses`. Memory is what one allocation is: it is given
+// back by its destructor. A struct `Own` of static functions says what the driver does; copies are done on return;
+// `Place` is an address inside a buffer, with its Memory:
 //   MemoryFacts facts(Device&)                                  how much there is
-//   std::shared_ptr<Memory> allocate(Device&, size, align)      at least one byte, not cleared; null where there is none left; an
+//   std::shared_ptr<Memory> allocate(Device&, size, align)      at least one byte, not cleared; null where there is
+//   none left; an
 //                                                               alignment that the driver does not give is made here
-//   std::uint64_t address(const Memory&)                        devices with handles leave it out (or answer 0): their addresses are
+//   std::uint64_t address(const Memory&)                        devices with handles leave it out (or answer 0): their
+//   addresses are
 //                                                               numbers that stand for a handle and an offset
 //   void write(Device&, const Place& to, const void* from, size)
 //   void read(Device&, const Place& from, void* to, size)
 //   void fill(Device&, const Place&, size, byte)
-//   bool clear(Device&, const Place&, size)                     if it wants: the first fill, with zeros; false where no memory is left
-// and the table is make_memory_table<Device, Buffer, Own>(). Where the device has a `watchdog`, nothing is asked of a suspect device.
+//   bool clear(Device&, const Place&, size)                     if it wants: the first fill, with zeros; false where no
+//   memory is left
+// and the table is make_memory_table<Device, Buffer, Own>(). Where the device has a `watchdog`, nothing is asked of a
+// suspect device.
 #pragma once
 
 #include <algorithm>
@@ -48,9 +54,9 @@ struct MemoryFacts {
 [[noreturn]] inline void out_of_memory(const MemoryFacts& facts, std::uint64_t live, std::uint64_t size) {
   const std::uint64_t left = facts.bytes > live ? facts.bytes - live : 0, most = std::min(facts.largest, facts.bytes);
   throw Failure(CRUCIBLE_E_OUT_OF_MEMORY,
-                "cannot have " + std::to_string(size) + " bytes on " + facts.id + ": it has " + std::to_string(facts.bytes) +
-                    ", gives at most " + std::to_string(most) + " in one piece, and " + std::to_string(live) +
-                    " are in use; use a smaller batch or a memory budget",
+                "cannot have " + std::to_string(size) + " bytes on " + facts.id + ": it has " +
+                    std::to_string(facts.bytes) + ", gives at most " + std::to_string(most) + " in one piece, and " +
+                    std::to_string(live) + " are in use; use a smaller batch or a memory budget",
                 {{"requested", std::to_string(size)}, {"available", std::to_string(std::min(left, most))}});
 }
 

@@ -1,15 +1,18 @@
-// A compile table: looking kernels up, giving modules back, what a compilation answers. Reading what is to be compiled, compiling and
-// loading it is the plugin's, or that of compile_table.hpp (CUDA, HIP) or text_module.hpp (one text for all kernels).
+// A compile table: looking kernels up, giving modules back, what a compilation answers. Reading what is to be compiled,
+// compiling and loading it is the plugin's, or that of compile_table.hpp (CUDA, HIP) or text_module.hpp (one text for
+// all kernels).
 //
-// A plugin defines crucible_module as a struct with `Device* device` and `std::map<std::string, Kernel, std::less<>> kernels`, and a struct
-// `Own` of static functions:
+// A plugin defines crucible_module as a struct with `Device* device` and `std::map<std::string, Kernel, std::less<>>
+// kernels`, and a struct `Own` of static functions:
 //   std::string_view dialect(const Device&)
-//   void build(Module&, crucible_str prelude, const crucible_kernel_source*, std::uint32_t count)   fills in a module of some kernels
-//   void build_texts(Module&, crucible_str prelude, const crucible_str* names, const crucible_str* texts, count)   if it takes texts
-//   void describe(const Kernel&, crucible_kv_sink, void* user)      if it wants: compile.kernel_info
-//   void log(const Module&, crucible_kv_sink, void* user)           if it wants: compile.compile_log
-//   void destroy(Module*)                                           if it wants: of one that may be half built or whose device is lost
-// A Module may have `binary_bytes` and `from_cache`, which are told. The table is make_module_table<Device, Module, Kernel, Own>().
+//   void build(Module&, crucible_str prelude, const crucible_kernel_source*, std::uint32_t count)   fills in a module
+//   of some kernels void build_texts(Module&, crucible_str prelude, const crucible_str* names, const crucible_str*
+//   texts, count)   if it takes texts void describe(const Kernel&, crucible_kv_sink, void* user)      if it wants:
+//   compile.kernel_info void log(const Module&, crucible_kv_sink, void* user)           if it wants:
+//   compile.compile_log void destroy(Module*)                                           if it wants: of one that may be
+//   half built or whose device is lost
+// A Module may have `binary_bytes` and `from_cache`, which are told. The table is make_module_table<Device, Module,
+// Kernel, Own>().
 #pragma once
 
 #include <chrono>
@@ -26,8 +29,8 @@
 
 namespace crucible::sdk {
 
-/// Kernels by name; one name twice must stand for the same kernel. Errors: INVALID_ARGUMENT for a name that C does not take or two
-/// different kernels of one name, UNSUPPORTED for one without kernel IR, those of read_kernel().
+/// Kernels by name; one name twice must stand for the same kernel. Errors: INVALID_ARGUMENT for a name that C does not
+/// take or two different kernels of one name, UNSUPPORTED for one without kernel IR, those of read_kernel().
 inline std::map<std::string, Kernel> read_kernels(const crucible_kernel_source* sources, std::uint32_t count) {
   std::map<std::string, Kernel> kernels;
   std::map<std::string, std::string_view> bytes;
@@ -74,7 +77,8 @@ struct ModuleFunctions {
   }
 
   static crucible_status compile(Device* device, [[maybe_unused]] crucible_str prelude, const crucible_str* names,
-                                 const crucible_str* texts, std::uint32_t count, Module** out, crucible_compile_info* info) {
+                                 const crucible_str* texts, std::uint32_t count, Module** out,
+                                 crucible_compile_info* info) {
     return guard([&] {
       require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
       require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
@@ -83,8 +87,9 @@ struct ModuleFunctions {
       if constexpr (requires { Own::build_texts(*module, prelude, names, texts, count); }) {
         if (count != 0) Own::build_texts(*module, prelude, names, texts, count);
       } else if (count != 0) {
-        throw Failure(CRUCIBLE_E_UNSUPPORTED, "the device takes kernel IR (compile_sources) and no text: its dialect is " +
-                                                  std::string(Own::dialect(*device)));
+        throw Failure(CRUCIBLE_E_UNSUPPORTED,
+                      "the device takes kernel IR (compile_sources) and no text: its dialect is " +
+                          std::string(Own::dialect(*device)));
       }
       *out = finish(std::move(module), start, info);
     });

@@ -35,7 +35,8 @@ void read_launch(OpList& list, std::uint32_t index, const crucible_op& op, Liste
       result.sizes.push_back(scalar.bits);
       continue;
     }
-    if (scalar.type > CRUCIBLE_SCALAR_I64) refuse_op(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(scalar.type));
+    if (scalar.type > CRUCIBLE_SCALAR_I64)
+      refuse_op(index, "scalar " + std::to_string(i) + " is of type " + std::to_string(scalar.type));
     result.scalars.push_back(scalar.bits);
     if (scalar.slot == CRUCIBLE_SLOT_NONE) continue;
     if (scalar.slot >= list.slot_count) {
@@ -69,7 +70,8 @@ void read_places(std::uint32_t index, const crucible_op& op, ListedOp& result, s
 }
 
 [[noreturn]] void take_none(std::uint32_t index, const char* what) {
-  throw Failure(CRUCIBLE_E_UNSUPPORTED, "plan.build: op " + std::to_string(index) + " is " + what + ", and this plugin claims none",
+  throw Failure(CRUCIBLE_E_UNSUPPORTED,
+                "plan.build: op " + std::to_string(index) + " is " + what + ", and this plugin claims none",
                 {{"op", std::to_string(index)}});
 }
 
@@ -94,22 +96,28 @@ void read_library_call(std::uint32_t index, const crucible_op& op, ListedOp& res
   } else {
     result.product = std::make_unique<const Gemm>(read_gemm(op.library, checks.epilogues));
   }
-  const std::uint32_t described = result.product != nullptr ? result.product->buffers() : result.attention != nullptr ? kAttentionTensors : 3;
+  const std::uint32_t described = result.product != nullptr     ? result.product->buffers()
+                                  : result.attention != nullptr ? kAttentionTensors
+                                                                : 3;
   const std::uint32_t needed = described + (op.scratch_bytes == 0 ? 0 : 1);
   if (op.buffer_count < needed) {
     refuse_op(index, "it has " + std::to_string(op.buffer_count) + " buffers and needs " + std::to_string(needed));
   }
-  for (std::uint32_t i = 0; i < needed; ++i) need_bytes(index, result, i, i == described ? op.scratch_bytes : extent_bytes(result, i));
+  for (std::uint32_t i = 0; i < needed; ++i)
+    need_bytes(index, result, i, i == described ? op.scratch_bytes : extent_bytes(result, i));
   keep(result, needed);
 }
 
 void read_op(OpList& list, std::uint32_t index, const crucible_op& op, const OpChecks& checks) {
   if (op.struct_size < sizeof(crucible_op)) {
-    refuse_op(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " + std::to_string(sizeof(crucible_op)));
+    refuse_op(index, "its struct_size is " + std::to_string(op.struct_size) + ", it needs " +
+                         std::to_string(sizeof(crucible_op)));
   }
   if (op.buffer_count != 0 && op.buffers == nullptr) refuse_op(index, "its buffers are missing");
-  if (op.kind == CRUCIBLE_OP_LIBRARY && !checks.takes_products && !checks.takes_all_calls) take_none(index, "a library call");
-  if (op.kind != CRUCIBLE_OP_LAUNCH && op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL && op.kind != CRUCIBLE_OP_LIBRARY)
+  if (op.kind == CRUCIBLE_OP_LIBRARY && !checks.takes_products && !checks.takes_all_calls)
+    take_none(index, "a library call");
+  if (op.kind != CRUCIBLE_OP_LAUNCH && op.kind != CRUCIBLE_OP_COPY && op.kind != CRUCIBLE_OP_FILL &&
+      op.kind != CRUCIBLE_OP_LIBRARY)
     refuse_op(index, "kind " + std::to_string(op.kind) + " is not known");
   ListedOp& result = list.ops.emplace_back();
   result.kind = op.kind;

@@ -1,5 +1,5 @@
-// plan.build's list of ops, read from a host of any minor and checked, for every plugin. What a vendor makes of it (nodes of a graph,
-// closed command lists, calls one after the other) is the plugin's.
+// plan.build's list of ops, read from a host of any minor and checked, for every plugin. What a vendor makes of it
+// (nodes of a graph, closed command lists, calls one after the other) is the plugin's.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,11 @@ namespace crucible::sdk {
 struct ListedOp {
   std::uint32_t kind = 0;                // CRUCIBLE_OP_LAUNCH, _COPY, _FILL or _LIBRARY
   crucible_kernel* kernel = nullptr;     // LAUNCH
-  std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where; LIBRARY: of its description, then scratch if there is some
+  std::vector<std::uint64_t> addresses;  // LAUNCH: of its buffers; COPY: to, from; FILL: where; LIBRARY: of its
+                                         // description, then scratch if there is some
   std::vector<std::uint64_t> scalars;    // LAUNCH: eight bytes each, of a double or an i64 as the kernel takes it
   std::vector<Place> places;             // of the addresses, where the device looks them up (OpChecks::find)
-  std::vector<std::uint64_t> sizes;      // LAUNCH: of its buffers, where the device asks for them (OpChecks::takes_sizes)
+  std::vector<std::uint64_t> sizes;  // LAUNCH: of its buffers, where the device asks for them (OpChecks::takes_sizes)
   std::int64_t grid = 0, grain = 0;      // LAUNCH: work items; how many are worth a thread of a processor
   std::uint64_t size = 0;                // COPY, FILL: bytes
   std::uint8_t pattern = 0;              // FILL
@@ -76,7 +77,8 @@ struct OpChecks {
 /// Errors: INVALID_ARGUMENT naming the op that is wrong, and what is wrong with it.
 [[noreturn]] void refuse_op(std::size_t index, const std::string& what);
 
-/// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call that is not taken.
+/// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call that
+/// is not taken.
 OpList read_ops(const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, const OpChecks& checks);
 
 }  // namespace crucible::sdk

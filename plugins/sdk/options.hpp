@@ -14,7 +14,8 @@ namespace crucible::sdk {
 enum class OptionType : std::uint8_t { kBool, kU64, kText, kChoice, kPath };
 
 /// Whether a crucible.toml that lies in somebody else's folder may set the option. Only a choice among what is there is
-/// harmless: a number, a switch, one of some words. What names a file or a program, or reaches a command line, never is.
+/// harmless: a number, a switch, one of some words. What names a file or a program, or reaches a command line, never
+/// is.
 enum class FromFolder : std::uint8_t { kUndecided, kHarmless, kNeedsTrust };
 
 /// One option; texts with static storage.

@@ -24,8 +24,10 @@ bool is_private_group(gid_t id) {
   passwd* user = nullptr;
   group group_entry;
   group* found = nullptr;
-  if (getpwuid_r(geteuid(), &user_entry, user_space.data(), user_space.size(), &user) != 0 || user == nullptr) return false;
-  if (getgrgid_r(id, &group_entry, group_space.data(), group_space.size(), &found) != 0 || found == nullptr) return false;
+  if (getpwuid_r(geteuid(), &user_entry, user_space.data(), user_space.size(), &user) != 0 || user == nullptr)
+    return false;
+  if (getgrgid_r(id, &group_entry, group_space.data(), group_space.size(), &found) != 0 || found == nullptr)
+    return false;
   if (user->pw_gid != id || std::strcmp(user->pw_name, found->gr_name) != 0) return false;
   for (char** member = found->gr_mem; *member != nullptr; ++member) {
     if (std::strcmp(*member, user->pw_name) != 0) return false;

@@ -1,13 +1,16 @@
 // A plan table: reading the list, slots, what a plan answers. Building, patching and starting it is the plugin's.
 //
-// A plugin defines crucible_plan as a struct that derives from ListedPlan and names, in a struct `Own` of static functions, what it does:
+// A plugin defines crucible_plan as a struct that derives from ListedPlan and names, in a struct `Own` of static
+// functions, what it does:
 //   OpChecks checks(Device&)                          what lists are checked against
 //   void make(Plan&)                                  if it wants: when the list has been read
 //   void patch(Plan&, std::span<const SlotUse>)       if it wants: the scalars of these uses have changed
-//   void run(Plan&)                                   all ops in order, done on return
+//   void run(Plan&)                                   all ops in order, done on return: what a queue table of the SDK's
+//                                                     (queue_table.hpp) does with a plan that is submitted
 //   std::vector<std::uint64_t> times(Plan&)           the same op by op: nanoseconds of each
 //   void describe(const Plan&, crucible_kv_sink, void* user)
-//   void destroy(Plan*)                               if it wants: deletes a plan, also one that is half built or whose device is lost
+//   void destroy(Plan*)                               if it wants: deletes a plan, also one that is half built or whose
+//   device is lost
 // and makes the table with make_plan_table<Device, Plan, Own>().
 #pragma once
 
@@ -52,8 +55,8 @@ void describe_list(const ListedPlan<Device>& plan, crucible_kv_sink sink, void* 
          {text_item("form", "list"), number_item("ops", plan.list.ops.size()), text_item("times", kTimesOfHost)});
 }
 
-/// What an `Own` begins with on a device that runs the ops of a list one after the other: `run_op` does one that does something, done
-/// on return. Where the device has a `run_mutex`, one plan runs at a time.
+/// What an `Own` begins with on a device that runs the ops of a list one after the other: `run_op` does one that does
+/// something, done on return. Where the device has a `run_mutex`, one plan runs at a time.
 template <class Device, class Plan, void (*run_op)(Device&, const ListedOp&)>
 struct ListPlans {
   static void run(Plan& plan) {
@@ -126,13 +129,6 @@ struct PlanFunctions {
     });
   }
 
-  static crucible_status replay(Plan* plan) {
-    return guard([&] {
-      require(plan != nullptr, "plan.replay: no plan");
-      Own::run(*plan);
-    });
-  }
-
   static crucible_status profile(Plan* plan, std::uint64_t* out_ns, std::uint32_t count) {
     return guard([&] {
       require(plan != nullptr && (out_ns != nullptr || count == 0), "plan.profile: no plan or no place for the times");
@@ -164,8 +160,8 @@ struct PlanFunctions {
 template <class Device, class Plan, class Own>
 constexpr crucible_if_plan make_plan_table() {
   using Functions = PlanFunctions<Device, Plan, Own>;
-  return {sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR,  Functions::build,        Functions::set_slots,
-          Functions::replay,        Functions::profile, Functions::destroy_plan, Functions::describe};
+  return {sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR,      Functions::build,   Functions::set_slots,
+          Functions::profile,       Functions::destroy_plan, Functions::describe};
 }
 
 }  // namespace crucible::sdk

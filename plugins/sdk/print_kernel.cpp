@@ -18,7 +18,8 @@ constexpr std::size_t kLongBody = 64;
 
 class Printer {
  public:
-  Printer(const Kernel& kernel, const Dialect& dialect, const Team& team) : kernel_(kernel), dialect_(dialect), team_(team), numbers_(kernel) {}
+  Printer(const Kernel& kernel, const Dialect& dialect, const Team& team)
+      : kernel_(kernel), dialect_(dialect), team_(team), numbers_(kernel) {}
 
   std::string run(std::string_view name) {
     out_ = std::string(dialect_.kernel) + std::string(name) + "(" + parameters() + ") {\n";
@@ -27,7 +28,8 @@ class Printer {
     }
     is_team() ? print_team(1) : print_arrays(1);
     const std::uint32_t alignment = assumed_alignment(kernel_, dialect_);
-    for (std::size_t i = 0; alignment > 1 && i < kernel_.buffers.size(); ++i) line(1, "crucible_assume_aligned(b" + text(i) + ", " + text(alignment) + ");");
+    for (std::size_t i = 0; alignment > 1 && i < kernel_.buffers.size(); ++i)
+      line(1, "crucible_assume_aligned(b" + text(i) + ", " + text(alignment) + ");");
     print_block(kernel_.body, 1);
     return out_ + "}\n";
   }
@@ -66,7 +68,9 @@ class Printer {
   std::string memory_type(Type type) const { return type == Type::kBool ? "uint8_t" : type_name(type); }
 
   /// Of an array that has none (a product without steps), one: the languages know no empty arrays.
-  std::string elements(std::size_t i) const { return std::to_string(std::max<std::int64_t>(kernel_.arrays[i].size, 1)); }
+  std::string elements(std::size_t i) const {
+    return std::to_string(std::max<std::int64_t>(kernel_.arrays[i].size, 1));
+  }
 
   std::string pointee(std::size_t i) const {
     return (kernel_.buffers[i].written ? "" : "const ") + memory_type(kernel_.buffers[i].type);
@@ -80,7 +84,8 @@ class Printer {
     std::string list;
     for (std::size_t i = 0; i < kernel_.buffers.size(); ++i)
       list += std::string(dialect_.global) + pointer(i) + "b" + text(i) + ", ";
-    for (std::uint32_t i = 0; i < kernel_.scalars.size(); ++i) list += std::string(scalar_type(kernel_.scalars[i])) + " s" + text(i) + ", ";
+    for (std::uint32_t i = 0; i < kernel_.scalars.size(); ++i)
+      list += std::string(scalar_type(kernel_.scalars[i])) + " s" + text(i) + ", ";
     return list + "int64_t begin, int64_t end";
   }
 
@@ -96,7 +101,8 @@ class Printer {
 
   void print_arrays(int indent) {
     for (std::size_t i = 0; i < kernel_.arrays.size(); ++i)
-      line(indent, std::string(dialect_.align_array) + memory_type(kernel_.arrays[i].type) + " a" + text(i) + "[" + elements(i) + "];");
+      line(indent, std::string(dialect_.align_array) + memory_type(kernel_.arrays[i].type) + " a" + text(i) + "[" +
+                       elements(i) + "];");
   }
 
   bool is_team() const { return team_.lanes > 1; }
@@ -106,7 +112,8 @@ class Printer {
     const std::string lanes = text(team_.lanes), teams = "[" + text(team_.most) + "][";
     const auto share = [&](const std::string& type, const std::string& name, const std::string& size) {
       line(indent, std::string(dialect_.shared) + type + " all_" + name + teams + size + "];");
-      line(indent, type + "* const " + name + " = all_" + name + "[" + std::string(dialect_.thread) + " / " + lanes + "];");
+      line(indent,
+           type + "* const " + name + " = all_" + name + "[" + std::string(dialect_.thread) + " / " + lanes + "];");
     };
     line(indent, "const int lane = " + std::string(dialect_.thread) + " % " + lanes + ";");
     for (std::size_t i = 0; i < kernel_.arrays.size(); ++i)
@@ -147,8 +154,10 @@ class Printer {
   void print_dealt(const Stmt& stmt, const std::vector<TeamReduction>& reductions, int indent) {
     for (const TeamReduction& reduction : reductions) {
       const Type type = kernel_.variables[reduction.variable].type;
-      if (reduction.op != Op::kAdd && reduction.op != Op::kMultiply) continue;  // the largest of two equal numbers is that number
-      const std::string neutral = is_floating(type) ? real(reduction.op == Op::kAdd ? 0 : 1, type) : integer(reduction.op == Op::kAdd ? 0 : 1);
+      if (reduction.op != Op::kAdd && reduction.op != Op::kMultiply)
+        continue;  // the largest of two equal numbers is that number
+      const std::string neutral =
+          is_floating(type) ? real(reduction.op == Op::kAdd ? 0 : 1, type) : integer(reduction.op == Op::kAdd ? 0 : 1);
       line(indent, "if (lane != 0) v" + text(reduction.variable) + " = " + neutral + ";");
     }
     const std::string v = "v" + text(stmt.id), begin = expr(stmt.a) + " + lane; ", end = v + " < " + expr(stmt.b);
@@ -166,7 +175,8 @@ class Printer {
     line(indent, all + "[lane] = " + v + ";");
     meet(indent);
     line(indent, "for (int width = " + text(team_.lanes / 2) + "; width > 0; width /= 2) {");
-    line(indent + 1, "if (lane < width) " + all + "[lane] = " + combined(reduction.op, type, all + "[lane]", all + "[lane + width]") + ";");
+    line(indent + 1, "if (lane < width) " + all +
+                         "[lane] = " + combined(reduction.op, type, all + "[lane]", all + "[lane + width]") + ";");
     meet(indent + 1);
     line(indent, "}");
     line(indent, v + " = " + all + "[0];");
@@ -218,7 +228,10 @@ class Printer {
     if (stmt.mode == LoopMode::kUnrolled) before = dialect_.unrolled_loop;
     if (stmt.mode == LoopMode::kSerial && stmt.kind == StmtKind::kFor && updates_float(stmt.body))
       before = dialect_.ordered_loop;
-    if (before.empty()) before = stmt.kind == StmtKind::kGrid || has_loop(stmt.body) || stmt.body.size() > kLongBody ? dialect_.outer_loop : dialect_.inner_loop;
+    if (before.empty())
+      before = stmt.kind == StmtKind::kGrid || has_loop(stmt.body) || stmt.body.size() > kLongBody
+                   ? dialect_.outer_loop
+                   : dialect_.inner_loop;
     if (!before.empty()) line(indent, before);
     const std::string v = "v" + text(stmt.id);
     const std::string next = step.empty() ? "++" + v : v + " += " + std::string(step);
@@ -230,9 +243,10 @@ class Printer {
   static std::string memory(const TileOperand& operand) { return (operand.is_array ? "a" : "b") + text(operand.id); }
 
   void print_transpose(const Transpose& copy, const std::string& steps, int indent) {
-    line(indent, "crucible_transpose_" + std::string(name(kernel_.arrays[copy.to].type)) + "(a" + text(copy.to) + " + " +
-                     expr(copy.to_base) + ", " + std::to_string(copy.to_step) + ", b" + text(copy.from) + " + " +
-                     expr(copy.from_base) + ", " + std::to_string(copy.from_step) + ", " + text(copy.columns) + ", " + steps + ");");
+    line(indent, "crucible_transpose_" + std::string(name(kernel_.arrays[copy.to].type)) + "(a" + text(copy.to) +
+                     " + " + expr(copy.to_base) + ", " + std::to_string(copy.to_step) + ", b" + text(copy.from) +
+                     " + " + expr(copy.from_base) + ", " + std::to_string(copy.from_step) + ", " + text(copy.columns) +
+                     ", " + steps + ");");
   }
 
   /// One vector variable per 64 bytes of the tile, so that the sums stay in registers through the loop.
@@ -248,7 +262,8 @@ class Printer {
         const std::string from = "a" + text(tile.sums) + " + sums + " + text(i * tile.columns + p * lanes);
         const std::string zero = "crucible_splat_" + type + (is_double ? "(0x0p+0)" : "(0x0p+0f)");
         line(indent + 1, "crucible_" + type + " t" + text(i) + "_" + text(p) + " = " +
-                             (tile.start == TileStart::kGoOn ? "crucible_load_" + type + "(" + from + ")" : zero) + ";");
+                             (tile.start == TileStart::kGoOn ? "crucible_load_" + type + "(" + from + ")" : zero) +
+                             ";");
       }
     }
     if (!dialect_.outer_loop.empty()) line(indent + 1, dialect_.outer_loop);
@@ -273,8 +288,10 @@ class Printer {
         const std::string to = "a" + text(tile.sums) + " + sums + " + text(i * tile.columns + p * lanes);
         const std::string sum = "t" + text(i) + "_" + text(p);
         const bool adds = tile.start == TileStart::kAdd;
-        line(indent + 1, "crucible_store_" + type + "(" + to + ", " +
-                             (adds ? "crucible_add_" + type + "(crucible_load_" + type + "(" + to + "), " + sum + ")" : sum) + ");");
+        line(indent + 1,
+             "crucible_store_" + type + "(" + to + ", " +
+                 (adds ? "crucible_add_" + type + "(crucible_load_" + type + "(" + to + "), " + sum + ")" : sum) +
+                 ");");
       }
     }
     line(indent, "}");
@@ -348,7 +365,9 @@ class Printer {
     const bool narrow = is_integral(type) && size_bytes(type) < 4;
     return narrow ? "(" + type_name(type) + ")" + result : result;
   }
-  std::string infix(std::string_view sign, const Expr& e) const { return infix(sign, e.type, expr(e.in[0]), expr(e.in[1])); }
+  std::string infix(std::string_view sign, const Expr& e) const {
+    return infix(sign, e.type, expr(e.in[0]), expr(e.in[1]));
+  }
 
   static bool may_overflow(Type type) { return type == Type::kI32 || type == Type::kI64; }
 
@@ -380,13 +399,15 @@ class Printer {
     if (from == Type::kBF16) return "crucible_bf16_to_f32(" + a + ")";
     if (e.type == Type::kBF16) return "crucible_f32_to_bf16(" + a + ")";
     if (is_floating(from) && is_integral(e.type))
-      return "(" + type_name(e.type) + ")crucible_" + std::string(name(from)) + (e.type == Type::kI64 || e.type == Type::kU8 ? "_to_i64(" : "_to_i32(") + a + ")";
+      return "(" + type_name(e.type) + ")crucible_" + std::string(name(from)) +
+             (e.type == Type::kI64 || e.type == Type::kU8 ? "_to_i64(" : "_to_i32(") + a + ")";
     return "(" + type_name(e.type) + ")" + a;
   }
 
   std::string extremum(Op op, Type type, const std::string& a, const std::string& b) const {
     const bool is_max = op == Op::kMaximum;
-    if (is_floating(type)) return std::string("crucible_") + (is_max ? "max_" : "min_") + std::string(name(type)) + "(" + a + ", " + b + ")";
+    if (is_floating(type))
+      return std::string("crucible_") + (is_max ? "max_" : "min_") + std::string(name(type)) + "(" + a + ", " + b + ")";
     if (type == Type::kBool) return infix(is_max ? "|" : "&", type, a, b);
     return "(" + a + (is_max ? " > " : " < ") + b + " ? " + a + " : " + b + ")";
   }
@@ -400,7 +421,9 @@ class Printer {
         return real(e.real, e.type);
       case Op::kScalar:
         if (!dialect_.packed_arguments) return "(" + type_name(e.type) + ")s" + text(e.id);
-        return "(" + type_name(e.type) + ")" + (kernel_.scalars[e.id] == Type::kI64 ? "((const crucible_i64_scalar*)scalars)[" : "scalars[") + text(e.id) + "]";
+        return "(" + type_name(e.type) + ")" +
+               (kernel_.scalars[e.id] == Type::kI64 ? "((const crucible_i64_scalar*)scalars)[" : "scalars[") +
+               text(e.id) + "]";
       case Op::kVariable:
         return "v" + text(e.id);
       case Op::kLoad: {
@@ -483,7 +506,8 @@ class Printer {
       case Op::kCall:
         return call(kFunctions[e.id].name, e);
       case Op::kFma:
-        return std::string("__builtin_fma") + (e.type == Type::kF32 ? "f(" : "(") + expr(e.in[0]) + ", " + expr(e.in[1]) + ", " + expr(e.in[2]) + ")";
+        return std::string("__builtin_fma") + (e.type == Type::kF32 ? "f(" : "(") + expr(e.in[0]) + ", " +
+               expr(e.in[1]) + ", " + expr(e.in[2]) + ")";
     }
     return {};
   }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "plugins/abi/stubs.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible::sdk {
@@ -31,6 +32,13 @@ std::int32_t answer_query(const crucible_query_in* in, crucible_query_out* out, 
         answer.reject_reason, sizeof(answer.reject_reason),
         "the host speaks ABI %u.%u, this plugin %u.%u: major numbers must be equal, so use a plugin built for the host",
         in->host_major, in->host_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR);
+  } else if (!abi::understands(in->host_major, in->host_minor)) {
+    code = 1;
+    std::snprintf(
+        answer.reject_reason, sizeof(answer.reject_reason),
+        "the host speaks ABI %u.%u, this plugin takes hosts from %u.%u on, which submit plans to queues: use a "
+        "newer Crucible, or a plugin built for that one",
+        in->host_major, in->host_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_OLDEST_MINOR);
   } else {
     answer.magic = CRUCIBLE_MAGIC;
     answer.abi_major = CRUCIBLE_ABI_MAJOR;

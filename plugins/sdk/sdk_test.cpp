@@ -306,36 +306,102 @@ TEST(SdkTimeline, OnlyGrowsAndKeepsItsFailure) {
   timeline.wait(6, 0);
   EXPECT_THAT(take(guard([&] { timeline.wait(7, 1000000); })),
               Pair(CRUCIBLE_E_CANCELLED, "the timeline did not reach 7 in 1000000 ns: it is at 6"));
-  timeline.poison(CRUCIBLE_E_DEVICE_LOST, "unplugged");
-  timeline.poison(CRUCIBLE_E_INTERNAL, "later");
-  EXPECT_THAT(take(guard([&] { timeline.wait(1, UINT64_MAX); })), Pair(CRUCIBLE_E_DEVICE_LOST, "unplugged"));
+  timeline.poison(Failure(CRUCIBLE_E_DEVICE_LOST, "unplugged"));
+  timeline.poison(Failure(CRUCIBLE_E_INTERNAL, "later"));
+  EXPECT_THAT(take(guard([&] { timeline.wait(7, UINT64_MAX); })), Pair(CRUCIBLE_E_DEVICE_LOST, "unplugged"));
+  timeline.wait(6, UINT64_MAX);  // what was reached stays reached
   EXPECT_EQ(message_of([&] { (void)timeline.value(); }), "unplugged");
   EXPECT_EQ(message_of([&] { timeline.signal(9); }), "unplugged");
 }
 
-TEST(SdkQueue, RunsInOrderAfterItsWaitsAndPoisonsOnFailure) {
-  const auto go = std::make_shared<HostTimeline>(0), done = std::make_shared<HostTimeline>(0);
+TEST(SdkTimeline, KeepsWhenItsLastWorkRan) {
+  HostTimeline timeline(0);
+  timeline.signal(WorkTimes{1, 100, 200});
+  timeline.signal(2);
+  for (std::uint64_t value = 3; value < 3 + HostTimeline::kKept - 1; ++value)
+    timeline.signal(WorkTimes{value, value * 100, value * 100 + 50});
+  EXPECT_EQ(timeline.times(1).end_ns, 200u);
+  EXPECT_EQ(timeline.times(3).begin_ns, 300u);
+  EXPECT_THAT(message_of([&] { timeline.times(2); }), HasSubstr("no work has signalled 2"));
+  timeline.signal(WorkTimes{1000, 1, 2});
+  EXPECT_THAT(message_of([&] { timeline.times(1); }), HasSubstr("more than 16 values ago"));
+  timeline.poison(Failure(CRUCIBLE_E_DEVICE_LOST, "unplugged"));
+  EXPECT_EQ(timeline.times(1000).end_ns, 2u);
+  EXPECT_EQ(message_of([&] { timeline.times(1001); }), "unplugged");
+}
+
+class SdkQueue : public testing::Test {
+ protected:
+  static std::uint64_t number_of_this_thread() { return std::hash<std::thread::id>()(std::this_thread::get_id()); }
+  DeviceTimelines timelines_;
+  HostQueue queue_{timelines_};
+};
+
+TEST_F(SdkQueue, RunsInOrderAfterItsWaitsAndPoisonsOnFailure) {
+  const auto go = timelines_.make(0), done = timelines_.make(0);
   std::vector<int> order;  // written by the queue's thread, read when `done` says so
-  HostQueue queue;
-  queue.submit([&] { order.push_back(1); }, {{go, 3}}, {{done, 1}});
-  queue.submit([&] { order.push_back(2); }, {}, {{done, 2}});
-  EXPECT_FALSE(queue.wait_idle(1000000));
+  queue_.submit([&] { order.push_back(1); }, {{go, 3}}, {{done, 1}});
+  queue_.submit([&] { order.push_back(2); }, {}, {{done, 2}});
+  queue_.flush();
+  EXPECT_FALSE(queue_.wait_idle(1000000));
   EXPECT_EQ(done->value(), 0u);
   go->signal(3);
   done->wait(2, UINT64_MAX);
   EXPECT_THAT(order, ElementsAre(1, 2));
-  EXPECT_TRUE(queue.wait_idle(UINT64_MAX));
-  const auto next = std::make_shared<HostTimeline>(0);
-  queue.submit([] { throw Failure(CRUCIBLE_E_EXEC_FAULT, "trap"); }, {}, {{done, 3}});
-  queue.submit([] {}, {{done, 3}}, {{next, 1}});  // inherits the failure
+  EXPECT_TRUE(queue_.wait_idle(UINT64_MAX));
+  const auto next = timelines_.make(0);
+  queue_.submit([] { throw Failure(CRUCIBLE_E_EXEC_FAULT, "trap"); }, {}, {{done, 3}});
+  queue_.submit([] {}, {{done, 3}}, {{next, 1}});  // inherits the failure
+  queue_.flush();
   EXPECT_THAT(take(guard([&] { next->wait(1, UINT64_MAX); })), Pair(CRUCIBLE_E_EXEC_FAULT, "trap"));
   EXPECT_EQ(message_of([&] { (void)done->value(); }), "trap");
 }
 
-TEST(SdkQueue, EndsOnlyWhenItsWorkIsDone) {
+TEST_F(SdkQueue, WhoWaitsDoesWhatNeedNotWait) {
+  const auto go = timelines_.make(0), done = timelines_.make(0);
+  std::vector<std::uint64_t> by;  // which thread
+  const auto work = [&] { by.push_back(number_of_this_thread()); };
+  for (std::uint64_t value = 1; value <= 3; ++value) queue_.submit(work, {}, {{done, value}});
+  EXPECT_TRUE(by.empty());  // until somebody waits
+  queue_.run_here(*done, 2);
+  EXPECT_THAT(by, testing::SizeIs(testing::Ge(2u)));
+  EXPECT_EQ(by[0], number_of_this_thread());
+  EXPECT_EQ(by[1], number_of_this_thread());
+  done->wait(3, UINT64_MAX);  // what was not asked for is the queue's own thread's
+  EXPECT_NE(by[2], number_of_this_thread());
+  queue_.submit(work, {{go, 1}}, {{done, 4}});
+  queue_.run_here(*done, 4);  // it would have to wait
+  EXPECT_EQ(done->value(), 3u);
+  go->signal(1);
+  done->wait(4, UINT64_MAX);
+  EXPECT_NE(by[3], number_of_this_thread());
+}
+
+// Everything that is in flight ends, whoever waits for it and on whatever it waits, with what the driver said first.
+TEST_F(SdkQueue, ADeviceThatIsLostEndsEverythingWithOneError) {
+  const auto never = timelines_.make(0), done = timelines_.make(0), other = timelines_.make(0);
+  HostQueue beside(timelines_);
+  beside.submit([] {}, {{never, 1}}, {{other, 1}});
+  beside.submit([] {}, {}, {{other, 2}});
+  beside.flush();
+  queue_.submit([] { throw Failure(CRUCIBLE_E_DEVICE_LOST, "unplugged", {{"kernel", "k"}}); }, {}, {{done, 1}});
+  queue_.submit([] { throw Failure(CRUCIBLE_E_INTERNAL, "nothing is asked of a device that is lost"); }, {},
+                {{done, 2}});
+  queue_.flush();
+  for (const auto& [timeline, value] : {std::pair(done, 1), {done, 2}, {other, 1}, {other, 2}, {never, 1}})
+    EXPECT_THAT(take(guard([&] { timeline->wait(static_cast<std::uint64_t>(value), UINT64_MAX); })),
+                Pair(CRUCIBLE_E_DEVICE_LOST, "unplugged"));
+  EXPECT_TRUE(beside.wait_idle(UINT64_MAX));
+  const auto later = timelines_.make(0);
+  EXPECT_EQ(message_of([&] { later->wait(1, UINT64_MAX); }), "unplugged");
+  ASSERT_TRUE(timelines_.lost().has_value());
+  EXPECT_EQ(timelines_.lost()->payload(), Payload({{"kernel", "k"}}));
+}
+
+TEST_F(SdkQueue, EndsOnlyWhenItsWorkIsDone) {
   std::atomic<int> ran{0};
   {
-    HostQueue queue;
+    HostQueue queue(timelines_);
     for (int i = 0; i < 100; ++i) queue.submit([&] { ++ran; }, {}, {});
   }
   EXPECT_EQ(ran, 100);
@@ -360,14 +426,16 @@ TEST(SdkHostCompiler, CompilesLoadsAndRuns) {
 }
 
 TEST(SdkHostCompiler, SaysWhatIsMissingOrWrong) {
-  EXPECT_THAT(take(guard([] { HostLibrary::compile("", "/no/such/compiler"); })),
-              Pair(CRUCIBLE_E_UNAVAILABLE, HasSubstr("/no/such/compiler, which the option compiler names, is not a program")));
+  EXPECT_THAT(
+      take(guard([] { HostLibrary::compile("", "/no/such/compiler"); })),
+      Pair(CRUCIBLE_E_UNAVAILABLE, HasSubstr("/no/such/compiler, which the option compiler names, is not a program")));
   // A plugin whose own compiler is missing says what was looked for and what to do.
   constexpr std::string_view kNames[] = {"no-such-acmecc", "no-such-acmecc-2"};
-  EXPECT_THAT(take(guard([&] { require_program("", kNames, "acmecc", "install the package acme-compiler"); })),
-              Pair(CRUCIBLE_E_UNAVAILABLE,
-                   "no compiler of kernels found (looked for no-such-acmecc, no-such-acmecc-2 in PATH): install the package "
-                   "acme-compiler, or name one with the option acmecc"));
+  EXPECT_THAT(
+      take(guard([&] { require_program("", kNames, "acmecc", "install the package acme-compiler"); })),
+      Pair(CRUCIBLE_E_UNAVAILABLE,
+           "no compiler of kernels found (looked for no-such-acmecc, no-such-acmecc-2 in PATH): install the package "
+           "acme-compiler, or name one with the option acmecc"));
   EXPECT_THAT(message_of([] { HostLibrary::compile("this is no C"); }), HasSubstr("ended with status"));
   EXPECT_TRUE(is_c_name("k_1"));
   for (const char* name : {"", "1k", "a b", "a;"}) EXPECT_FALSE(is_c_name(name));

@@ -14,7 +14,8 @@ namespace crucible::sdk {
 template <class Part>
 class Started {
  public:
-  /// `start` gives a unique_ptr<Part>. Errors: UNSUPPORTED with its reason, which is logged the first time with `cost` behind it.
+  /// `start` gives a unique_ptr<Part>. Errors: UNSUPPORTED with its reason, which is logged the first time with `cost`
+  /// behind it.
   template <class Start>
   Part& require(const std::string& cost, Start start) {
     const std::lock_guard lock(mutex_);

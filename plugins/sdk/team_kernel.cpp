@@ -12,7 +12,9 @@ constexpr std::int64_t kFewTurns = 16;
 
 class Planner {
  public:
-  Planner(const Kernel& kernel, std::uint32_t lanes) : kernel_(kernel), contested_(kernel.buffers.size()) { team_.lanes = lanes; }
+  Planner(const Kernel& kernel, std::uint32_t lanes) : kernel_(kernel), contested_(kernel.buffers.size()) {
+    team_.lanes = lanes;
+  }
 
   Team run() {
     find_contested();
@@ -43,7 +45,9 @@ class Planner {
 
   bool is_shared(std::uint32_t root) const {
     bool found = false;
-    for_each(root, [&](const Expr& e) { found |= e.operation == Op::kElement || (e.operation == Op::kLoad && contested_[e.id]); });
+    for_each(root, [&](const Expr& e) {
+      found |= e.operation == Op::kElement || (e.operation == Op::kLoad && contested_[e.id]);
+    });
     return found;
   }
 
@@ -112,7 +116,8 @@ class Planner {
   void deal(const Stmt& loop) {
     Body body;
     body.own.insert(loop.id);
-    body.meets = constant(loop.a) != 0;  // elements of arrays belong to the lane of their index where every loop begins at 0
+    body.meets =
+        constant(loop.a) != 0;  // elements of arrays belong to the lane of their index where every loop begins at 0
     const bool has_arrays = reads_body(loop, loop.body, body);
     body.meets = (body.meets && has_arrays) || touches_contested(loop.body);
     std::vector<TeamReduction> reductions;
@@ -161,9 +166,13 @@ class Planner {
   /// v = v op x, with one operation for all updates of v.
   void update(const Stmt& stmt, Body& body) {
     const Expr& e = kernel_.exprs[stmt.a];
-    const bool combines = e.operation == Op::kAdd || e.operation == Op::kMultiply || e.operation == Op::kMaximum || e.operation == Op::kMinimum;
-    const auto is_old = [&](std::uint32_t id) { return kernel_.exprs[id].operation == Op::kVariable && kernel_.exprs[id].id == stmt.id; };
-    if (!combines || !is_old(e.in[0]) || size_bytes(e.type) == 2) {  // f16 has no arithmetic in every language; i16 is never summed so
+    const bool combines = e.operation == Op::kAdd || e.operation == Op::kMultiply || e.operation == Op::kMaximum ||
+                          e.operation == Op::kMinimum;
+    const auto is_old = [&](std::uint32_t id) {
+      return kernel_.exprs[id].operation == Op::kVariable && kernel_.exprs[id].id == stmt.id;
+    };
+    if (!combines || !is_old(e.in[0]) ||
+        size_bytes(e.type) == 2) {  // f16 has no arithmetic in every language; i16 is never summed so
       is_possible_ = false;
       return;
     }
@@ -188,7 +197,8 @@ class Planner {
     for (const IrArray& array : kernel_.arrays) bytes += array.size * size_bytes(array.type);
     for (const Type type : team_.joined) bytes += std::int64_t{team_.lanes} * size_bytes(type);
     team_.most = kMostBlockThreads / team_.lanes;
-    if (bytes > 0) team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kTeamSharedBytes / bytes));
+    if (bytes > 0)
+      team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kTeamSharedBytes / bytes));
     return team_.most > 0;
   }
 

@@ -1,9 +1,9 @@
-// Work items that a team of threads does together: threads that run in step, a warp or a wave. A kernel's vector loops are dealt out
-// to the team's lanes, so that neighbouring lanes touch neighbouring elements; all else every lane computes alike, and one of them
-// stores. Arrays of the kernel lie in memory that the team shares.
+// Work items that a team of threads does together: threads that run in step, a warp or a wave. A kernel's vector loops
+// are dealt out to the team's lanes, so that neighbouring lanes touch neighbouring elements; all else every lane
+// computes alike, and one of them stores. Arrays of the kernel lie in memory that the team shares.
 //
-// It is a way to run a kernel, no other kernel: nothing of the order in which a float is computed changes, except in sums whose order
-// the kernel leaves free (see LoopMode::kVector).
+// It is a way to run a kernel, no other kernel: nothing of the order in which a float is computed changes, except in
+// sums whose order the kernel leaves free (see LoopMode::kVector).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Team {
   std::uint32_t lanes = 1;     // threads of a team; 1: each thread does its own items, and the rest says nothing
   std::uint32_t most = 1;      // teams of a block, as the arrays leave
   std::map<const Stmt*, std::vector<TeamReduction>> dealt;  // vector loops whose turns are dealt out to the lanes
-  // Statements outside of these, and dealt loops, before and after which the lanes have to meet, because they may touch what another
-  // lane writes or reads.
+  // Statements outside of these, and dealt loops, before and after which the lanes have to meet, because they may touch
+  // what another lane writes or reads.
   std::set<const Stmt*> meets;
   std::set<Type> joined;  // of the variables that lanes join: for each an array with an element per lane
 };
@@ -34,12 +34,14 @@ struct Team {
 /// Threads of a block, at most: a compiler that knows it gives each thread more registers.
 inline constexpr std::uint32_t kMostBlockThreads = 256;
 
-/// What a block's arrays take of the memory that its threads share, at most. A multiprocessor has room for several such blocks.
+/// What a block's arrays take of the memory that its threads share, at most. A multiprocessor has room for several such
+/// blocks.
 inline constexpr std::uint32_t kTeamSharedBytes = 32 * 1024;
 
-/// The team for `kernel` on a device whose threads run in step by `lanes`, a power of two. One thread where a team would be in the way:
-/// the kernel has no vector loop, or short ones alone; work outside of them that only one lane could do; a form that cannot be dealt
-/// out; arrays beyond what threads of a block share. Pointers are into `kernel`, which has to stay as it is.
+/// The team for `kernel` on a device whose threads run in step by `lanes`, a power of two. One thread where a team
+/// would be in the way: the kernel has no vector loop, or short ones alone; work outside of them that only one lane
+/// could do; a form that cannot be dealt out; arrays beyond what threads of a block share. Pointers are into `kernel`,
+/// which has to stay as it is.
 Team plan_team(const Kernel& kernel, std::uint32_t lanes);
 
 }  // namespace crucible::sdk

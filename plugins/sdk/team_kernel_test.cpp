@@ -1,6 +1,7 @@
-// Kernels whose items a team of threads does together compute what the C form computes, bit by bit, in whatever order the lanes run. The
-// CUDA texts of random programs in strict numerics run here as C: lanes are contexts of one thread, and one runs until it meets the
-// others before the next begins, so that a missing meeting shows in one of the two orders.
+// Kernels whose items a team of threads does together compute what the C form computes, bit by bit, in whatever order
+// the lanes run. The CUDA texts of random programs in strict numerics run here as C: lanes are contexts of one thread,
+// and one runs until it meets the others before the next begins, so that a missing meeting shows in one of the two
+// orders.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,11 +86,13 @@ Printed printed(const kernel::Kernel& source, bool is_reversed) {
   const ThreadKernel threads = print_thread_kernel(kernel, dialect, "threads_" + source.name, kLanes);
   std::string arguments;
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) arguments += fmt::format("buffers_[{}], ", i);
-  for (std::size_t i = 0; i < kernel.scalars.size(); ++i) arguments += fmt::format("((const {}*)scalars_)[{}], ", scalar_type(kernel.scalars[i]), i);
-  return {threads.text + fmt::format("static void lane_{0}(void) {{ threads_{0}({1}begin_, end_); done_[threadIdx.x] = 1; }}\n"
-                                     "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-                                     "  run_grid_(lane_{0}, {2:d}, buffers, scalars, begin, end);\n}}\n",
-                                     source.name, arguments, is_reversed),
+  for (std::size_t i = 0; i < kernel.scalars.size(); ++i)
+    arguments += fmt::format("((const {}*)scalars_)[{}], ", scalar_type(kernel.scalars[i]), i);
+  return {threads.text +
+              fmt::format("static void lane_{0}(void) {{ threads_{0}({1}begin_, end_); done_[threadIdx.x] = 1; }}\n"
+                          "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
+                          "  run_grid_(lane_{0}, {2:d}, buffers, scalars, begin, end);\n}}\n",
+                          source.name, arguments, is_reversed),
           threads.lanes > 1};
 }
 
@@ -98,9 +101,10 @@ struct Count {
   std::size_t kernels = 0, teams = 0;
 };
 
-/// Runs the program by the C texts as a processor gets them, and by teams whose lanes run in either order, as a device gets them whose
-/// threads run in step: the same bits, in place.
-void compare(const graph::Program& program, const std::vector<graph::Bytes>& values, const std::vector<graph::Number>& slots, kernel::Numerics numerics, Count& count) {
+/// Runs the program by the C texts as a processor gets them, and by teams whose lanes run in either order, as a device
+/// gets them whose threads run in step: the same bits, in place.
+void compare(const graph::Program& program, const std::vector<graph::Bytes>& values,
+             const std::vector<graph::Number>& slots, kernel::Numerics numerics, Count& count) {
   const auto scheduled = kernel::schedule(program, {.numerics = numerics});
   ASSERT_TRUE(scheduled) << scheduled.error().message;
   std::string plain;
@@ -110,7 +114,8 @@ void compare(const graph::Program& program, const std::vector<graph::Bytes>& val
   ASSERT_TRUE(expected_kernels) << expected_kernels.error().message;
   const auto expected = kernel::run_on_host(program, *scheduled, *expected_kernels, values, slots, {.in_place = true});
   ASSERT_TRUE(expected) << expected.error().message;
-  const auto in_step = kernel::schedule(program, {.numerics = numerics, .device = {.workers = 24, .register_bytes = 1020, .lanes = kLanes}});
+  const auto in_step = kernel::schedule(
+      program, {.numerics = numerics, .device = {.workers = 24, .register_bytes = 1020, .lanes = kLanes}});
   ASSERT_TRUE(in_step) << in_step.error().message;
   for (const bool is_reversed : {false, true}) {
     std::string text(kTeamsAsC);
@@ -147,7 +152,8 @@ TEST(SdkTeams, JoinWhatEachLaneSummedUp) {
   for (const std::int64_t columns : {2, 3, 5, 100}) {
     for (const DType type : {DType::kI64, DType::kI32, DType::kF32, DType::kBool}) {
       for (const OpKind kind : {OpKind::kReduceSum, OpKind::kReduceProduct, OpKind::kReduceMax, OpKind::kReduceMin}) {
-        const bool is_exact = type == DType::kI64 || type == DType::kI32 || kind == OpKind::kReduceMax || kind == OpKind::kReduceMin;
+        const bool is_exact =
+            type == DType::kI64 || type == DType::kI32 || kind == OpKind::kReduceMax || kind == OpKind::kReduceMin;
         if (is_exact) test.keep(test.op(kind, {test.input(type, {37, columns}, -9, 9)}, {37, 1}, type, {.dims = {1}}));
       }
     }
@@ -192,8 +198,10 @@ struct Handmade {
     kernel.buffers = {{Type::kI64, false, false}, {Type::kI64, true, false}};
     kernel.variables = {{Type::kI64, false}, {Type::kI64, true}, {Type::kI64, false}, {Type::kI64, false}};
     item = variable(0), sum = variable(1), turn = variable(2), number = variable(3);
-    Stmt loop{.kind = StmtKind::kFor, .mode = LoopMode::kVector, .id = 2, .a = integer(0), .b = integer(turns), .body = {}};
-    loop.body = {let(3, add({.operation = Op::kLoad, .type = Type::kI64, .in = {turn, kNoId, kNoId}, .id = 0})), set(1, binary(op, sum, number))};
+    Stmt loop{
+        .kind = StmtKind::kFor, .mode = LoopMode::kVector, .id = 2, .a = integer(0), .b = integer(turns), .body = {}};
+    loop.body = {let(3, add({.operation = Op::kLoad, .type = Type::kI64, .in = {turn, kNoId, kNoId}, .id = 0})),
+                 set(1, binary(op, sum, number))};
     Stmt grid{.kind = StmtKind::kGrid, .id = 0, .body = {}};
     grid.body = {let(1, integer(5)), loop, {.kind = StmtKind::kStore, .id = 1, .a = item, .b = sum, .body = {}}};
     kernel.body = {grid};
@@ -204,9 +212,13 @@ struct Handmade {
     kernel.exprs.push_back(expr);
     return static_cast<std::uint32_t>(kernel.exprs.size() - 1);
   }
-  std::uint32_t integer(std::int64_t value) { return add({.operation = Op::kInteger, .type = Type::kI64, .integer = value}); }
+  std::uint32_t integer(std::int64_t value) {
+    return add({.operation = Op::kInteger, .type = Type::kI64, .integer = value});
+  }
   std::uint32_t variable(std::uint32_t id) { return add({.operation = Op::kVariable, .type = Type::kI64, .id = id}); }
-  std::uint32_t binary(Op op, std::uint32_t a, std::uint32_t b) { return add({.operation = op, .type = Type::kI64, .in = {a, b, kNoId}}); }
+  std::uint32_t binary(Op op, std::uint32_t a, std::uint32_t b) {
+    return add({.operation = op, .type = Type::kI64, .in = {a, b, kNoId}});
+  }
   static Stmt let(std::uint32_t id, std::uint32_t a) { return {.kind = StmtKind::kLet, .id = id, .a = a, .body = {}}; }
   static Stmt set(std::uint32_t id, std::uint32_t a) { return {.kind = StmtKind::kSet, .id = id, .a = a, .body = {}}; }
   ThreadKernel print() const {
@@ -232,7 +244,8 @@ TEST(SdkTeams, LeaveToOneThreadWhatTheyCannotShare) {
   EXPECT_EQ(reversed.print().lanes, 1u);
 
   Handmade two_operations;
-  two_operations.in_loop().push_back(Handmade::set(1, two_operations.binary(Op::kMultiply, two_operations.sum, two_operations.number)));
+  two_operations.in_loop().push_back(
+      Handmade::set(1, two_operations.binary(Op::kMultiply, two_operations.sum, two_operations.number)));
   EXPECT_EQ(two_operations.print().lanes, 1u);
 
   Handmade read;  // a turn that asks what the sum is so far
@@ -240,7 +253,8 @@ TEST(SdkTeams, LeaveToOneThreadWhatTheyCannotShare) {
   EXPECT_EQ(read.print().lanes, 1u);
 
   Handmade serial;  // work outside of the vector loop
-  serial.in_item().push_back({.kind = StmtKind::kFor, .id = 4, .a = serial.integer(0), .b = serial.integer(17), .body = {}});
+  serial.in_item().push_back(
+      {.kind = StmtKind::kFor, .id = 4, .a = serial.integer(0), .b = serial.integer(17), .body = {}});
   serial.kernel.variables.push_back({Type::kI64, false});
   EXPECT_EQ(serial.print().lanes, 1u);
   serial.kernel.exprs[serial.in_item().back().b].integer = 16;
@@ -272,7 +286,8 @@ TEST(SdkTeams, MeetWhereALaneMayReadWhatAnotherWrote) {
   const auto meetings = [](Handmade& test) {
     const std::string text = test.print().text;
     std::size_t count = 0;
-    for (std::size_t at = text.find("__syncwarp"); at != std::string::npos; at = text.find("__syncwarp", at + 1)) ++count;
+    for (std::size_t at = text.find("__syncwarp"); at != std::string::npos; at = text.find("__syncwarp", at + 1))
+      ++count;
     return count;
   };
   Handmade plain;
@@ -283,7 +298,11 @@ TEST(SdkTeams, MeetWhereALaneMayReadWhatAnotherWrote) {
   EXPECT_EQ(meetings(own), joining);
   Handmade shifted;
   shifted.kernel.arrays = {{Type::kI64, 101}};
-  shifted.in_loop().push_back({.kind = StmtKind::kElement, .id = 0, .a = shifted.binary(Op::kAdd, shifted.turn, shifted.integer(1)), .b = shifted.number, .body = {}});
+  shifted.in_loop().push_back({.kind = StmtKind::kElement,
+                               .id = 0,
+                               .a = shifted.binary(Op::kAdd, shifted.turn, shifted.integer(1)),
+                               .b = shifted.number,
+                               .body = {}});
   EXPECT_GT(meetings(shifted), joining);
   Handmade contested;  // the buffer that is read is written, too
   contested.kernel.buffers[0].written = true;

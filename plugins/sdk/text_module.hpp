@@ -1,14 +1,15 @@
-// A compile table for a device whose compiler takes a whole program as one text in a C-like language: kernel IR is printed in the
-// device's dialect, compiled programs are kept on disk, and what a module and a kernel answer is written once. For compilers of C++ with
-// threads (CUDA, HIP), which take kernels in batches, there is compile_table.hpp.
+// A compile table for a device whose compiler takes a whole program as one text in a C-like language: kernel IR is
+// printed in the device's dialect, compiled programs are kept on disk, and what a module and a kernel answer is written
+// once. For compilers of C++ with threads (CUDA, HIP), which take kernels in batches, there is compile_table.hpp.
 //
 // A plugin defines crucible_kernel as a struct that derives from TextKernel, crucible_module as one that derives from
 // TextModule<Device, crucible_kernel>, and a struct `Own` of static functions:
 //   const Dialect& dialect()                              its language
 //   BinaryCache cache(Device&)                            where compiled programs are kept
-//   std::string key(Device&)                              what they depend on beside their text: device, driver, compiler
-//   std::string compile(Device&, const ProgramText&, std::string& log)   the program's bytes; errors: what the compiler says
-//   void load(Module&, const std::string& bytes)          loads them, sets each kernel's own part and its binary_bytes
+//   std::string key(Device&)                              what they depend on beside their text: device, driver,
+//   compiler std::string compile(Device&, const ProgramText&, std::string& log)   the program's bytes; errors: what the
+//   compiler says void load(Module&, const std::string& bytes)          loads them, sets each kernel's own part and its
+//   binary_bytes
 // The table is make_text_compile_table<Device, Module, Kernel, Own>().
 #pragma once
 
@@ -68,20 +69,23 @@ struct TextModules {
                           std::uint32_t count) {
     const std::string language(Own::dialect().name);
     if (language != dialect_c().name) {
-      throw Failure(CRUCIBLE_E_UNSUPPORTED, "the device takes kernel IR (compile_sources) and no text: its dialect is " + language);
+      throw Failure(CRUCIBLE_E_UNSUPPORTED,
+                    "the device takes kernel IR (compile_sources) and no text: its dialect is " + language);
     }
     ProgramText program{.text = "", .kernels = {}, .texts = {}, .prelude = to_string(prelude)};
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::string name = to_string(names[i]), text = to_string(texts[i]);
       if (!is_c_name(name)) throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
       if (program.texts.try_emplace(name, text).first->second == text) continue;
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + name, {{"kernel", name}});
+      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + name,
+                    {{"kernel", name}});
     }
     compile(module, program);
   }
 
   static void build(Module& module, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count) {
-    ProgramText program{.text = "", .kernels = read_kernels(sources, count), .texts = {}, .prelude = to_string(prelude)};
+    ProgramText program{
+        .text = "", .kernels = read_kernels(sources, count), .texts = {}, .prelude = to_string(prelude)};
     compile(module, program);
   }
 

@@ -14,15 +14,16 @@
 namespace crucible::sdk {
 namespace {
 
-// Kernels of one text: fewer, and most of the time goes into the prelude; more, and one core compiles while others wait.
+// Kernels of one text: fewer, and most of the time goes into the prelude; more, and one core compiles while others
+// wait.
 constexpr std::size_t kBatch = 4;
 // Of a block; fewer than kMostBlockThreads where a launch has too few items for all multiprocessors.
 constexpr std::uint32_t kLeastThreads = 32;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
 
 std::string pointee(const IrBuffer& buffer) {
-  static constexpr std::string_view kNames[] = {"uint8_t",      "uint8_t",       "int8_t", "int16_t", "int32_t", "int64_t",
-                                                "crucible_f16", "crucible_bf16", "float",  "double"};
+  static constexpr std::string_view kNames[] = {"uint8_t", "uint8_t",      "int8_t",        "int16_t", "int32_t",
+                                                "int64_t", "crucible_f16", "crucible_bf16", "float",   "double"};
   return std::string(buffer.written ? "" : "const ") + std::string(kNames[static_cast<std::size_t>(buffer.type)]);
 }
 
@@ -38,20 +39,22 @@ std::string text_with_table(const Kernel& kernel, const Dialect& dialect, const 
     parameters += std::string(scalar_type(kernel.scalars[i])) + " s" + std::to_string(i) + ", ";
     arguments += "s" + std::to_string(i) + ", ";
   }
-  return text + std::string(dialect.kernel) + name + "(const uint64_t* table, " + parameters + "int64_t begin, int64_t end) {\n  " +
-         function + "(" + arguments + "begin, end);\n}\n";
+  return text + std::string(dialect.kernel) + name + "(const uint64_t* table, " + parameters +
+         "int64_t begin, int64_t end) {\n  " + function + "(" + arguments + "begin, end);\n}\n";
 }
 
 }  // namespace
 
-ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name, std::uint32_t lanes) {
+ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name,
+                                 std::uint32_t lanes) {
   ThreadKernel result;
   result.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
   result.scalar_count = static_cast<std::uint32_t>(kernel.scalars.size());
   const std::uint64_t scalars = 8 * (std::uint64_t{kernel.scalars.size()} + 2);  // and begin and end
   if (scalars + 8 > kMostArgumentBytes) {
     throw Failure(CRUCIBLE_E_UNSUPPORTED,
-                  "kernel " + name + " has " + std::to_string(kernel.scalars.size()) + " scalars, more than a launch can hand over",
+                  "kernel " + name + " has " + std::to_string(kernel.scalars.size()) +
+                      " scalars, more than a launch can hand over",
                   {{"kernel", name}});
   }
   result.alignment = assumed_alignment(kernel, dialect);
@@ -59,11 +62,13 @@ ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, c
   const Team team = plan_team(kernel, dialect.meet.empty() ? 1 : lanes);
   result.lanes = team.lanes;
   if (team.lanes > 1) result.most_threads = team.lanes * team.most;
-  result.text = result.has_table ? text_with_table(kernel, dialect, name, team) : print_kernel(kernel, dialect, name, team);
+  result.text =
+      result.has_table ? text_with_table(kernel, dialect, name, team) : print_kernel(kernel, dialect, name, team);
   return result;
 }
 
-ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect, std::uint32_t lanes) {
+ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect,
+                                  std::uint32_t lanes) {
   require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
   ThreadKernels kernels;
   const SizedArray<crucible_kernel_source> all(sources);  // of an older or newer host
@@ -85,7 +90,8 @@ ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::ui
 std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::string& prelude) {
   std::vector<KernelBatch> batches;
   for (const auto& [name, kernel] : kernels) {
-    if (batches.empty() || batches.back().names.size() == kBatch) batches.push_back({.names = {}, .text = prelude + "\n"});
+    if (batches.empty() || batches.back().names.size() == kBatch)
+      batches.push_back({.names = {}, .text = prelude + "\n"});
     batches.back().names.push_back(name);
     batches.back().text += kernel.text + "\n";
   }

@@ -1,5 +1,5 @@
-// Kernels as C++ whose threads do neighbouring items (CUDA, HIP), and how such a kernel gets its buffers: as arguments, or, where it
-// has more than a driver takes, from a table in the device's memory. Also the launch's shape.
+// Kernels as C++ whose threads do neighbouring items (CUDA, HIP), and how such a kernel gets its buffers: as arguments,
+// or, where it has more than a driver takes, from a table in the device's memory. Also the launch's shape.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ inline constexpr std::uint64_t kMostArgumentBytes = 4096;
 struct ThreadKernel {
   std::string text;
   std::uint32_t buffer_count = 0, scalar_count = 0;
-  // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars (f64 or i64), begin and end.
+  // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars (f64 or i64),
+  // begin and end.
   bool has_table = false;
   std::uint32_t alignment = 1;  // of the buffers' addresses
   // The threads that do an item together, and the most that a block may have of them all, as the text has room for.
@@ -28,17 +29,19 @@ struct ThreadKernel {
 };
 using ThreadKernels = std::map<std::string, ThreadKernel, std::less<>>;
 
-/// The kernel `name` in `dialect`, which is one of C++. `lanes`: threads that run in step, which do an item together where that
-/// suits the kernel (team_kernel.hpp); 1: none do. Errors: throws Failure UNSUPPORTED, naming the kernel, when its scalars alone
-/// are more than kMostArgumentBytes.
-ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name, std::uint32_t lanes = 1);
+/// The kernel `name` in `dialect`, which is one of C++. `lanes`: threads that run in step, which do an item together
+/// where that suits the kernel (team_kernel.hpp); 1: none do. Errors: throws Failure UNSUPPORTED, naming the kernel,
+/// when its scalars alone are more than kMostArgumentBytes.
+ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name,
+                                 std::uint32_t lanes = 1);
 
-/// All kernels of a compile_sources call, each once. Errors: throws Failure INVALID_ARGUMENT (a name that is none, two kernels of one
-/// name), UNSUPPORTED (no kernel IR), and those of read_kernel().
-ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect, std::uint32_t lanes = 1);
+/// All kernels of a compile_sources call, each once. Errors: throws Failure INVALID_ARGUMENT (a name that is none, two
+/// kernels of one name), UNSUPPORTED (no kernel IR), and those of read_kernel().
+ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect,
+                                  std::uint32_t lanes = 1);
 
-/// The kernels dealt out to texts that may be compiled side by side, each with `prelude` in front: the same kernels give the same
-/// texts, on whatever machine.
+/// The kernels dealt out to texts that may be compiled side by side, each with `prelude` in front: the same kernels
+/// give the same texts, on whatever machine.
 struct KernelBatch {
   std::vector<std::string> names;
   std::string text;
@@ -46,15 +49,17 @@ struct KernelBatch {
 };
 std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::string& prelude);
 
-/// Runs work(i) for each i below `count` on as many threads as the machine has; the first failure is thrown when all are done.
+/// Runs work(i) for each i below `count` on as many threads as the machine has; the first failure is thrown when all
+/// are done.
 void for_each_batch(std::size_t count, const std::function<void(std::size_t)>& work);
 
-/// Blocks and threads of a block for `items` work items; each thread, or team of them, goes on by the width of the grid.
+/// Blocks and threads of a block for `items` work items; each thread, or team of them, goes on by the width of the
+/// grid.
 struct LaunchShape {
   std::uint32_t blocks = 1, threads = 32;
 };
-/// `most_threads` is what the kernel's registers and shared memory leave of a block, at least `lanes`; `units` how many multiprocessors
-/// share the launch; `lanes` how many threads do an item together, a power of two.
+/// `most_threads` is what the kernel's registers and shared memory leave of a block, at least `lanes`; `units` how many
+/// multiprocessors share the launch; `lanes` how many threads do an item together, a power of two.
 LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::uint64_t units, std::uint32_t lanes = 1);
 
 }  // namespace crucible::sdk

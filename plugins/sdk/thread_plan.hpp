@@ -1,4 +1,5 @@
-// Plans that are graphs of nodes on devices with threads (CUDA, HIP): the arguments of their launches, which library calls they take.
+// Plans that are graphs of nodes on devices with threads (CUDA, HIP): the arguments of their launches, which library
+// calls they take.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +38,8 @@ struct DevicePlan : ListedPlan<Device> {
 /// How `times` below has its own, where nothing better is there.
 inline constexpr const char* kTimesOfEvents = "events around each op";
 
-/// The addresses of all launches whose kernels take them from a table, one behind the other; `first` is where each op's begin. Plans
-/// never move, so that this is written to the device once.
+/// The addresses of all launches whose kernels take them from a table, one behind the other; `first` is where each op's
+/// begin. Plans never move, so that this is written to the device once.
 template <class Kernel>
 std::vector<std::uint64_t> tables_of(const OpList& list, std::vector<std::size_t>& first) {
   std::vector<std::uint64_t> all;
@@ -54,8 +55,8 @@ std::vector<std::uint64_t> tables_of(const OpList& list, std::vector<std::size_t
 
 /// `tables` is the address of what tables_of() gave; `units` how many multiprocessors share a launch.
 template <class Kernel>
-std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t tables, const std::vector<std::size_t>& first,
-                                         std::uint64_t units) {
+std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t tables,
+                                         const std::vector<std::size_t>& first, std::uint64_t units) {
   std::vector<PlannedLaunch> launches(list.ops.size());
   for (std::size_t i = 0; i < list.ops.size(); ++i) {
     const ListedOp& op = list.ops[i];
@@ -63,9 +64,10 @@ std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t table
     const Kernel& kernel = *op.kernel;
     for (std::size_t b = 0; b < op.addresses.size(); ++b) {
       if (op.addresses[b] % kernel.alignment == 0) continue;
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.build: op " + std::to_string(i) + ": buffer " + std::to_string(b) + " of kernel " + kernel.name +
-                                                     " lies at an address that is no multiple of " + std::to_string(kernel.alignment) +
-                                                     " bytes, as kernels that multiply matrices need it: place it so");
+      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT,
+                    "plan.build: op " + std::to_string(i) + ": buffer " + std::to_string(b) + " of kernel " +
+                        kernel.name + " lies at an address that is no multiple of " + std::to_string(kernel.alignment) +
+                        " bytes, as kernels that multiply matrices need it: place it so");
     }
     PlannedLaunch& launch = launches[i];
     launch.arguments = kernel.has_table ? std::vector{tables + first[i] * sizeof(std::uint64_t)} : op.addresses;

@@ -17,8 +17,8 @@ VendorLibrary VendorLibrary::open(std::string_view what, std::span<const std::st
     tried += (tried.empty() ? "" : "; ") + (reason != nullptr ? std::string(reason) : name + ": no reason is told");
   }
   throw Failure(CRUCIBLE_E_UNAVAILABLE,
-                std::string(what) + (names.size() == 1 ? " " + names.front() : "") + " cannot be loaded (" + tried + "): " +
-                    std::string(advice),
+                std::string(what) + (names.size() == 1 ? " " + names.front() : "") + " cannot be loaded (" + tried +
+                    "): " + std::string(advice),
                 {{"where", names.empty() ? "" : names.front()}});
 }
 
@@ -26,7 +26,8 @@ void* VendorLibrary::find(const char* symbol) const { return dlsym(handle_, symb
 
 void VendorLibrary::require_complete(const std::string& missing, std::string_view needed) const {
   if (missing.empty()) return;
-  throw Failure(CRUCIBLE_E_INCOMPATIBLE, "the library " + file() + " lacks " + missing + ": it is no " + std::string(needed));
+  throw Failure(CRUCIBLE_E_INCOMPATIBLE,
+                "the library " + file() + " lacks " + missing + ": it is no " + std::string(needed));
 }
 
 std::string VendorLibrary::file() const {

@@ -39,13 +39,15 @@ void Watchdog::start(const std::string& id, std::uint64_t seconds) {
   limit_ns_ = seconds * 1'000'000'000u;
   const std::string why = suspicion_of(id);
   if (why.empty()) return;
-  throw Failure(CRUCIBLE_E_UNAVAILABLE, "device " + id + " is suspect (" + why + "): it is not used again before a new process",
+  throw Failure(CRUCIBLE_E_UNAVAILABLE,
+                "device " + id + " is suspect (" + why + "): it is not used again before a new process",
                 {{"where", id}});
 }
 
 void Watchdog::require_alive() const {
   if (!is_suspect_) return;
-  throw Failure(CRUCIBLE_E_DEVICE_LOST, id_ + " was lost (" + suspicion_of(id_) + "): it is suspect, and not used again before a new process",
+  throw Failure(CRUCIBLE_E_DEVICE_LOST,
+                id_ + " was lost (" + suspicion_of(id_) + "): it is suspect, and not used again before a new process",
                 {{"where", id_}});
 }
 
@@ -63,7 +65,8 @@ void Watchdog::give_up(std::string_view what) {
 
 void log_second_try(const std::string& id, std::uint64_t bytes, bool is_granted) {
   log(LogLevel::kWarning, "memory",
-      id + " had no " + std::to_string(bytes) + " bytes; what was in flight was waited for, what was kept given back, and it was asked again: " +
+      id + " had no " + std::to_string(bytes) +
+          " bytes; what was in flight was waited for, what was kept given back, and it was asked again: " +
           (is_granted ? "it has them now" : "it has none"));
 }
 

@@ -29,7 +29,7 @@ TEST(SdkWatchdog, ADeviceThatFinishesIsNotSuspect) {
   watchdog.start("acme:0", 100);
   EXPECT_TRUE(watchdog.is_on());
   int asked = 0;
-  watchdog.wait("plan.replay", [&] { return ++asked == 1000; });
+  watchdog.wait("queue.submit", [&] { return ++asked == 1000; });
   EXPECT_EQ(asked, 1000);
   EXPECT_FALSE(watchdog.is_suspect());
   EXPECT_EQ(suspicion_of("acme:0"), "");
@@ -45,18 +45,23 @@ TEST(SdkWatchdog, WithoutALimitItIsOff) {
 TEST(SdkWatchdog, ADeviceThatDoesNotFinishIsLostAndNotOpenedAgain) {
   Watchdog watchdog, again, other;
   watchdog.start("acme:1", 1);
-  const auto words = AllOf(HasSubstr("acme:1 was lost (plan.replay did not finish within 1 s, the option timeout_s)"), HasSubstr("suspect"));
-  EXPECT_THAT(failure_of([&] { watchdog.wait("plan.replay", [] { return false; }); }), Pair(CRUCIBLE_E_DEVICE_LOST, words));
+  const auto words = AllOf(HasSubstr("acme:1 was lost (queue.submit did not finish within 1 s, the option timeout_s)"),
+                           HasSubstr("suspect"));
+  EXPECT_THAT(failure_of([&] { watchdog.wait("queue.submit", [] { return false; }); }),
+              Pair(CRUCIBLE_E_DEVICE_LOST, words));
   EXPECT_TRUE(watchdog.is_suspect());
   EXPECT_THAT(failure_of([&] { watchdog.require_alive(); }), Pair(CRUCIBLE_E_DEVICE_LOST, words));
-  EXPECT_THAT(failure_of([&] { again.start("acme:1", 1); }), Pair(CRUCIBLE_E_UNAVAILABLE, HasSubstr("not used again before a new process")));
+  EXPECT_THAT(failure_of([&] { again.start("acme:1", 1); }),
+              Pair(CRUCIBLE_E_UNAVAILABLE, HasSubstr("not used again before a new process")));
   EXPECT_EQ(failure_of([&] { other.start("acme:2", 1); }).first, CRUCIBLE_OK);
 }
 
 TEST(SdkAskTwice, TrimsOnceAndTellsTheSecondAnswer) {
   for (const int given_at : {1, 2, 3}) {
     int asked = 0, trimmed = 0;
-    const int answer = ask_twice("acme:0", 64, [&] { return ++asked >= given_at ? 7 : 0; }, [](int code) { return code == 0; }, [&] { ++trimmed; });
+    const int answer = ask_twice(
+        "acme:0", 64, [&] { return ++asked >= given_at ? 7 : 0; }, [](int code) { return code == 0; },
+        [&] { ++trimmed; });
     EXPECT_EQ(answer, given_at <= 2 ? 7 : 0);
     EXPECT_EQ(trimmed, given_at == 1 ? 0 : 1);
     EXPECT_EQ(asked, given_at == 1 ? 1 : 2);

@@ -44,7 +44,8 @@ double fold(std::string_view sign, double a, double b) {
 }  // namespace
 
 void not_in_prelude(std::string_view function, std::string_view what) {
-  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the prelude's function " + std::string(function) + " has something that no SPIR-V is made of here: " +
+  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the prelude's function " + std::string(function) +
+                                                  " has something that no SPIR-V is made of here: " +
                                                   std::string(what) + "; use a plugin of the host's version");
 }
 
@@ -113,9 +114,11 @@ CValue CValues::convert(const CValue& value, const CType& to) {
     // To float from 64 bits directly: by way of double it might be rounded twice.
     if (from.is_signed) {
       const auto number = static_cast<std::int64_t>(value.integer);
-      return real_constant(to, to.bits == 32 ? static_cast<double>(static_cast<float>(number)) : static_cast<double>(number));
+      return real_constant(
+          to, to.bits == 32 ? static_cast<double>(static_cast<float>(number)) : static_cast<double>(number));
     }
-    return real_constant(to, to.bits == 32 ? static_cast<double>(static_cast<float>(value.integer)) : static_cast<double>(value.integer));
+    return real_constant(to, to.bits == 32 ? static_cast<double>(static_cast<float>(value.integer))
+                                           : static_cast<double>(value.integer));
   }
   if (value.is_constant() && to.kind == Kind::kFloat) return real_constant(to, value.real);
   const Id type = type_id(to);
@@ -128,7 +131,8 @@ CValue CValues::convert(const CValue& value, const CType& to) {
     if (to.kind == Kind::kInteger) return from_float(value, to);
     return of(to, writer_.value(Op::kFConvert, type, {id(value)}));
   }
-  if (to.kind == Kind::kFloat) return of(to, writer_.value(from.is_signed ? Op::kConvertSToF : Op::kConvertUToF, type, {value.id}));
+  if (to.kind == Kind::kFloat)
+    return of(to, writer_.value(from.is_signed ? Op::kConvertSToF : Op::kConvertUToF, type, {value.id}));
   if (from.bits == to.bits) return of(to, value.id);  // a sign is no part of SPIR-V's types
   return of(to, writer_.value(from.is_signed ? Op::kSConvert : Op::kUConvert, type, {value.id}));
 }
@@ -155,7 +159,8 @@ CType CValues::common(const CValue& a, const CValue& b) const {
 
 CValue CValues::binary(std::string_view sign, const CValue& a, const CValue& b) {
   if (sign == "&&" || sign == "||")
-    return of(kCBool, writer_.value(sign == "&&" ? Op::kLogicalAnd : Op::kLogicalOr, module_.bool_type(), {truth(a), truth(b)}));
+    return of(kCBool, writer_.value(sign == "&&" ? Op::kLogicalAnd : Op::kLogicalOr, module_.bool_type(),
+                                    {truth(a), truth(b)}));
   if (sign == "<<" || sign == ">>") return shift(sign, a, b);
   if (sign == "&" || sign == "|" || sign == "^") return bitwise(sign, a, b);
   if (sign == "+" || sign == "-" || sign == "*" || sign == "/" || sign == "%") return arithmetic(sign, a, b);
@@ -190,7 +195,10 @@ CValue CValues::comparison(std::string_view sign, const CValue& left, const CVal
   const Id a = id(convert(left, type)), b = id(convert(right, type));
   Op op = Op::kIEqual;
   if (type.kind == Kind::kFloat) {
-    op = sign == "==" ? Op::kFOrdEqual : sign == "!=" ? Op::kFUnordNotEqual : sign == "<" ? Op::kFOrdLessThan : Op::kFOrdLessThanEqual;
+    op = sign == "=="   ? Op::kFOrdEqual
+         : sign == "!=" ? Op::kFUnordNotEqual
+         : sign == "<"  ? Op::kFOrdLessThan
+                        : Op::kFOrdLessThanEqual;
   } else if (sign == "!=") {
     op = Op::kINotEqual;
   } else if (sign == "<") {
@@ -214,9 +222,11 @@ CValue CValues::bitwise(std::string_view sign, const CValue& left, const CValue&
 
 CValue CValues::shift(std::string_view sign, const CValue& left, const CValue& right) {
   const CType type = promoted(left.type);
-  if (type.kind != Kind::kInteger || promoted(right.type).kind != Kind::kInteger) not_in_prelude(function_, "a shifted float");
+  if (type.kind != Kind::kInteger || promoted(right.type).kind != Kind::kInteger)
+    not_in_prelude(function_, "a shifted float");
   const CValue a = convert(left, type), by = convert(right, type);
-  if (a.is_constant() && by.is_constant() && sign == "<<" && by.integer < type.bits) return integer_constant(type, a.integer << by.integer);
+  if (a.is_constant() && by.is_constant() && sign == "<<" && by.integer < type.bits)
+    return integer_constant(type, a.integer << by.integer);
   const Op right_shift = type.is_signed ? Op::kShiftRightArithmetic : Op::kShiftRightLogical;
   return of(type, writer_.value(sign == "<<" ? Op::kShiftLeftLogical : right_shift, type_id(type), {id(a), id(by)}));
 }

@@ -1,4 +1,5 @@
-// Values of the prelude's C while its functions become SPIR-V: C's conversions and operators, one instruction each, constants folded.
+// Values of the prelude's C while its functions become SPIR-V: C's conversions and operators, one instruction each,
+// constants folded.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ CValue read_number(std::string_view text);
 
 class CValues {
  public:
-  CValues(SpirvModule& module, FunctionWriter& writer, std::string_view function) : module_(module), writer_(writer), function_(function) {}
+  CValues(SpirvModule& module, FunctionWriter& writer, std::string_view function)
+      : module_(module), writer_(writer), function_(function) {}
 
   Id type_id(const CType& type);
   Id id(const CValue& value);

@@ -27,16 +27,24 @@ std::uint64_t scalar_bits(const Parameter& parameter, std::uint64_t given) {
     if (parameter.is_truth) return value != 0 ? 1 : 0;
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
   };
-  return parameter.given == Type::kI64 ? as_argument(static_cast<std::int64_t>(given)) : as_argument(std::bit_cast<double>(given));
+  return parameter.given == Type::kI64 ? as_argument(static_cast<std::int64_t>(given))
+                                       : as_argument(std::bit_cast<double>(given));
 }
 
 std::vector<Parameter> KernelModule::add(const sdk::Kernel& kernel, std::string_view name, Form form) {
   return KernelWriter(module_, functions_, kernel, name, form).run();
 }
 
-KernelWriter::KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel, std::string_view name, Form form)
-    : module_(module), functions_(functions), kernel_(kernel), name_(name), form_(form), variables_(kernel.variables.size()),
-      known_(kernel.exprs.size()), known_in_(kernel.exprs.size()) {}
+KernelWriter::KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel,
+                           std::string_view name, Form form)
+    : module_(module),
+      functions_(functions),
+      kernel_(kernel),
+      name_(name),
+      form_(form),
+      variables_(kernel.variables.size()),
+      known_(kernel.exprs.size()),
+      known_in_(kernel.exprs.size()) {}
 
 std::vector<Parameter> KernelWriter::run() {
   add_parameters();
@@ -73,7 +81,8 @@ void KernelWriter::add_parameters() {
   switch (form_.buffers) {
     case Buffers::kArguments:
       for (std::uint32_t i = 0; i < buffers; ++i)
-        add_parameter({.kind = ParameterKind::kBuffer, .index = i}, module_.pointer_type(Storage::kCrossWorkgroup, memory_type(module_, kernel_.buffers[i].type)));
+        add_parameter({.kind = ParameterKind::kBuffer, .index = i},
+                      module_.pointer_type(Storage::kCrossWorkgroup, memory_type(module_, kernel_.buffers[i].type)));
       break;
     case Buffers::kOffsets:
       for (std::uint32_t i = 0; i < buffers; ++i) {
@@ -82,7 +91,8 @@ void KernelWriter::add_parameters() {
       }
       break;
     case Buffers::kMemoryTable:
-      for (std::uint32_t i = 0; i < kTableMemories; ++i) add_parameter({.kind = ParameterKind::kMemory, .index = i}, bytes());
+      for (std::uint32_t i = 0; i < kTableMemories; ++i)
+        add_parameter({.kind = ParameterKind::kMemory, .index = i}, bytes());
       [[fallthrough]];
     case Buffers::kTable:
       add_parameter({.kind = ParameterKind::kTable}, module_.pointer_type(Storage::kCrossWorkgroup, i64_type));
@@ -92,7 +102,12 @@ void KernelWriter::add_parameters() {
     if (e.operation != sdk::Op::kScalar) continue;
     const bool is_real = e.type == Type::kF32 || e.type == Type::kF64;
     const Type type = is_real ? e.type : Type::kI64;
-    add_parameter({.kind = ParameterKind::kScalar, .index = e.id, .type = type, .is_truth = e.type == Type::kBool, .given = kernel_.scalars[e.id]}, value_type(module_, type));
+    add_parameter({.kind = ParameterKind::kScalar,
+                   .index = e.id,
+                   .type = type,
+                   .is_truth = e.type == Type::kBool,
+                   .given = kernel_.scalars[e.id]},
+                  value_type(module_, type));
   }
   for (const ParameterKind kind : {ParameterKind::kBegin, ParameterKind::kEnd}) add_parameter({.kind = kind}, i64_type);
   if (form_.by_chunks) add_parameter({.kind = ParameterKind::kChunk}, i64_type);
@@ -100,7 +115,8 @@ void KernelWriter::add_parameters() {
 
 Id KernelWriter::parameter_of(ParameterKind kind, std::uint32_t index) const {
   const auto is_it = [&](const Parameter& parameter) { return parameter.kind == kind && parameter.index == index; };
-  return writer_->parameter(static_cast<std::size_t>(std::find_if(parameters_.begin(), parameters_.end(), is_it) - parameters_.begin()));
+  return writer_->parameter(
+      static_cast<std::size_t>(std::find_if(parameters_.begin(), parameters_.end(), is_it) - parameters_.begin()));
 }
 
 Id KernelWriter::place(Id memory, Id offset, Id pointer) {
@@ -111,7 +127,8 @@ Id KernelWriter::place(Id memory, Id offset, Id pointer) {
 
 Id KernelWriter::from_table(std::size_t i) {
   const Id u64 = module_.int_type(64);
-  const Id at = writer_->value(Op::kInBoundsPtrAccessChain, module_.pointer_type(Storage::kCrossWorkgroup, u64), {parameter_of(ParameterKind::kTable), i64(static_cast<std::int64_t>(i))});
+  const Id at = writer_->value(Op::kInBoundsPtrAccessChain, module_.pointer_type(Storage::kCrossWorkgroup, u64),
+                               {parameter_of(ParameterKind::kTable), i64(static_cast<std::int64_t>(i))});
   return writer_->load(u64, at, 8);
 }
 
@@ -123,7 +140,8 @@ void KernelWriter::take_parameters() {
       continue;
     }
     if (form_.buffers == Buffers::kMemoryTable) {
-      const Id bytes = module_.pointer_type(Storage::kCrossWorkgroup, module_.int_type(8)), number = from_table(std::size_t{2} * i);
+      const Id bytes = module_.pointer_type(Storage::kCrossWorkgroup, module_.int_type(8)),
+               number = from_table(std::size_t{2} * i);
       Id memory = parameter_of(ParameterKind::kMemory, 0);
       for (std::uint32_t m = 1; m < kTableMemories; ++m) {
         const Id is_it = writer_->value(Op::kIEqual, module_.bool_type(), {number, i64(m)});
@@ -135,7 +153,9 @@ void KernelWriter::take_parameters() {
     const Id parameter = parameter_of(ParameterKind::kBuffer, i);
     if (!kernel_.buffers[i].may_alias) module_.decorate_parameter(parameter, ParameterAttribute::kNoAlias);
     if (!kernel_.buffers[i].written) module_.decorate_parameter(parameter, ParameterAttribute::kNoWrite);
-    buffers_.push_back(form_.buffers == Buffers::kOffsets ? place(parameter, parameter_of(ParameterKind::kOffset, i), pointer) : parameter);
+    buffers_.push_back(form_.buffers == Buffers::kOffsets
+                           ? place(parameter, parameter_of(ParameterKind::kOffset, i), pointer)
+                           : parameter);
   }
 }
 
@@ -233,7 +253,8 @@ void KernelWriter::grid(const sdk::Stmt& stmt) {
   });
 }
 
-void KernelWriter::loop(Id begin, Id end, Id step, std::uint32_t control, Id carried_type, Words& carried, const std::function<void(Id, Words&)>& body) {
+void KernelWriter::loop(Id begin, Id end, Id step, std::uint32_t control, Id carried_type, Words& carried,
+                        const std::function<void(Id, Words&)>& body) {
   const Id i64_type = module_.int_type(64), before = writer_->block();
   const Id header = module_.new_id(), inside = module_.new_id(), next = module_.new_id(), merge = module_.new_id();
   const Id v = module_.new_id(), v_next = module_.new_id();
@@ -245,7 +266,8 @@ void KernelWriter::loop(Id begin, Id end, Id step, std::uint32_t control, Id car
   writer_->branch(header);
   writer_->open_block(header);
   writer_->value_as(v, Op::kPhi, i64_type, {begin, before, v_next, next});
-  for (std::size_t i = 0; i < carried.size(); ++i) writer_->value_as(present[i], Op::kPhi, carried_type, {carried[i], before, following[i], next});
+  for (std::size_t i = 0; i < carried.size(); ++i)
+    writer_->value_as(present[i], Op::kPhi, carried_type, {carried[i], before, following[i], next});
   const Id goes_on = writer_->value(Op::kSLessThan, module_.bool_type(), {v, end});
   writer_->effect(Op::kLoopMerge, {merge, next, control});
   writer_->effect(Op::kBranchConditional, {goes_on, inside, merge});
@@ -256,7 +278,8 @@ void KernelWriter::loop(Id begin, Id end, Id step, std::uint32_t control, Id car
   writer_->branch(next);
   writer_->open_block(next);
   // A phi needs a value with the name that it was promised: one that comes from the body's last block alone.
-  for (std::size_t i = 0; i < carried.size(); ++i) writer_->value_as(following[i], Op::kPhi, carried_type, {values[i], last});
+  for (std::size_t i = 0; i < carried.size(); ++i)
+    writer_->value_as(following[i], Op::kPhi, carried_type, {values[i], last});
   writer_->value_as(v_next, Op::kIAdd, i64_type, {v, step});
   writer_->branch(header);
   writer_->open_block(merge);
@@ -268,20 +291,27 @@ void KernelWriter::tile(const sdk::Tile& tile, Id steps) {
   const Type type = kernel_.arrays[tile.sums].type;
   const std::uint32_t lanes = type == Type::kF64 ? 8 : 16, parts = tile.columns / lanes;
   const Id scalar = value_type(module_, type), vector = module_.vector_type(scalar, lanes);
-  const Id left = expr(tile.left.base), right = expr(tile.right.base), base = tile.base == sdk::kNoId ? i64(0) : expr(tile.base);
+  const Id left = expr(tile.left.base), right = expr(tile.right.base),
+           base = tile.base == sdk::kNoId ? i64(0) : expr(tile.base);
   const auto element = [&](const sdk::TileOperand& operand, Id index) {
     return operand.is_array ? array_element(operand.id, index) : buffer_element(operand.id, index);
   };
-  const auto sum_at = [&](std::size_t i) { return array_element(tile.sums, add(base, i64(static_cast<std::int64_t>(i) * lanes))); };
-  const auto load_vector = [&](Id pointer) { return writer_->cl_call(ClFunction::kVloadn, vector, {i64(0), pointer, lanes}); };
+  const auto sum_at = [&](std::size_t i) {
+    return array_element(tile.sums, add(base, i64(static_cast<std::int64_t>(i) * lanes)));
+  };
+  const auto load_vector = [&](Id pointer) {
+    return writer_->cl_call(ClFunction::kVloadn, vector, {i64(0), pointer, lanes});
+  };
 
   Words sums;  // row after row
   for (std::size_t i = 0; i < std::size_t{tile.rows} * parts; ++i)
     sums.push_back(tile.start == sdk::TileStart::kGoOn ? load_vector(sum_at(i)) : module_.null_constant(vector));
   loop(i64(0), steps, i64(1), kPlainLoop, vector, sums, [&](Id q, Words& present) {
-    const Id right_at = add(right, multiply(q, i64(tile.right.step))), left_at = add(left, multiply(q, i64(tile.left.step)));
+    const Id right_at = add(right, multiply(q, i64(tile.right.step))),
+             left_at = add(left, multiply(q, i64(tile.left.step)));
     Words columns;
-    for (std::uint32_t p = 0; p < parts; ++p) columns.push_back(load_vector(element(tile.right, add(right_at, i64(std::int64_t{p} * lanes)))));
+    for (std::uint32_t p = 0; p < parts; ++p)
+      columns.push_back(load_vector(element(tile.right, add(right_at, i64(std::int64_t{p} * lanes)))));
     for (std::uint32_t i = 0; i < tile.rows; ++i) {
       const Id x = load(type, element(tile.left, add(left_at, i64(std::int64_t{i} * tile.left.row_step))));
       const Id row = writer_->value(Op::kCompositeConstruct, vector, Words(lanes, x));

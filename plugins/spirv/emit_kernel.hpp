@@ -1,12 +1,16 @@
-// Kernels of the kernel IR (docs/kernel-ir.md) as SPIR-V, written instruction by instruction: no compiler, no text in between.
+// Kernels of the kernel IR (docs/kernel-ir.md) as SPIR-V, written instruction by instruction: no compiler, no text in
+// between.
 //
-// A kernel becomes an entry point that any number of work-items may be started on: each begins at `begin` plus its number and goes on by the
-// number of all, or does a chunk of neighbours, or a group does an item together (Form). Buffers are arguments, pointers to global memory; a kernel with more of them than a
-// device takes gets their addresses in a table. Scalars come in the types that the kernel computes with, converted on the host, so that f64 is asked for only where it is used.
+// A kernel becomes an entry point that any number of work-items may be started on: each begins at `begin` plus its
+// number and goes on by the number of all, or does a chunk of neighbours, or a group does an item together (Form).
+// Buffers are arguments, pointers to global memory; a kernel with more of them than a device takes gets their addresses
+// in a table. Scalars come in the types that the kernel computes with, converted on the host, so that f64 is asked for
+// only where it is used.
 //
-// What a driver must promise for strict numerics: add, multiply, fma and conversions rounded to nearest even; f32 division and sqrt correctly
-// rounded (SPIR-V has no word for it: drivers take the build option -cl-fp32-correctly-rounded-divide-sqrt); subnormals
-// kept. Contraction is off (execution mode ContractionOff), and nothing carries a fast-math flag.
+// What a driver must promise for strict numerics: add, multiply, fma and conversions rounded to nearest even; f32
+// division and sqrt correctly rounded (SPIR-V has no word for it: drivers take the build option
+// -cl-fp32-correctly-rounded-divide-sqrt); subnormals kept. Contraction is off (execution mode ContractionOff), and
+// nothing carries a fast-math flag.
 #pragma once
 
 #include <cstdint>
@@ -46,16 +50,18 @@ struct Parameter {
 /// The bits of a scalar's argument, from those that a launch has; the low 32 of them for f32.
 std::uint64_t scalar_bits(const Parameter& parameter, std::uint64_t given);
 
-/// How a kernel gets its buffers: kOffsets and kMemoryTable where a driver hands over memories (cl_mem) and no addresses.
+/// How a kernel gets its buffers: kOffsets and kMemoryTable where a driver hands over memories (cl_mem) and no
+/// addresses.
 enum class Buffers : std::uint8_t { kArguments, kOffsets, kTable, kMemoryTable };
 inline constexpr std::uint32_t kTableMemories = 8;
 
 /// How a kernel gets its buffers and its items.
 struct Form {
   Buffers buffers = Buffers::kArguments;
-  bool by_chunks = false;  // a work-item, alone in its group, does `chunk` neighbours: processors, whose work-items are loops
-  // A group of team->lanes work-items does an item together; null, or a team of one: each work-item does its own. Of plan_team() for this
-  // kernel, borrowed for the call; not by chunks.
+  bool by_chunks =
+      false;  // a work-item, alone in its group, does `chunk` neighbours: processors, whose work-items are loops
+  // A group of team->lanes work-items does an item together; null, or a team of one: each work-item does its own. Of
+  // plan_team() for this kernel, borrowed for the call; not by chunks.
   const crucible::sdk::Team* team = nullptr;
 };
 
@@ -65,9 +71,9 @@ class KernelModule {
   /// Borrows the prelude.
   explicit KernelModule(const PreludeText& prelude) : functions_(prelude, module_) {}
 
-  /// Writes a kernel that read_kernel() took, and returns its parameters in order. Names are unique in a module. Threads: one at a time.
-  /// Errors: Failure INCOMPATIBLE for a prelude without a function that it calls, UNSUPPORTED for operations that have no meaning
-  /// (arithmetic of bools, a scalar as f16).
+  /// Writes a kernel that read_kernel() took, and returns its parameters in order. Names are unique in a module.
+  /// Threads: one at a time. Errors: Failure INCOMPATIBLE for a prelude without a function that it calls, UNSUPPORTED
+  /// for operations that have no meaning (arithmetic of bools, a scalar as f16).
   std::vector<Parameter> add(const crucible::sdk::Kernel& kernel, std::string_view name, Form form = {});
 
   /// The module's binary form.

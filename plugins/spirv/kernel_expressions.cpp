@@ -10,7 +10,8 @@ using sdk::Type;
 namespace {
 
 [[noreturn]] void unsupported(const std::string& kernel, const std::string& what) {
-  throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + kernel + " has " + what + ", of which no SPIR-V is made", {{"kernel", kernel}});
+  throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + kernel + " has " + what + ", of which no SPIR-V is made",
+                     {{"kernel", kernel}});
 }
 
 /// The prelude's name of what is a function there; "" for the rest.
@@ -69,7 +70,8 @@ Id KernelWriter::binary(Op op, const Expr& e) {
 }
 
 Id KernelWriter::scalar(const Expr& e) {
-  if (e.type == Type::kF16 || e.type == Type::kBF16) unsupported(name_, "a scalar of type " + std::string(name(e.type)));
+  if (e.type == Type::kF16 || e.type == Type::kBF16)
+    unsupported(name_, "a scalar of type " + std::string(name(e.type)));
   Parameter wanted = {.kind = ParameterKind::kScalar, .index = e.id, .type = e.type};
   if (!is_floating(e.type)) wanted.type = Type::kI64;
   wanted.is_truth = e.type == Type::kBool;
@@ -180,8 +182,10 @@ Id KernelWriter::comparison(const Expr& e, Type type) {
   }
   Op op = is_floating(type) ? Op::kFUnordNotEqual : Op::kINotEqual;
   if (e.operation == sdk::Op::kEqual) op = is_floating(type) ? Op::kFOrdEqual : Op::kIEqual;
-  if (e.operation == sdk::Op::kLess) op = is_floating(type) ? Op::kFOrdLessThan : is_unsigned ? Op::kULessThan : Op::kSLessThan;
-  if (e.operation == sdk::Op::kLessEqual) op = is_floating(type) ? Op::kFOrdLessThanEqual : is_unsigned ? Op::kULessThanEqual : Op::kSLessThanEqual;
+  if (e.operation == sdk::Op::kLess)
+    op = is_floating(type) ? Op::kFOrdLessThan : is_unsigned ? Op::kULessThan : Op::kSLessThan;
+  if (e.operation == sdk::Op::kLessEqual)
+    op = is_floating(type) ? Op::kFOrdLessThanEqual : is_unsigned ? Op::kULessThanEqual : Op::kSLessThanEqual;
   return writer_->value(op, truth, {a, b});
 }
 
@@ -207,7 +211,8 @@ Id KernelWriter::extremum(sdk::Op op, Type type, Id a, Id b) {
   const bool is_max = op == sdk::Op::kMaximum;
   if (is_floating(type)) return call(is_max ? "max" : "min", type, type, {a, b});
   const Op less = type == Type::kU8 ? Op::kULessThan : Op::kSLessThan;
-  const Id takes_a = is_max ? writer_->value(less, module_.bool_type(), {b, a}) : writer_->value(less, module_.bool_type(), {a, b});
+  const Id takes_a =
+      is_max ? writer_->value(less, module_.bool_type(), {b, a}) : writer_->value(less, module_.bool_type(), {a, b});
   return writer_->value(Op::kSelect, value_type(module_, type), {takes_a, a, b});
 }
 

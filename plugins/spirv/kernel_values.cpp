@@ -22,7 +22,9 @@ Id value_type(SpirvModule& module, Type type) {
   return module.int_type(bits(type));
 }
 
-Id memory_type(SpirvModule& module, Type type) { return type == Type::kBool ? module.int_type(8) : value_type(module, type); }
+Id memory_type(SpirvModule& module, Type type) {
+  return type == Type::kBool ? module.int_type(8) : value_type(module, type);
+}
 
 Id KernelWriter::number(Type type, double value) {
   if (type == Type::kBool) return module_.bool_constant(value != 0);
@@ -42,7 +44,8 @@ Id KernelWriter::buffer_element(std::uint32_t buffer, Id index) {
 }
 
 Id KernelWriter::array_element(std::uint32_t array, Id index) {
-  const Id pointer = module_.pointer_type(is_team() ? Storage::kWorkgroup : Storage::kFunction, memory_type(module_, kernel_.arrays[array].type));
+  const Id pointer = module_.pointer_type(is_team() ? Storage::kWorkgroup : Storage::kFunction,
+                                          memory_type(module_, kernel_.arrays[array].type));
   return writer_->value(Op::kInBoundsAccessChain, pointer, {arrays_[array], index});
 }
 
@@ -67,7 +70,8 @@ Id KernelWriter::call(std::string_view function, Type of, Type result, std::init
 Id KernelWriter::to_bool(Id value, Type from) {
   if (from == Type::kF16) return to_bool(half_to_single(value), Type::kF32);
   if (from == Type::kBF16) return to_bool(convert(value, from, Type::kF32), Type::kF32);
-  return writer_->value(is_floating(from) ? Op::kFUnordNotEqual : Op::kINotEqual, module_.bool_type(), {value, number(from, 0)});
+  return writer_->value(is_floating(from) ? Op::kFUnordNotEqual : Op::kINotEqual, module_.bool_type(),
+                        {value, number(from, 0)});
 }
 
 Id KernelWriter::from_bool(Id value, Type to) {
@@ -75,17 +79,20 @@ Id KernelWriter::from_bool(Id value, Type to) {
   return writer_->value(Op::kSelect, value_type(module_, to), {value, number(to, 1), number(to, 0)});
 }
 
-/// Towards zero, the lowest integer for NaN and what has no place, as crucible_f64_to_i64 and crucible_f64_to_i32 of the prelude say; then cut.
+/// Towards zero, the lowest integer for NaN and what has no place, as crucible_f64_to_i64 and crucible_f64_to_i32 of
+/// the prelude say; then cut.
 Id KernelWriter::float_to_integer(Id value, Type from, Type to) {
   const bool is_wide = to == Type::kI64 || to == Type::kU8;
   const Id truth = module_.bool_type(), type = value_type(module_, from), i64_type = module_.int_type(64);
   const Id above_least = writer_->value(Op::kFOrdLessThanEqual, truth, {number(from, -0x1p63), value});
   const Id below_most = writer_->value(Op::kFOrdLessThan, truth, {value, number(from, 0x1p63)});
   const Id is_inside = writer_->value(Op::kLogicalAnd, truth, {above_least, below_most});
-  const Id integer = writer_->value(Op::kConvertFToS, i64_type, {writer_->value(Op::kSelect, type, {is_inside, value, number(from, -0x1p63)})});
+  const Id integer = writer_->value(Op::kConvertFToS, i64_type,
+                                    {writer_->value(Op::kSelect, type, {is_inside, value, number(from, -0x1p63)})});
   if (is_wide) return convert(integer, Type::kI64, to);
   const Id least = i64(std::numeric_limits<std::int32_t>::min()), most = i64(std::numeric_limits<std::int32_t>::max());
-  const Id is_left = writer_->value(Op::kSLessThan, truth, {integer, least}), is_right = writer_->value(Op::kSLessThan, truth, {most, integer});
+  const Id is_left = writer_->value(Op::kSLessThan, truth, {integer, least}),
+           is_right = writer_->value(Op::kSLessThan, truth, {most, integer});
   const Id is_outside = writer_->value(Op::kLogicalOr, truth, {is_left, is_right});
   return convert(writer_->value(Op::kSelect, i64_type, {is_outside, least, integer}), Type::kI64, to);
 }

@@ -1,5 +1,6 @@
-// One kernel on its way to SPIR-V: types, addresses and conversions (kernel_values.cpp), expressions (kernel_expressions.cpp), statements
-// (emit_kernel.cpp), and what a team's work-items do together (team_statements.cpp).
+// One kernel on its way to SPIR-V: types, addresses and conversions (kernel_values.cpp), expressions
+// (kernel_expressions.cpp), statements (emit_kernel.cpp), and what a team's work-items do together
+// (team_statements.cpp).
 #pragma once
 
 #include <functional>
@@ -13,13 +14,15 @@
 
 namespace crucible::spirv {
 
-/// Where a value of a type lies, or what it is while it is computed with: f16 and bf16 are their bits, and a bool in memory is a byte.
+/// Where a value of a type lies, or what it is while it is computed with: f16 and bf16 are their bits, and a bool in
+/// memory is a byte.
 Id value_type(SpirvModule& module, sdk::Type type);
 Id memory_type(SpirvModule& module, sdk::Type type);
 
 class KernelWriter {
  public:
-  KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel, std::string_view name, Form form);
+  KernelWriter(SpirvModule& module, PreludeFunctions& functions, const sdk::Kernel& kernel, std::string_view name,
+               Form form);
 
   /// Writes the whole function. Once.
   std::vector<Parameter> run();
@@ -42,9 +45,11 @@ class KernelWriter {
   void grid(const sdk::Stmt& stmt);
   void tile(const sdk::Tile& tile, Id steps);
   void transpose(const sdk::Transpose& copy, Id steps);
-  /// for (i64 v = begin; v < end; v += step), with values that are handed from pass to pass: `carried` are the first ones, and those after the
-  /// loop when it returns. `body` gets v and the present ones, and changes them to the next ones.
-  void loop(Id begin, Id end, Id step, std::uint32_t control, Id carried_type, Words& carried, const std::function<void(Id, Words&)>& body);
+  /// for (i64 v = begin; v < end; v += step), with values that are handed from pass to pass: `carried` are the first
+  /// ones, and those after the loop when it returns. `body` gets v and the present ones, and changes them to the next
+  /// ones.
+  void loop(Id begin, Id end, Id step, std::uint32_t control, Id carried_type, Words& carried,
+            const std::function<void(Id, Words&)>& body);
 
   /// Runs `body` where the condition holds.
   void when(Id condition, const std::function<void()>& body);

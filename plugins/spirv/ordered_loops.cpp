@@ -25,7 +25,8 @@ Words with_ordered_loops(const Words& module) {
   Id u32 = 0, pointer = 0, next = module[kBound];
   each(module, [&](Op op, std::size_t at, std::size_t) {
     if (op == Op::kTypeInt && module[at + 2] == 32) u32 = module[at + 1];
-    if (op == Op::kTypePointer && module[at + 2] == kFunctionStorage && u32 != 0 && module[at + 3] == u32) pointer = module[at + 1];
+    if (op == Op::kTypePointer && module[at + 2] == kFunctionStorage && u32 != 0 && module[at + 3] == u32)
+      pointer = module[at + 1];
   });
   Words result(module.begin(), module.begin() + kHeader), function;
   bool in_function = false, has_types = false;
@@ -48,7 +49,8 @@ Words with_ordered_loops(const Words& module) {
       if (variable == 0) variable = next++;
       append(to, Op::kLoad, {u32, next++, variable, kVolatile});
     }
-    to.insert(to.end(), module.begin() + static_cast<std::ptrdiff_t>(at), module.begin() + static_cast<std::ptrdiff_t>(at + count));
+    to.insert(to.end(), module.begin() + static_cast<std::ptrdiff_t>(at),
+              module.begin() + static_cast<std::ptrdiff_t>(at + count));
     if (op == Op::kLabel && first_block == 0) first_block = function.size();
     if (op != Op::kFunctionEnd) return;
     in_function = false;

@@ -1,13 +1,15 @@
-// A module for a processor whose compiler does not keep its word: Intel's OpenCL driver for processors (2026.2) makes vectors of loops that sum
-// floats, in another order, although SPIR-V without fast-math flags forbids it and has no word against it (OpenCL C has a pragma).
+// A module for a processor whose compiler does not keep its word: Intel's OpenCL driver for processors (2026.2) makes
+// vectors of loops that sum floats, in another order, although SPIR-V without fast-math flags forbids it and has no
+// word against it (OpenCL C has a pragma).
 #pragma once
 
 #include "plugins/spirv/spirv_module.hpp"
 
 namespace crucible::spirv {
 
-/// The module with a volatile read of a variable of its own in the head of each loop: no compiler makes vectors of such loops. Graphics
-/// processors run items side by side and keep loops as they are, so they get modules without it. `module` is a valid one.
+/// The module with a volatile read of a variable of its own in the head of each loop: no compiler makes vectors of such
+/// loops. Graphics processors run items side by side and keep loops as they are, so they get modules without it.
+/// `module` is a valid one.
 Words with_ordered_loops(const Words& module);
 
 }  // namespace crucible::spirv

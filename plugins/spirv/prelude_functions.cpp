@@ -1,7 +1,7 @@
 // From the prelude's tokens to SPIR-V functions in one pass, without a tree: see prelude_functions.hpp.
 //
-// A function without branches and loops needs no variables: a name is the value that it got last. In one with them every name is a variable of
-// the function, which any driver's compiler turns into registers.
+// A function without branches and loops needs no variables: a name is the value that it got last. In one with them
+// every name is a variable of the function, which any driver's compiler turns into registers.
 #include "plugins/spirv/prelude_functions.hpp"
 
 #include <algorithm>
@@ -17,13 +17,20 @@ namespace {
 using Kind = CType::Kind;
 
 /// Operators of two operands, weakest first; "" for none.
-constexpr std::string_view kLevels[][4] = {{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"}};
+constexpr std::string_view kLevels[][4] = {
+    {"||"},       {"&&"},     {"|"},          {"^"}, {"&"}, {"==", "!="}, {"<", "<=", ">", ">="},
+    {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"}};
 
 class Translator {
  public:
   Translator(const PreludeText& text, SpirvModule& module, PreludeFunctions& functions, const CFunction& function)
-      : text_(text), module_(module), functions_(functions), function_(function), writer_(module, functions.type_id(function.result), types(function)),
-        values_(module, writer_, function.name), at_(function.body) {}
+      : text_(text),
+        module_(module),
+        functions_(functions),
+        function_(function),
+        writer_(module, functions.type_id(function.result), types(function)),
+        values_(module, writer_, function.name),
+        at_(function.body) {}
 
   Id run() {
     is_straight_ = !has_branches();
@@ -63,7 +70,8 @@ class Translator {
     if (!take(sign)) not_in_prelude(function_.name, std::string(token().text) + " in place of " + std::string(sign));
   }
   std::string_view name() {
-    if (token().kind != Token::Kind::kName) not_in_prelude(function_.name, std::string(token().text) + " in place of a name");
+    if (token().kind != Token::Kind::kName)
+      not_in_prelude(function_.name, std::string(token().text) + " in place of a name");
     return text_.token(at_++).text;
   }
   bool has_branches() const {
@@ -120,7 +128,8 @@ class Translator {
 
   CValue read(const Local& from) {
     if (is_straight_ || !from.value.type.is_number()) return from.value;
-    return values_.of(from.value.type, writer_.load(values_.type_id(from.value.type), from.pointer, std::max(1u, from.value.type.bits / 8u)));
+    return values_.of(from.value.type, writer_.load(values_.type_id(from.value.type), from.pointer,
+                                                    std::max(1u, from.value.type.bits / 8u)));
   }
 
   std::size_t member(const CType& type, std::string_view name) {
@@ -220,7 +229,8 @@ class Translator {
 
   /// The body stands next; condition and step (0: none) were passed by.
   void loop(std::size_t condition, std::size_t step) {
-    const Id header = module_.new_id(), test = module_.new_id(), body = module_.new_id(), next = module_.new_id(), merge = module_.new_id();
+    const Id header = module_.new_id(), test = module_.new_id(), body = module_.new_id(), next = module_.new_id(),
+             merge = module_.new_id();
     writer_.branch(header);
     writer_.open_block(header);
     writer_.effect(Op::kLoopMerge, {merge, next, 0});
@@ -258,7 +268,8 @@ class Translator {
     expect(")");
     expect(";");
     if (!is_straight_ || from.type.bits != to.value.type.bits) not_in_prelude(function_.name, "a copy of memory");
-    to.value = values_.of(to.value.type, writer_.value(Op::kBitcast, values_.type_id(to.value.type), {values_.id(from)}));
+    to.value =
+        values_.of(to.value.type, writer_.value(Op::kBitcast, values_.type_id(to.value.type), {values_.id(from)}));
   }
 
   void declaration() {
@@ -293,7 +304,8 @@ class Translator {
         assign(to, expression());
       } else {
         const std::string_view sign = token().text;
-        if (sign.size() < 2 || !sign.ends_with('=')) not_in_prelude(function_.name, "the statement " + std::string(sign));
+        if (sign.size() < 2 || !sign.ends_with('='))
+          not_in_prelude(function_.name, "the statement " + std::string(sign));
         ++at_;
         const CValue old = read(to);
         assign(to, values_.binary(sign.substr(0, sign.size() - 1), old, expression()));
@@ -378,9 +390,11 @@ class Translator {
     expect(")");
     if (named.starts_with("__builtin_")) return builtin(named.substr(10), arguments);
     const CFunction* callee = text_.find(named);
-    if (callee == nullptr || callee->parameters.size() != arguments.size()) not_in_prelude(function_.name, "a call of " + std::string(named));
+    if (callee == nullptr || callee->parameters.size() != arguments.size())
+      not_in_prelude(function_.name, "a call of " + std::string(named));
     Words operands = {functions_.get(callee->name)};
-    for (std::size_t i = 0; i < arguments.size(); ++i) operands.push_back(values_.id(values_.convert(arguments[i], callee->parameters[i].second)));
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      operands.push_back(values_.id(values_.convert(arguments[i], callee->parameters[i].second)));
     const Id result = writer_.value(Op::kFunctionCall, functions_.type_id(callee->result), operands);
     CValue value = values_.of(callee->result, result);
     if (callee->result.is_number()) return value;
@@ -400,8 +414,10 @@ class Translator {
     const Id type_of = values_.type_id(type);
     if (base == "fma" && arguments.size() == 3)
       return values_.of(type, writer_.cl_call(ClFunction::kFma, type_of, {argument(0), argument(1), argument(2)}));
-    if (base == "sqrt" && arguments.size() == 1) return values_.of(type, writer_.cl_call(ClFunction::kSqrt, type_of, {argument(0)}));
-    if (base == "floor" && arguments.size() == 1) return values_.of(type, writer_.cl_call(ClFunction::kFloor, type_of, {argument(0)}));
+    if (base == "sqrt" && arguments.size() == 1)
+      return values_.of(type, writer_.cl_call(ClFunction::kSqrt, type_of, {argument(0)}));
+    if (base == "floor" && arguments.size() == 1)
+      return values_.of(type, writer_.cl_call(ClFunction::kFloor, type_of, {argument(0)}));
     not_in_prelude(function_.name, "a call of __builtin_" + std::string(named));
   }
 

@@ -1,4 +1,5 @@
-// The prelude as SPIR-V: every function of it is known and valid, and on a device each has the bits that the host's C compiler gives it.
+// The prelude as SPIR-V: every function of it is known and valid, and on a device each has the bits that the host's C
+// compiler gives it.
 #include "plugins/spirv/prelude_functions.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +27,8 @@ TEST(SpirvPrelude, EveryFunctionIsWrittenAndValid) {
   SpirvModule module;
   PreludeFunctions functions(testing::prelude(), module);
   EXPECT_GT(testing::prelude().functions().size(), 150u);
-  for (const auto& [name, function] : testing::prelude().functions()) EXPECT_NO_THROW(EXPECT_NE(functions.get(name), 0u)) << name;
+  for (const auto& [name, function] : testing::prelude().functions())
+    EXPECT_NO_THROW(EXPECT_NE(functions.get(name), 0u)) << name;
   if (const std::string reason = testing::no_validator(); !reason.empty()) GTEST_SKIP() << reason;
   FunctionWriter entry(module, module.void_type(), {});
   entry.effect(Op::kReturn, {});
@@ -65,8 +67,9 @@ std::vector<T> numbers(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   if constexpr (std::is_floating_point_v<T>) {
     using Limits = std::numeric_limits<T>;
-    for (const T x : {T(0), Limits::min(), Limits::denorm_min(), Limits::max(), Limits::infinity(), Limits::quiet_NaN(), T(1), T(0.5), T(2), T(3.25), T(1e-3),
-                      T(0.9999), T(1.5), T(2.5), T(88), T(104), T(700), T(1e10), T(16777216)}) {
+    for (const T x :
+         {T(0), Limits::min(), Limits::denorm_min(), Limits::max(), Limits::infinity(), Limits::quiet_NaN(), T(1),
+          T(0.5), T(2), T(3.25), T(1e-3), T(0.9999), T(1.5), T(2.5), T(88), T(104), T(700), T(1e10), T(16777216)}) {
       all.push_back(x);
       all.push_back(-x);
     }
@@ -96,7 +99,8 @@ std::vector<T> numbers(std::uint64_t seed) {
 Bytes numbers_of(Type type, std::uint64_t seed, std::size_t count) {
   const auto bytes = [&](const auto& values) {
     Bytes all(count * sizeof values[0]);
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(all.data() + i * sizeof values[0], &values[i % values.size()], sizeof values[0]);
+    for (std::size_t i = 0; i < count; ++i)
+      std::memcpy(all.data() + i * sizeof values[0], &values[i % values.size()], sizeof values[0]);
     return all;
   };
   switch (type) {
@@ -169,7 +173,8 @@ class Questions {
     const kernel::NativeFunction native = kernel::native_function(question.name);
     ASSERT_NE(native, nullptr) << question.name;
     std::vector<Bytes> data;
-    for (std::size_t i = 0; i + 1 < question.types.size(); ++i) data.push_back(numbers_of(question.types[i], 7 * i + 1, kCount));
+    for (std::size_t i = 0; i + 1 < question.types.size(); ++i)
+      data.push_back(numbers_of(question.types[i], 7 * i + 1, kCount));
     const Type result = question.types.back();
     const std::size_t size = size_bytes(result);
     data.emplace_back(kCount * size);
@@ -182,13 +187,15 @@ class Questions {
       alignas(8) std::byte a[8] = {}, b[8] = {}, r[8] = {};
       const std::size_t a_size = size_bytes(question.types[0]);
       std::memcpy(a, data[0].data() + i * a_size, a_size);
-      if (data.size() > 2) std::memcpy(b, data[1].data() + i * size_bytes(question.types[1]), size_bytes(question.types[1]));
+      if (data.size() > 2)
+        std::memcpy(b, data[1].data() + i * size_bytes(question.types[1]), size_bytes(question.types[1]));
       native(a, data.size() > 2 ? b : nullptr, r);
       std::memcpy(expected.data() + i * size, r, size);
       const std::uint64_t want = bits_at(expected, result, i), got = bits_at(data.back(), result, i);
       if (want == got || different++ > 3) continue;
-      ADD_FAILURE() << fmt::format("{} of {:x}{}: {:x}, not {:x}", question.name, bits_at(data[0], question.types[0], i),
-                                   data.size() > 2 ? fmt::format(" and {:x}", bits_at(data[1], question.types[1], i)) : "", got, want);
+      ADD_FAILURE() << fmt::format(
+          "{} of {:x}{}: {:x}, not {:x}", question.name, bits_at(data[0], question.types[0], i),
+          data.size() > 2 ? fmt::format(" and {:x}", bits_at(data[1], question.types[1], i)) : "", got, want);
     }
     EXPECT_EQ(different, 0u) << question.name;
   }
@@ -202,19 +209,24 @@ constexpr Type kIntegers[] = {Type::kU8, Type::kI8, Type::kI16, Type::kI32, Type
 
 TEST(SpirvPrelude, OperationsHaveTheHostsBits) {
   Questions questions;
-  const std::pair<sdk::Op, const char*> unary[] = {{sdk::Op::kAbsolute, "abs"}, {sdk::Op::kSqrt, "sqrt"},   {sdk::Op::kFloor, "floor"},
-                                                   {sdk::Op::kExp, "exp"},      {sdk::Op::kLog, "log"},     {sdk::Op::kTanh, "tanh"},
-                                                   {sdk::Op::kErf, "erf"},      {sdk::Op::kSigmoid, "sigmoid"}, {sdk::Op::kReciprocalSqrt, "rsqrt"},
-                                                   {sdk::Op::kSin, "sin"},      {sdk::Op::kCos, "cos"}};
+  const std::pair<sdk::Op, const char*> unary[] = {
+      {sdk::Op::kAbsolute, "abs"}, {sdk::Op::kSqrt, "sqrt"},       {sdk::Op::kFloor, "floor"},
+      {sdk::Op::kExp, "exp"},      {sdk::Op::kLog, "log"},         {sdk::Op::kTanh, "tanh"},
+      {sdk::Op::kErf, "erf"},      {sdk::Op::kSigmoid, "sigmoid"}, {sdk::Op::kReciprocalSqrt, "rsqrt"},
+      {sdk::Op::kSin, "sin"},      {sdk::Op::kCos, "cos"}};
   for (const Type type : kFloats) {
-    for (const auto& [op, word] : unary) questions.add(fmt::format("{}_{}", word, name(type)), {type, type}, {.operation = op, .type = type});
-    for (const auto& [op, word] : {std::pair{sdk::Op::kMaximum, "max"}, {sdk::Op::kMinimum, "min"}, {sdk::Op::kPower, "pow"}})
+    for (const auto& [op, word] : unary)
+      questions.add(fmt::format("{}_{}", word, name(type)), {type, type}, {.operation = op, .type = type});
+    for (const auto& [op, word] :
+         {std::pair{sdk::Op::kMaximum, "max"}, {sdk::Op::kMinimum, "min"}, {sdk::Op::kPower, "pow"}})
       questions.add(fmt::format("{}_{}", word, name(type)), {type, type, type}, {.operation = op, .type = type});
     const Type key = type == Type::kF64 ? Type::kI64 : Type::kI32;
     questions.add(fmt::format("order_key_{}", name(type)), {type, key}, {.operation = sdk::Op::kOrderKey, .type = key});
-    questions.add(fmt::format("from_order_key_{}", name(type)), {key, type}, {.operation = sdk::Op::kFromOrderKey, .type = type});
+    questions.add(fmt::format("from_order_key_{}", name(type)), {key, type},
+                  {.operation = sdk::Op::kFromOrderKey, .type = type});
   }
-  for (const Type type : kIntegers) questions.add(fmt::format("abs_{}", name(type)), {type, type}, {.operation = sdk::Op::kAbsolute, .type = type});
+  for (const Type type : kIntegers)
+    questions.add(fmt::format("abs_{}", name(type)), {type, type}, {.operation = sdk::Op::kAbsolute, .type = type});
   questions.ask();
 }
 
@@ -224,7 +236,8 @@ TEST(SpirvPrelude, CalledFunctionsHaveTheHostsBits) {
     const kernel::FunctionInfo& function = sdk::kFunctions[f];
     const auto add = [&](Type type) {
       std::vector<Type> types(static_cast<std::size_t>(function.operands) + 1, type);
-      questions.add(fmt::format("{}_{}", function.name, name(type)), types, {.operation = sdk::Op::kCall, .type = type, .id = f});
+      questions.add(fmt::format("{}_{}", function.name, name(type)), types,
+                    {.operation = sdk::Op::kCall, .type = type, .id = f});
     };
     if (function.of_floats) {
       for (const Type type : kFloats) add(type);
@@ -237,7 +250,8 @@ TEST(SpirvPrelude, CalledFunctionsHaveTheHostsBits) {
 
 TEST(SpirvPrelude, ConversionsHaveTheHostsBits) {
   Questions questions;
-  constexpr Type kAll[] = {Type::kBool, Type::kU8, Type::kI8, Type::kI16, Type::kI32, Type::kI64, Type::kF16, Type::kBF16, Type::kF32, Type::kF64};
+  constexpr Type kAll[] = {Type::kBool, Type::kU8,  Type::kI8,   Type::kI16, Type::kI32,
+                           Type::kI64,  Type::kF16, Type::kBF16, Type::kF32, Type::kF64};
   for (const Type from : kAll) {
     for (const Type to : kAll) {
       const std::string conversion = fmt::format("{}_from_{}", name(to), name(from));

@@ -17,8 +17,8 @@ namespace {
 constexpr std::string_view kFunctionMark = "CRUCIBLE_FN";
 
 [[noreturn]] void unknown(const std::string& what) {
-  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the host's prelude is not what this plugin's SPIR-V is made of: " + what +
-                                                  "; use a plugin of the host's version");
+  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the host's prelude is not what this plugin's SPIR-V is made of: " +
+                                                  what + "; use a plugin of the host's version");
 }
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -28,7 +28,8 @@ std::size_t sign_length(std::string_view text) {
   for (const std::string_view sign : {"<<=", ">>="}) {
     if (text.starts_with(sign)) return 3;
   }
-  for (const std::string_view sign : {"<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "--", "##"}) {
+  for (const std::string_view sign : {"<<", ">>", "<=", ">=", "==", "!=", "&&", "||",
+                                      "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "--", "##"}) {
     if (text.starts_with(sign)) return 2;
   }
   return 1;
@@ -39,8 +40,9 @@ Token next_token(std::string_view text) {
   std::size_t n = 1;
   if (std::isdigit(static_cast<unsigned char>(text[0])) != 0) {
     const bool is_hex = text.starts_with("0x");
-    while (n < text.size() && (is_letter(text[n]) || text[n] == '.' ||
-                               ((text[n] == '+' || text[n] == '-') && (text[n - 1] == 'p' || (!is_hex && text[n - 1] == 'e'))))) {
+    while (n < text.size() &&
+           (is_letter(text[n]) || text[n] == '.' ||
+            ((text[n] == '+' || text[n] == '-') && (text[n - 1] == 'p' || (!is_hex && text[n - 1] == 'e'))))) {
       ++n;
     }
     return {Token::Kind::kNumber, text.substr(0, n)};
@@ -61,7 +63,8 @@ std::vector<Token> tokens_of(std::string_view text) {
   std::vector<Token> tokens;
   std::size_t at = 0;
   while (at < text.size()) {
-    if (std::isspace(static_cast<unsigned char>(text[at])) != 0 || (text[at] == '\\' && text.substr(at + 1).starts_with('\n'))) {
+    if (std::isspace(static_cast<unsigned char>(text[at])) != 0 ||
+        (text[at] == '\\' && text.substr(at + 1).starts_with('\n'))) {
       ++at;
     } else if (text.substr(at).starts_with("/*")) {
       const std::size_t end = text.find("*/", at + 2);
@@ -131,7 +134,8 @@ void PreludeText::split(std::string_view text) {
 
 void PreludeText::define(std::string_view line) {
   const std::vector<Token> tokens = tokens_of(line);
-  if (tokens.size() < 5 || tokens[1] != "define" || tokens[3] != "(") unknown("the line " + std::string(line.substr(0, 60)));
+  if (tokens.size() < 5 || tokens[1] != "define" || tokens[3] != "(")
+    unknown("the line " + std::string(line.substr(0, 60)));
   Macro macro;
   std::size_t i = 4;
   for (; i < tokens.size() && tokens[i] != ")"; ++i) {
@@ -176,7 +180,8 @@ std::size_t PreludeText::expand_call(const std::vector<Token>& raw, std::size_t 
   return i + 1;
 }
 
-void PreludeText::substitute(const Macro& macro, const std::vector<std::vector<Token>>& arguments, std::vector<Token>& out) {
+void PreludeText::substitute(const Macro& macro, const std::vector<std::vector<Token>>& arguments,
+                             std::vector<Token>& out) {
   bool pastes = false;
   for (const Token& token : macro.body) {
     if (token == "##") {

@@ -1,6 +1,7 @@
-// The host's prelude, the C text of the mathematics that kernels call (docs/kernel-ir.md), as tokens and a table of its functions.
-// prelude_functions.hpp makes SPIR-V of those that a kernel uses, so that strict numerics keep their one source and no C compiler is
-// needed. What is read is the part of C that the prelude is written in: functions of numbers, structs of numbers, macros with arguments.
+// The host's prelude, the C text of the mathematics that kernels call (docs/kernel-ir.md), as tokens and a table of its
+// functions. prelude_functions.hpp makes SPIR-V of those that a kernel uses, so that strict numerics keep their one
+// source and no C compiler is needed. What is read is the part of C that the prelude is written in: functions of
+// numbers, structs of numbers, macros with arguments.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace crucible::spirv {
 
-/// A type of the prelude. An int's value is 0 or 1 where kBool stands: comparisons are that until they are computed with.
+/// A type of the prelude. An int's value is 0 or 1 where kBool stands: comparisons are that until they are computed
+/// with.
 struct CType {
   enum class Kind : std::uint8_t { kBool, kInteger, kFloat, kStruct };
   Kind kind = Kind::kInteger;
@@ -88,7 +90,8 @@ class PreludeText {
   Token end_;
 };
 
-/// The same as PreludeText(text): the one that was read last, where it is of the same text, as it is for each call of one host. Threads: any.
+/// The same as PreludeText(text): the one that was read last, where it is of the same text, as it is for each call of
+/// one host. Threads: any.
 std::shared_ptr<const PreludeText> shared_prelude(const std::string& text);
 
 }  // namespace crucible::spirv

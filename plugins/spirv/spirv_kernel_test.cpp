@@ -1,4 +1,5 @@
-// Kernels written by hand for what random programs do not have: tiles, transposed copies, buffers in a table, scalars in each type.
+// Kernels written by hand for what random programs do not have: tiles, transposed copies, buffers in a table, scalars
+// in each type.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +34,9 @@ std::vector<T> values_of(const Bytes& bytes) {
   return values;
 }
 
-std::uint32_t integer(testing::OneKernel& one, std::int64_t value) { return one.add({.operation = sdk::Op::kInteger, .type = Type::kI64, .integer = value}); }
+std::uint32_t integer(testing::OneKernel& one, std::int64_t value) {
+  return one.add({.operation = sdk::Op::kInteger, .type = Type::kI64, .integer = value});
+}
 
 /// One item: a tile of 3 x 32 over 5 steps, its right operand first copied to an array, transposed.
 template <class T>
@@ -43,19 +46,36 @@ sdk::Kernel tile_kernel(Type type, sdk::TileStart start) {
   constexpr std::int64_t kRows = 3, kColumns = 32, kSteps = 5;
   one.kernel.arrays = {{type, kRows * kColumns}, {type, kColumns * kSteps}};
   const std::uint32_t zero = integer(one, 0), steps = integer(one, kSteps), all = integer(one, kRows * kColumns);
-  one.kernel.transposes = {{.to = 1, .from = 1, .columns = kColumns, .to_base = zero, .from_base = zero, .to_step = kColumns, .from_step = kSteps}};
+  one.kernel.transposes = {{.to = 1,
+                            .from = 1,
+                            .columns = kColumns,
+                            .to_base = zero,
+                            .from_base = zero,
+                            .to_step = kColumns,
+                            .from_step = kSteps}};
   one.kernel.tiles = {{.sums = 0, .base = zero, .rows = kRows, .columns = kColumns, .start = start,
                        .left = {.is_array = false, .id = 0, .base = zero, .row_step = kSteps, .step = 1},
                        .right = {.is_array = true, .id = 1, .base = zero, .row_step = 0, .step = kColumns}}};
   one.kernel.variables.push_back({Type::kI64, false});
   one.kernel.variables.push_back({Type::kI64, false});
-  const std::uint32_t i = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 1}), j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
-  const std::uint32_t seven = one.add({.operation = sdk::Op::kReal, .type = type, .real = 7}), sum = one.add({.operation = sdk::Op::kElement, .type = type, .in = {j, sdk::kNoId, sdk::kNoId}, .id = 0});
-  one.kernel.body[0].body = {
-      {.kind = StmtKind::kFor, .id = 1, .a = zero, .b = all, .body = {{.kind = StmtKind::kElement, .id = 0, .a = i, .b = seven, .body = {}}}},
-      {.kind = StmtKind::kTranspose, .id = 0, .a = steps, .body = {}},
-      {.kind = StmtKind::kTile, .id = 0, .a = steps, .body = {}},
-      {.kind = StmtKind::kFor, .mode = sdk::LoopMode::kUnrolled, .id = 2, .a = zero, .b = all, .body = {{.kind = StmtKind::kStore, .id = 2, .a = j, .b = sum, .body = {}}}}};
+  const std::uint32_t i = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 1}),
+                      j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t seven = one.add({.operation = sdk::Op::kReal, .type = type, .real = 7}),
+                      sum = one.add(
+                          {.operation = sdk::Op::kElement, .type = type, .in = {j, sdk::kNoId, sdk::kNoId}, .id = 0});
+  one.kernel.body[0].body = {{.kind = StmtKind::kFor,
+                              .id = 1,
+                              .a = zero,
+                              .b = all,
+                              .body = {{.kind = StmtKind::kElement, .id = 0, .a = i, .b = seven, .body = {}}}},
+                             {.kind = StmtKind::kTranspose, .id = 0, .a = steps, .body = {}},
+                             {.kind = StmtKind::kTile, .id = 0, .a = steps, .body = {}},
+                             {.kind = StmtKind::kFor,
+                              .mode = sdk::LoopMode::kUnrolled,
+                              .id = 2,
+                              .a = zero,
+                              .b = all,
+                              .body = {{.kind = StmtKind::kStore, .id = 2, .a = j, .b = sum, .body = {}}}}};
   sdk::check_kernel(one.kernel);
   return one.kernel;
 }
@@ -94,7 +114,8 @@ template <class T>
 void check_fma(Type type) {
   const Type types[] = {type, type};
   testing::OneKernel one(types);
-  const std::uint32_t x = one.add({.operation = sdk::Op::kLoad, .type = type, .in = {one.item, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t x =
+      one.add({.operation = sdk::Op::kLoad, .type = type, .in = {one.item, sdk::kNoId, sdk::kNoId}, .id = 0});
   const std::uint32_t less = one.add({.operation = sdk::Op::kReal, .type = type, .real = -1});
   one.store(one.add({.operation = sdk::Op::kFma, .type = type, .in = {x, x, less}}));
   KernelModule module(testing::prelude());
@@ -127,14 +148,23 @@ void check_joined(Type type, sdk::Op op, T (*combine)(T, T)) {
   one.kernel.variables.push_back({type, true});
   one.kernel.variables.push_back({Type::kI64, false});
   const std::uint32_t zero = integer(one, 0), terms = integer(one, kTerms);
-  const std::uint32_t three = is_floating(type) ? one.add({.operation = sdk::Op::kReal, .type = type, .real = 3}) : one.add({.operation = sdk::Op::kInteger, .type = type, .integer = 3});
-  const std::uint32_t sum = one.add({.operation = sdk::Op::kVariable, .type = type, .id = 1}), j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
-  const std::uint32_t row = one.add({.operation = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
+  const std::uint32_t three = is_floating(type) ? one.add({.operation = sdk::Op::kReal, .type = type, .real = 3})
+                                                : one.add({.operation = sdk::Op::kInteger, .type = type, .integer = 3});
+  const std::uint32_t sum = one.add({.operation = sdk::Op::kVariable, .type = type, .id = 1}),
+                      j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t row =
+      one.add({.operation = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
   const std::uint32_t at = one.add({.operation = sdk::Op::kAdd, .type = Type::kI64, .in = {row, j, sdk::kNoId}});
-  const std::uint32_t term = one.add({.operation = sdk::Op::kLoad, .type = type, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t term =
+      one.add({.operation = sdk::Op::kLoad, .type = type, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
   const std::uint32_t next = one.add({.operation = op, .type = type, .in = {sum, term, sdk::kNoId}});
   one.kernel.body[0].body = {{.kind = StmtKind::kLet, .id = 1, .a = three, .body = {}},
-                             {.kind = StmtKind::kFor, .mode = sdk::LoopMode::kVector, .id = 2, .a = zero, .b = terms, .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
+                             {.kind = StmtKind::kFor,
+                              .mode = sdk::LoopMode::kVector,
+                              .id = 2,
+                              .a = zero,
+                              .b = terms,
+                              .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
   one.store(sum);
   const sdk::Team team = sdk::plan_team(one.kernel, 8);
   ASSERT_EQ(team.lanes, 8u);
@@ -175,14 +205,22 @@ TEST(SpirvKernel, ASerialSumKeepsItsOrder) {
   testing::OneKernel one(types);
   one.kernel.variables.push_back({Type::kF32, true});
   one.kernel.variables.push_back({Type::kI64, false});
-  const std::uint32_t zero = integer(one, 0), terms = integer(one, kTerms), none = one.add({.operation = sdk::Op::kReal, .type = Type::kF32});
-  const std::uint32_t sum = one.add({.operation = sdk::Op::kVariable, .type = Type::kF32, .id = 1}), j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
-  const std::uint32_t row = one.add({.operation = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
+  const std::uint32_t zero = integer(one, 0), terms = integer(one, kTerms),
+                      none = one.add({.operation = sdk::Op::kReal, .type = Type::kF32});
+  const std::uint32_t sum = one.add({.operation = sdk::Op::kVariable, .type = Type::kF32, .id = 1}),
+                      j = one.add({.operation = sdk::Op::kVariable, .type = Type::kI64, .id = 2});
+  const std::uint32_t row =
+      one.add({.operation = sdk::Op::kMultiply, .type = Type::kI64, .in = {one.item, terms, sdk::kNoId}});
   const std::uint32_t at = one.add({.operation = sdk::Op::kAdd, .type = Type::kI64, .in = {row, j, sdk::kNoId}});
-  const std::uint32_t term = one.add({.operation = sdk::Op::kLoad, .type = Type::kF32, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
+  const std::uint32_t term =
+      one.add({.operation = sdk::Op::kLoad, .type = Type::kF32, .in = {at, sdk::kNoId, sdk::kNoId}, .id = 0});
   const std::uint32_t next = one.add({.operation = sdk::Op::kAdd, .type = Type::kF32, .in = {sum, term, sdk::kNoId}});
   one.kernel.body[0].body = {{.kind = StmtKind::kLet, .id = 1, .a = none, .body = {}},
-                             {.kind = StmtKind::kFor, .id = 2, .a = zero, .b = terms, .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
+                             {.kind = StmtKind::kFor,
+                              .id = 2,
+                              .a = zero,
+                              .b = terms,
+                              .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
   one.store(sum);
   KernelModule module(testing::prelude());
   const std::vector<Parameter> parameters = module.add(one.kernel, "sum");
@@ -223,7 +261,8 @@ TEST(SpirvKernel, ScalarsComeInTheTypesThatAreComputedWith) {
     if (type == Type::kF64) expected = bytes_of<double>({0.1});
     if (!is_floating(type)) expected[0] = std::byte{41};
     for (std::size_t i = 0; i < 80; ++i) {
-      const Bytes got(out.begin() + static_cast<std::ptrdiff_t>(i * expected.size()), out.begin() + static_cast<std::ptrdiff_t>((i + 1) * expected.size()));
+      const Bytes got(out.begin() + static_cast<std::ptrdiff_t>(i * expected.size()),
+                      out.begin() + static_cast<std::ptrdiff_t>((i + 1) * expected.size()));
       EXPECT_EQ(got, i >= 10 && i < 70 ? expected : Bytes(expected.size())) << name(type) << " " << i;
     }
   }
@@ -247,8 +286,11 @@ TEST(SpirvKernel, EveryFormIsValid) {
   const Type types[] = {Type::kF32, Type::kF16, Type::kBool, Type::kU8, Type::kF64};
   testing::OneKernel one(types);
   one.kernel.scalars = {Type::kF64};
-  const std::uint32_t a = one.add({.operation = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}});
-  one.store(one.add({.operation = sdk::Op::kAdd, .type = Type::kF64, .in = {a, one.add({.operation = sdk::Op::kScalar, .type = Type::kF64, .id = 0}), sdk::kNoId}}));
+  const std::uint32_t a =
+      one.add({.operation = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}});
+  one.store(one.add({.operation = sdk::Op::kAdd,
+                     .type = Type::kF64,
+                     .in = {a, one.add({.operation = sdk::Op::kScalar, .type = Type::kF64, .id = 0}), sdk::kNoId}}));
   KernelModule module(testing::prelude());
   const auto count_of = [&](Form form, std::string_view name) { return module.add(one.kernel, name, form).size(); };
   EXPECT_EQ(count_of({.buffers = Buffers::kArguments, .by_chunks = true}, "chunks"), 5u + 1 + 3);

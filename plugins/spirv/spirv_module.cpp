@@ -91,7 +91,9 @@ Id SpirvModule::vector_type(Id component, std::uint32_t count) {
   return type(Op::kTypeVector, {component, count});
 }
 
-Id SpirvModule::array_type(Id element, std::uint64_t count) { return type(Op::kTypeArray, {element, int_constant(64, count)}); }
+Id SpirvModule::array_type(Id element, std::uint64_t count) {
+  return type(Op::kTypeArray, {element, int_constant(64, count)});
+}
 
 Id SpirvModule::function_type(Id result, const Words& parameters) {
   Words operands = {result};
@@ -99,7 +101,9 @@ Id SpirvModule::function_type(Id result, const Words& parameters) {
   return type(Op::kTypeFunction, operands);
 }
 
-Id SpirvModule::bool_constant(bool value) { return constant(value ? Op::kConstantTrue : Op::kConstantFalse, bool_type(), {}); }
+Id SpirvModule::bool_constant(bool value) {
+  return constant(value ? Op::kConstantTrue : Op::kConstantFalse, bool_type(), {});
+}
 
 Id SpirvModule::int_constant(std::uint32_t bits, std::uint64_t value) {
   const Id of_type = int_type(bits);
@@ -149,11 +153,14 @@ void SpirvModule::add_entry_point(Id function, std::string_view name, const Word
   append(modes_, Op::kExecutionMode, {function, kContractionOff});
 }
 
-void SpirvModule::set_group_size(Id function, std::uint32_t size) { append(modes_, Op::kExecutionMode, {function, kLocalSize, size, 1, 1}); }
+void SpirvModule::set_group_size(Id function, std::uint32_t size) {
+  append(modes_, Op::kExecutionMode, {function, kLocalSize, size, 1, 1});
+}
 
 Words SpirvModule::words() const {
   Words all = {kMagic, kVersion, 0, next_, 0};
-  for (const Capability capability : capabilities_) append(all, Op::kCapability, {static_cast<std::uint32_t>(capability)});
+  for (const Capability capability : capabilities_)
+    append(all, Op::kCapability, {static_cast<std::uint32_t>(capability)});
   Words import = {cl_functions_};
   const Words set = text_words("OpenCL.std");
   import.insert(import.end(), set.begin(), set.end());

@@ -1,8 +1,9 @@
-// A SPIR-V module under construction: the sections that the specification orders, types and constants that exist once, and the
-// functions. It knows the binary form and nothing of kernels; emit_kernel.hpp and prelude_functions.hpp write through it.
+// A SPIR-V module under construction: the sections that the specification orders, types and constants that exist once,
+// and the functions. It knows the binary form and nothing of kernels; emit_kernel.hpp and prelude_functions.hpp write
+// through it.
 //
-// The form is OpenCL's: Kernel, Physical64, memory model OpenCL, version 1.0: nothing newer is needed, so any driver will do. Capabilities
-// are those that the types and instructions in use need.
+// The form is OpenCL's: Kernel, Physical64, memory model OpenCL, version 1.0: nothing newer is needed, so any driver
+// will do. Capabilities are those that the types and instructions in use need.
 #pragma once
 
 #include <cstdint>
@@ -119,10 +120,24 @@ enum class Capability : std::uint32_t {
 };
 
 enum class Storage : std::uint32_t { kInput = 1, kWorkgroup = 4, kCrossWorkgroup = 5, kFunction = 7 };
-enum class BuiltIn : std::uint32_t { kNumWorkgroups = 24, kWorkgroupId = 26, kLocalInvocationId = 27, kGlobalInvocationId = 28, kGlobalSize = 31 };
+enum class BuiltIn : std::uint32_t {
+  kNumWorkgroups = 24,
+  kWorkgroupId = 26,
+  kLocalInvocationId = 27,
+  kGlobalInvocationId = 28,
+  kGlobalSize = 31
+};
 enum class ParameterAttribute : std::uint32_t { kNoAlias = 4, kNoWrite = 6 };
 /// Functions of the extended instruction set OpenCL.std.
-enum class ClFunction : std::uint32_t { kFloor = 25, kFma = 26, kSqrt = 61, kVloadn = 171, kVstoren = 172, kVloadHalf = 173, kVstoreHalfR = 176 };
+enum class ClFunction : std::uint32_t {
+  kFloor = 25,
+  kFma = 26,
+  kSqrt = 61,
+  kVloadn = 171,
+  kVstoren = 172,
+  kVloadHalf = 173,
+  kVstoreHalfR = 176
+};
 
 class SpirvModule {
  public:
@@ -139,7 +154,9 @@ class SpirvModule {
   Id vector_type(Id component, std::uint32_t count);
   Id array_type(Id element, std::uint64_t count);
   Id struct_type(const Words& members) { return type(Op::kTypeStruct, members); }
-  Id pointer_type(Storage storage, Id pointee) { return type(Op::kTypePointer, {static_cast<std::uint32_t>(storage), pointee}); }
+  Id pointer_type(Storage storage, Id pointee) {
+    return type(Op::kTypePointer, {static_cast<std::uint32_t>(storage), pointee});
+  }
   Id function_type(Id result, const Words& parameters);
   Id bool_constant(bool value);
   /// Cut to the bits.
@@ -184,7 +201,8 @@ class SpirvModule {
 void append(Words& words, Op op, std::initializer_list<std::uint32_t> operands);
 void append(Words& words, Op op, const Words& operands);
 
-/// A function under construction. Its variables may be asked for anywhere; they come out at its beginning, as they must.
+/// A function under construction. Its variables may be asked for anywhere; they come out at its beginning, as they
+/// must.
 class FunctionWriter {
  public:
   FunctionWriter(SpirvModule& module, Id result, const Words& parameters);

@@ -15,7 +15,9 @@ using ::testing::Not;
 
 std::vector<std::uint32_t> capabilities(const Words& module) {
   std::vector<std::uint32_t> found;
-  for (std::size_t i = 5; i < module.size() && (module[i] & 0xffff) == static_cast<std::uint32_t>(Op::kCapability); i += 2) found.push_back(module[i + 1]);
+  for (std::size_t i = 5; i < module.size() && (module[i] & 0xffff) == static_cast<std::uint32_t>(Op::kCapability);
+       i += 2)
+    found.push_back(module[i + 1]);
   return found;
 }
 
@@ -36,7 +38,8 @@ TEST(SpirvModule, TypesAndConstantsExistOnce) {
   EXPECT_EQ(module.int_constant(8, 0x1ff), module.int_constant(8, 0xff));
   EXPECT_NE(module.int_constant(8, 1), module.int_constant(16, 1));
   EXPECT_NE(module.float_constant(32, 0.0), module.float_constant(32, -0.0));
-  EXPECT_EQ(module.pointer_type(Storage::kFunction, module.bool_type()), module.pointer_type(Storage::kFunction, module.bool_type()));
+  EXPECT_EQ(module.pointer_type(Storage::kFunction, module.bool_type()),
+            module.pointer_type(Storage::kFunction, module.bool_type()));
 }
 
 TEST(SpirvModule, CapabilitiesAreThoseInUse) {
@@ -44,7 +47,8 @@ TEST(SpirvModule, CapabilitiesAreThoseInUse) {
   const auto number = [](Capability capability) { return static_cast<std::uint32_t>(capability); };
   for (const Type type : {Type::kF32, Type::kI32, Type::kI64, Type::kU8, Type::kF16}) {
     EXPECT_THAT(of(type), Not(Contains(number(Capability::kFloat64)))) << crucible::name(type);
-    EXPECT_THAT(of(type), Not(Contains(number(Capability::kFloat16Buffer)))) << crucible::name(type);  // its bits are copied
+    EXPECT_THAT(of(type), Not(Contains(number(Capability::kFloat16Buffer))))
+        << crucible::name(type);  // its bits are copied
   }
   EXPECT_THAT(of(Type::kF64), Contains(number(Capability::kFloat64)));
   EXPECT_THAT(of(Type::kF32), Not(Contains(number(Capability::kInt8))));

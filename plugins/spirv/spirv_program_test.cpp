@@ -1,4 +1,5 @@
-// Kernels of random programs as SPIR-V: each module is valid, and on a device it ends with the bits of the kernel IR's interpreter.
+// Kernels of random programs as SPIR-V: each module is valid, and on a device it ends with the bits of the kernel IR's
+// interpreter.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -37,16 +38,18 @@ Emitted emit(const kernel::Schedule& schedule, std::uint32_t lanes = 1) {
   return emitted;
 }
 
-Result<std::vector<graph::Bytes>> run_on_device(const graph::RandomProgram& random, const kernel::Schedule& schedule, const Emitted& emitted,
-                                                const kernel::RunOptions& options) {
+Result<std::vector<graph::Bytes>> run_on_device(const graph::RandomProgram& random, const kernel::Schedule& schedule,
+                                                const Emitted& emitted, const kernel::RunOptions& options) {
   testing::DeviceProgram program(emitted.words);
-  return kernel::run_schedule(random.program, schedule, random.values, random.slots, options, [&](const kernel::Launch& launch) -> Result<void> {
-    const std::string& name = schedule.kernels[launch.step.kernel].name;
-    const auto team = emitted.lanes.find(name);
-    const std::size_t group = team == emitted.lanes.end() ? 0 : team->second;
-    program.run(name, emitted.kernels.at(name), launch.buffers, launch.scalars, launch.begin, launch.end, group == 0 ? 24 : 5 * group, group);
-    return {};
-  });
+  return kernel::run_schedule(random.program, schedule, random.values, random.slots, options,
+                              [&](const kernel::Launch& launch) -> Result<void> {
+                                const std::string& name = schedule.kernels[launch.step.kernel].name;
+                                const auto team = emitted.lanes.find(name);
+                                const std::size_t group = team == emitted.lanes.end() ? 0 : team->second;
+                                program.run(name, emitted.kernels.at(name), launch.buffers, launch.scalars,
+                                            launch.begin, launch.end, group == 0 ? 24 : 5 * group, group);
+                                return {};
+                              });
 }
 
 /// How many seeds; more by the environment.
@@ -56,12 +59,15 @@ std::uint64_t seeds(std::uint64_t usual) {
 }
 
 /// `lanes`: of a device whose work-items run in step; teams of as many do items together.
-void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std::uint64_t count, std::uint32_t lanes = 1) {
+void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std::uint64_t count,
+             std::uint32_t lanes = 1) {
   if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
   std::size_t teams = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed, .ops = 40});
-    const auto schedule = kernel::schedule(random.program, {.claims = {}, .fuse = fuse, .numerics = numerics, .device = {.lanes = static_cast<int>(lanes)}});
+    const auto schedule = kernel::schedule(
+        random.program,
+        {.claims = {}, .fuse = fuse, .numerics = numerics, .device = {.lanes = static_cast<int>(lanes)}});
     ASSERT_TRUE(schedule) << schedule.error().message;
     const Emitted emitted = emit(*schedule, lanes);
     teams += emitted.lanes.size();
@@ -72,7 +78,8 @@ void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std
     ASSERT_TRUE(expected) << expected.error().message;
     const auto got = run_on_device(random, *schedule, emitted, options);
     ASSERT_TRUE(got) << got.error().message;
-    for (std::size_t v = 0; v < expected->size(); ++v) EXPECT_EQ((*got)[v], (*expected)[v]) << "seed " << seed << " value " << v;
+    for (std::size_t v = 0; v < expected->size(); ++v)
+      EXPECT_EQ((*got)[v], (*expected)[v]) << "seed " << seed << " value " << v;
     if (::testing::Test::HasFailure()) return;
   }
   EXPECT_EQ(teams > count, lanes > 1) << teams;  // else this says nothing of teams
@@ -82,7 +89,11 @@ TEST(SpirvProgram, EveryModuleIsValid) {
   if (const std::string reason = testing::no_validator(); !reason.empty()) GTEST_SKIP() << reason;
   for (std::uint64_t seed = 600; seed < 600 + seeds(40); ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed, .ops = 60});
-    const auto schedule = kernel::schedule(random.program, {.claims = {}, .fuse = seed % 3 != 0, .numerics = seed % 2 == 0 ? kernel::Numerics::kStrict : kernel::Numerics::kFast, .device = {}});
+    const auto schedule = kernel::schedule(
+        random.program, {.claims = {},
+                         .fuse = seed % 3 != 0,
+                         .numerics = seed % 2 == 0 ? kernel::Numerics::kStrict : kernel::Numerics::kFast,
+                         .device = {}});
     ASSERT_TRUE(schedule) << schedule.error().message;
     const Words words = emit(*schedule).words;
     ASSERT_EQ(testing::validate(words), "") << "seed " << seed;
@@ -94,7 +105,8 @@ TEST(SpirvProgram, EveryModuleIsValid) {
 TEST(SpirvProgram, WholeSlotsKeepEveryDigit) {
   const graph::WholeSlotProgram made = graph::whole_slot_program();
   for (const bool fuse : {true, false}) {
-    const auto schedule = kernel::schedule(made.program, {.claims = {}, .fuse = fuse, .numerics = kernel::Numerics::kFast, .device = {}});
+    const auto schedule =
+        kernel::schedule(made.program, {.claims = {}, .fuse = fuse, .numerics = kernel::Numerics::kFast, .device = {}});
     ASSERT_TRUE(schedule) << schedule.error().message;
     const Emitted emitted = emit(*schedule);
     if (testing::no_validator().empty()) EXPECT_EQ(testing::validate(emitted.words), "");

@@ -20,7 +20,9 @@ void KernelWriter::meet() {
   met_at_ = writer_->size();
 }
 
-Id KernelWriter::is_lane_below(std::uint32_t width) { return writer_->value(Op::kSLessThan, module_.bool_type(), {lane_, i64(width)}); }
+Id KernelWriter::is_lane_below(std::uint32_t width) {
+  return writer_->value(Op::kSLessThan, module_.bool_type(), {lane_, i64(width)});
+}
 
 void KernelWriter::team_statement(const sdk::Stmt& stmt) {
   const bool meets = form_.team->meets.contains(&stmt);
@@ -38,7 +40,8 @@ void KernelWriter::team_statement(const sdk::Stmt& stmt) {
 /// The turns of one loop: the first lane has the first, and goes on with the old value of what all turns update.
 void KernelWriter::deal(const sdk::Stmt& stmt, const std::vector<sdk::TeamReduction>& reductions) {
   for (const sdk::TeamReduction& reduction : reductions) {
-    if (reduction.op != sdk::Op::kAdd && reduction.op != sdk::Op::kMultiply) continue;  // the largest of two equal numbers is that number
+    if (reduction.op != sdk::Op::kAdd && reduction.op != sdk::Op::kMultiply)
+      continue;  // the largest of two equal numbers is that number
     const Type type = kernel_.variables[reduction.variable].type;
     const Id variable = variables_[reduction.variable].pointer, old = load(type, variable);
     const Id neutral = number(type, reduction.op == sdk::Op::kAdd ? 0 : 1);
@@ -61,7 +64,9 @@ void KernelWriter::join(const sdk::TeamReduction& reduction) {
   const Id variable = variables_[reduction.variable].pointer, element = memory_type(module_, type);
   Id& all = exchanges_[type];
   if (all == 0) all = module_.group_variable(module_.array_type(element, form_.team->lanes));
-  const auto at = [&](Id lane) { return writer_->value(Op::kInBoundsAccessChain, module_.pointer_type(Storage::kWorkgroup, element), {all, lane}); };
+  const auto at = [&](Id lane) {
+    return writer_->value(Op::kInBoundsAccessChain, module_.pointer_type(Storage::kWorkgroup, element), {all, lane});
+  };
   store(type, at(lane_), load(type, variable));
   meet();
   for (std::uint32_t width = form_.team->lanes / 2; width > 0; width /= 2) {

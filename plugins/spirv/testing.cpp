@@ -25,10 +25,11 @@ namespace {
 
 constexpr const char* kValidator = "/usr/bin/spirv-val";
 
-#define CRUCIBLE_TEST_CL_FUNCTIONS(X)                                                                                             \
-  X(clGetPlatformIDs) X(clGetDeviceIDs) X(clCreateContext) X(clCreateCommandQueue) X(clCreateProgramWithIL) X(clBuildProgram) \
-  X(clGetProgramBuildInfo) X(clCreateKernel) X(clReleaseKernel) X(clReleaseProgram) X(clCreateBuffer) X(clReleaseMemObject)   \
-  X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clFinish)
+#define CRUCIBLE_TEST_CL_FUNCTIONS(X)                                                                     \
+  X(clGetPlatformIDs)                                                                                     \
+  X(clGetDeviceIDs) X(clCreateContext) X(clCreateCommandQueue) X(clCreateProgramWithIL) X(clBuildProgram) \
+      X(clGetProgramBuildInfo) X(clCreateKernel) X(clReleaseKernel) X(clReleaseProgram) X(clCreateBuffer) \
+          X(clReleaseMemObject) X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clFinish)
 
 struct Driver {
 #define CRUCIBLE_TEST_CL_MEMBER(name) decltype(&::name) name = nullptr;
@@ -82,9 +83,12 @@ std::string no_validator() {
 }
 
 std::string validate(const Words& module) {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / fmt::format("crucible-spirv-{}.spv", getpid());
-  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(module.data()), static_cast<std::streamsize>(module.size() * 4));
-  std::FILE* pipe = popen(fmt::format("{} --target-env opencl2.1 {} 2>&1; echo \"exit code $?\"", kValidator, file.string()).c_str(), "r");
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / fmt::format("crucible-spirv-{}.spv", getpid());
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(module.data()), static_cast<std::streamsize>(module.size() * 4));
+  std::FILE* pipe = popen(
+      fmt::format("{} --target-env opencl2.1 {} 2>&1; echo \"exit code $?\"", kValidator, file.string()).c_str(), "r");
   std::string said;
   char line[512];
   while (pipe != nullptr && std::fgets(line, sizeof line, pipe) != nullptr) said += line;
@@ -112,7 +116,10 @@ std::uint32_t OneKernel::add(sdk::Expr expr) {
 }
 
 std::uint32_t OneKernel::load(std::uint32_t buffer) {
-  return add({.operation = sdk::Op::kLoad, .type = kernel.buffers[buffer].type, .in = {item, sdk::kNoId, sdk::kNoId}, .id = buffer});
+  return add({.operation = sdk::Op::kLoad,
+              .type = kernel.buffers[buffer].type,
+              .in = {item, sdk::kNoId, sdk::kNoId},
+              .id = buffer});
 }
 
 void OneKernel::store(std::uint32_t result) {
@@ -146,9 +153,9 @@ DeviceProgram::~DeviceProgram() {
   driver().clReleaseProgram(state_->program);
 }
 
-void DeviceProgram::run(const std::string& name, const std::vector<Parameter>& parameters, std::span<std::vector<std::byte>* const> buffers,
-                        std::span<const std::uint64_t> scalars, std::int64_t begin, std::int64_t end, std::size_t width,
-                        std::size_t group) {
+void DeviceProgram::run(const std::string& name, const std::vector<Parameter>& parameters,
+                        std::span<std::vector<std::byte>* const> buffers, std::span<const std::uint64_t> scalars,
+                        std::int64_t begin, std::int64_t end, std::size_t width, std::size_t group) {
   Driver& cl = driver();
   cl_int code = CL_SUCCESS;
   cl_kernel& kernel = state_->kernels[name];
@@ -162,8 +169,8 @@ void DeviceProgram::run(const std::string& name, const std::vector<Parameter>& p
     if (memory != nullptr) continue;
     std::byte nothing[8] = {};
     const bool is_empty = buffer->empty();
-    memory = cl.clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, is_empty ? sizeof nothing : buffer->size(),
-                               is_empty ? nothing : buffer->data(), &code);
+    memory = cl.clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                               is_empty ? sizeof nothing : buffer->size(), is_empty ? nothing : buffer->data(), &code);
     check(code, "clCreateBuffer");
   }
   for (cl_uint i = 0; i < parameters.size(); ++i) {
@@ -176,9 +183,13 @@ void DeviceProgram::run(const std::string& name, const std::vector<Parameter>& p
     const void* value = is_buffer ? static_cast<const void*>(&memories[buffers[parameter.index]]) : &bits;
     check(cl.clSetKernelArg(kernel, i, is_buffer ? sizeof(cl_mem) : parameter.size(), value), "clSetKernelArg");
   }
-  check(cl.clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &width, group == 0 ? nullptr : &group, 0, nullptr, nullptr), "clEnqueueNDRangeKernel");
+  check(cl.clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &width, group == 0 ? nullptr : &group, 0, nullptr,
+                                  nullptr),
+        "clEnqueueNDRangeKernel");
   for (const auto& [buffer, memory] : memories) {
-    if (!buffer->empty()) check(cl.clEnqueueReadBuffer(cl.queue, memory, CL_TRUE, 0, buffer->size(), buffer->data(), 0, nullptr, nullptr), "clEnqueueReadBuffer");
+    if (!buffer->empty())
+      check(cl.clEnqueueReadBuffer(cl.queue, memory, CL_TRUE, 0, buffer->size(), buffer->data(), 0, nullptr, nullptr),
+            "clEnqueueReadBuffer");
   }
   check(cl.clFinish(cl.queue), "clFinish");
   for (const auto& [buffer, memory] : memories) cl.clReleaseMemObject(memory);

@@ -21,8 +21,8 @@ std::string no_validator();
 /// The prelude as the host hands it over, read once.
 const PreludeText& prelude();
 
-/// The kernel: buffer `outputs` of type `to` at item i = expression `result`, the last one, of loads from the buffers before it. What the
-/// tests of single operations are made of.
+/// The kernel: buffer `outputs` of type `to` at item i = expression `result`, the last one, of loads from the buffers
+/// before it. What the tests of single operations are made of.
 struct OneKernel {
   crucible::sdk::Kernel kernel;
   std::uint32_t item = 0;  // the expression that is the work item
@@ -39,15 +39,18 @@ class DeviceProgram {
  public:
   /// Why there is no device, or "": it is named by the environment variable CRUCIBLE_INTEL_OPENCL.
   static std::string no_device();
-  /// Its loops are made ordered ones (ordered_loops.hpp). Errors: a std::runtime_error with the driver's words, here and below.
+  /// Its loops are made ordered ones (ordered_loops.hpp). Errors: a std::runtime_error with the driver's words, here
+  /// and below.
   explicit DeviceProgram(const Words& module);
   ~DeviceProgram();
   DeviceProgram(const DeviceProgram&) = delete;
   DeviceProgram& operator=(const DeviceProgram&) = delete;
 
-  /// Runs the items [begin, end) on `width` work-items, in groups of `group`, or as the driver likes (0). Buffers that are the same memory are the same pointer.
-  void run(const std::string& kernel, const std::vector<Parameter>& parameters, std::span<std::vector<std::byte>* const> buffers,
-           std::span<const std::uint64_t> scalars, std::int64_t begin, std::int64_t end, std::size_t width, std::size_t group = 0);
+  /// Runs the items [begin, end) on `width` work-items, in groups of `group`, or as the driver likes (0). Buffers that
+  /// are the same memory are the same pointer.
+  void run(const std::string& kernel, const std::vector<Parameter>& parameters,
+           std::span<std::vector<std::byte>* const> buffers, std::span<const std::uint64_t> scalars, std::int64_t begin,
+           std::int64_t end, std::size_t width, std::size_t group = 0);
 
  private:
   struct State;

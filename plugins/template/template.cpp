@@ -42,8 +42,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-/// Where a file of the template goes in a project of these choices; "" when it is another choice's. A file NAME.CHOICE stands in
-/// for NAME.
+/// Where a file of the template goes in a project of these choices; "" when it is another choice's. A file NAME.CHOICE
+/// stands in for NAME.
 std::string target(std::string_view path, const Choices& choices) {
   const auto is_for = [&](std::string_view choice) { return path.ends_with("." + std::string(choice)); };
   for (const std::string_view choice : {choices.dialect, choices.memory}) {
@@ -57,7 +57,8 @@ std::string target(std::string_view path, const Choices& choices) {
 
 Result<void> check_choice(const char* what, std::string_view choice, std::span<const std::string_view> all) {
   if (std::ranges::find(all, choice) != all.end()) return {};
-  return Error{ErrorCode::kUsage, fmt::format("there is no {} '{}': use one of {}", what, choice, fmt::join(all, ", "))};
+  return Error{ErrorCode::kUsage,
+               fmt::format("there is no {} '{}': use one of {}", what, choice, fmt::join(all, ", "))};
 }
 
 Result<void> write_file(const fs::path& path, const std::string& text) {

@@ -37,8 +37,8 @@ Result<void> check_name(std::string_view name);
 std::string personalise(std::string_view text, std::string_view name, std::string_view dialect);
 
 /// Writes a project for the plugin `name` into `folder`, which is made when it is missing. Returns the paths written,
-/// in order. Nothing is overwritten. Errors: kUsage naming the dialects or models, or a file that is there already (nothing
-/// is written then); kUnavailable when the disk does not take a file.
+/// in order. Nothing is overwritten. Errors: kUsage naming the dialects or models, or a file that is there already
+/// (nothing is written then); kUnavailable when the disk does not take a file.
 Result<std::vector<std::filesystem::path>> write_project(const std::filesystem::path& folder, std::string_view name,
                                                          const Choices& choices);
 

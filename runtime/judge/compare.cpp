@@ -55,7 +55,9 @@ void with_distances(DType dtype, const Body& body) {
                                        : static_cast<std::uint64_t>(y) - static_cast<std::uint64_t>(x));
     });
   }
-  with_numbers(dtype, [&](const auto& number) { body([&](const std::byte* a, const std::byte* b) { return distance(number(a), number(b)); }); });
+  with_numbers(dtype, [&](const auto& number) {
+    body([&](const std::byte* a, const std::byte* b) { return distance(number(a), number(b)); });
+  });
 }
 
 /// The largest finite magnitude, or the smallest normal f32 where all are smaller.
@@ -154,9 +156,11 @@ Result<TensorDifference> compare(DType dtype, std::span<const std::byte> actual,
   }
   double largest_distance = 0;
   with_distances(dtype, [&](const auto& far) {
-    for (std::size_t at = 0; at < actual.size(); at += size) largest_distance = std::max(largest_distance, far(&actual[at], &expected[at]));
+    for (std::size_t at = 0; at < actual.size(); at += size)
+      largest_distance = std::max(largest_distance, far(&actual[at], &expected[at]));
   });
-  result.max_rel_diff = std::isinf(largest_distance) ? kInfinity : largest_distance / largest_magnitude(dtype, expected);
+  result.max_rel_diff =
+      std::isinf(largest_distance) ? kInfinity : largest_distance / largest_magnitude(dtype, expected);
   return result;
 }
 
@@ -166,14 +170,17 @@ void Gap::widen(const Gap& other) {
   }
 }
 
-Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected, const std::vector<bool>& is_left_out) {
+Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected,
+                const std::vector<bool>& is_left_out) {
   const std::size_t size = size_bytes(dtype);
   Gap gap;
   if (size == 0 || actual.size() != expected.size() || actual.empty()) return gap;
   const std::size_t whole = actual.size() / size * size;
   const double largest_expected = largest_magnitude(dtype, expected.first(whole));
   const auto is_counted = [&](std::size_t i) { return i >= is_left_out.size() || !is_left_out[i]; };
-  const std::size_t left_out = static_cast<std::size_t>(std::count(is_left_out.begin(), is_left_out.begin() + static_cast<std::ptrdiff_t>(std::min(is_left_out.size(), whole / size)), true));
+  const std::size_t left_out = static_cast<std::size_t>(
+      std::count(is_left_out.begin(),
+                 is_left_out.begin() + static_cast<std::ptrdiff_t>(std::min(is_left_out.size(), whole / size)), true));
   const std::size_t count = whole / size - left_out;
   if (count == 0) return gap;
   double largest = 0, squares = 0;
@@ -199,9 +206,13 @@ double lean_of(DType dtype, std::span<const std::byte> actual, std::span<const s
     double larger = 0, count = 0, size = 0;
   };
   std::vector<Number> of_number(std::size_t{1} << 16);  // by its bits
-  const double smallest = dtype == DType::kF16 ? 6.103515625e-5 : static_cast<double>(std::numeric_limits<float>::min());  // below it a number has fewer bits
+  const double smallest =
+      dtype == DType::kF16
+          ? 6.103515625e-5
+          : static_cast<double>(std::numeric_limits<float>::min());  // below it a number has fewer bits
   for (std::size_t at = 0; at + 2 <= actual.size(); at += 2) {
-    const double a = element_as_double(dtype, actual.subspan(at, 2)), e = element_as_double(dtype, expected.subspan(at, 2));
+    const double a = element_as_double(dtype, actual.subspan(at, 2)),
+                 e = element_as_double(dtype, expected.subspan(at, 2));
     if (!std::isfinite(a) || !std::isfinite(e) || std::abs(e) < smallest) continue;
     std::uint16_t bits = 0;
     std::memcpy(&bits, &expected[at], 2);
@@ -222,7 +233,8 @@ double lean_of(DType dtype, std::span<const std::byte> actual, std::span<const s
 }
 
 std::string words_of_difference(double actual, double expected) {
-  if (std::isfinite(actual) && std::isfinite(expected)) return expected == 0 && actual != 0 ? "the recorded one is 0" : "";
+  if (std::isfinite(actual) && std::isfinite(expected))
+    return expected == 0 && actual != 0 ? "the recorded one is 0" : "";
   return distance(actual, expected) == 0 ? "" : fmt::format("it is {:.9g}, recorded is {:.9g}", actual, expected);
 }
 
@@ -231,7 +243,8 @@ std::string words_of_difference(DType dtype, std::span<const std::byte> actual, 
   if (size == 0 || actual.size() != expected.size()) return "";
   double largest_actual = 0, largest_expected = 0;
   for (std::size_t at = 0; at + size <= actual.size(); at += size) {
-    const double a = element_as_double(dtype, actual.subspan(at, size)), b = element_as_double(dtype, expected.subspan(at, size));
+    const double a = element_as_double(dtype, actual.subspan(at, size)),
+                 b = element_as_double(dtype, expected.subspan(at, size));
     if (std::isinf(distance(a, b))) return fmt::format("element {} is {:.9g}, recorded is {:.9g}", at / size, a, b);
     if (std::isfinite(a)) largest_actual = std::max(largest_actual, std::abs(a));
     if (std::isfinite(b)) largest_expected = std::max(largest_expected, std::abs(b));

@@ -22,29 +22,34 @@ struct TensorDifference {
 /// arithmetic (complex, other) whose bytes differ.
 Result<TensorDifference> compare(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected);
 
-/// How far a tensor is from another one, as shares of the other's largest magnitude: at worst, in the root of the mean of squares, and
-/// of the middle element. A few elements that went another way move the first alone; a wrong factor moves all three.
+/// How far a tensor is from another one, as shares of the other's largest magnitude: at worst, in the root of the mean
+/// of squares, and of the middle element. A few elements that went another way move the first alone; a wrong factor
+/// moves all three.
 struct Gap {
   double largest = 0, rms = 0, median = 0;
   /// The larger of each, where that is finite.
   void widen(const Gap& other);
 };
 
-/// As compare(), all three; elements of which `is_left_out` is true do not count (shorter than the tensor: none of the others).
-Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected, const std::vector<bool>& is_left_out = {});
+/// As compare(), all three; elements of which `is_left_out` is true do not count (shorter than the tensor: none of the
+/// others).
+Gap gap_between(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected,
+                const std::vector<bool>& is_left_out = {});
 
-/// How far all elements of a narrow tensor (f16, bf16) lean to one side of another one: by which share actual is larger, summed over
-/// the expected numbers that are told apart, each counted once, for equal ones round alike. Right arithmetic rounds to either side. 0 for other dtypes, and where less
-/// than kLeastToLean numbers are told apart: then chance leans as far.
+/// How far all elements of a narrow tensor (f16, bf16) lean to one side of another one: by which share actual is
+/// larger, summed over the expected numbers that are told apart, each counted once, for equal ones round alike. Right
+/// arithmetic rounds to either side. 0 for other dtypes, and where less than kLeastToLean numbers are told apart: then
+/// chance leans as far.
 double lean_of(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected);
 inline constexpr std::size_t kLeastToLean = 128;
 
-/// Why a difference has no finite or no sensible size, "" where it has one: "element 3 is nan, recorded is 0.5", "all recorded elements are 0".
+/// Why a difference has no finite or no sensible size, "" where it has one: "element 3 is nan, recorded is 0.5", "all
+/// recorded elements are 0".
 std::string words_of_difference(DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected);
 std::string words_of_difference(double actual, double expected);
 
-/// How far an output of this dtype may be from the recorded one, as TensorDifference::max_rel_diff: what another order of
-/// sums and another library's functions cost, in roundings of the dtype. 0 for integers and bool.
+/// How far an output of this dtype may be from the recorded one, as TensorDifference::max_rel_diff: what another order
+/// of sums and another library's functions cost, in roundings of the dtype. 0 for integers and bool.
 double output_tolerance(DType dtype);
 
 /// |actual - expected| / max(|expected|, smallest normal float32), with the same rules for NaN and infinity.

@@ -77,7 +77,8 @@ TEST(Compare, RefusesOtherSizes) {
   EXPECT_FALSE(compare(DType::kF64, bytes, bytes));
 }
 
-/// Numbers of bf16, and what they were rounded from times `factor`, rounded to nearest. A number of bf16 times 1.001 would round to itself.
+/// Numbers of bf16, and what they were rounded from times `factor`, rounded to nearest. A number of bf16 times 1.001
+/// would round to itself.
 struct Scaled {
   std::vector<Bits> right, wrong;
 };
@@ -148,9 +149,12 @@ TEST(Tolerance, IsExactForIntegersAndWiderForNarrowTypes) {
 __extension__ using Wide = __int128;
 
 /// By the words of Gap, element after element.
-Gap plain_gap(DType dtype, const std::vector<std::byte>& actual, const std::vector<std::byte>& expected, const std::vector<bool>& is_left_out) {
+Gap plain_gap(DType dtype, const std::vector<std::byte>& actual, const std::vector<std::byte>& expected,
+              const std::vector<bool>& is_left_out) {
   const std::size_t size = size_bytes(dtype);
-  const auto number = [&](const std::vector<std::byte>& bytes, std::size_t i) { return element_as_double(dtype, std::span(bytes).subspan(i * size, size)); };
+  const auto number = [&](const std::vector<std::byte>& bytes, std::size_t i) {
+    return element_as_double(dtype, std::span(bytes).subspan(i * size, size));
+  };
   double largest = std::numeric_limits<float>::min(), squares = 0;
   std::vector<double> far;
   for (std::size_t i = 0; i < expected.size() / size; ++i) {
@@ -174,17 +178,22 @@ Gap plain_gap(DType dtype, const std::vector<std::byte>& actual, const std::vect
 }
 
 TEST(Gap, IsWhatItsWordsSayForEachDtype) {
-  for (const DType dtype : {DType::kBool, DType::kU8, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+  for (const DType dtype : {DType::kBool, DType::kU8, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kF16,
+                            DType::kBF16, DType::kF32, DType::kF64}) {
     for (unsigned seed = 0; seed < 60; ++seed) {
       std::mt19937 random(seed);
       const std::size_t count = 1 + random() % 300;
       std::vector<std::byte> actual(count * size_bytes(dtype)), expected(actual.size());
-      for (std::byte& byte : expected) byte = static_cast<std::byte>(dtype == DType::kI64 ? random() % 4 : random() % 256);  // of floats NaN and infinities too
+      for (std::byte& byte : expected)
+        byte = static_cast<std::byte>(dtype == DType::kI64 ? random() % 4
+                                                           : random() % 256);  // of floats NaN and infinities too
       actual = expected;
-      for (unsigned changes = random() % 40; changes > 0; --changes) actual[random() % actual.size()] = static_cast<std::byte>(random() % 4);
+      for (unsigned changes = random() % 40; changes > 0; --changes)
+        actual[random() % actual.size()] = static_cast<std::byte>(random() % 4);
       std::vector<bool> is_left_out(random() % 3 == 0 ? 0 : random() % (count + 5));
       for (std::size_t i = 0; i < is_left_out.size(); ++i) is_left_out[i] = random() % 4 == 0 || seed == 7;
-      const Gap is = gap_between(dtype, actual, expected, is_left_out), wanted = plain_gap(dtype, actual, expected, is_left_out);
+      const Gap is = gap_between(dtype, actual, expected, is_left_out),
+                wanted = plain_gap(dtype, actual, expected, is_left_out);
       EXPECT_EQ(is.largest, wanted.largest) << name(dtype) << " " << seed;
       EXPECT_DOUBLE_EQ(is.rms, wanted.rms) << name(dtype) << " " << seed;
       EXPECT_EQ(is.median, wanted.median) << name(dtype) << " " << seed;
@@ -194,7 +203,8 @@ TEST(Gap, IsWhatItsWordsSayForEachDtype) {
 
 TEST(Gap, TheMiddleOfManyIsThatOfSomeEvenlySpread) {
   std::vector<float> expected(1'000'000, 1.0f), actual;
-  for (std::size_t i = 0; i < expected.size(); ++i) actual.push_back(1 + static_cast<float>(i / 1000) / 1000);  // further and further
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    actual.push_back(1 + static_cast<float>(i / 1000) / 1000);  // further and further
   const Gap gap = gap_between(DType::kF32, std::as_bytes(std::span(actual)), std::as_bytes(std::span(expected)));
   EXPECT_NEAR(gap.median, 0.5, 0.01);
   EXPECT_NEAR(gap.largest, 0.999, 1e-6) << "of all";

@@ -37,7 +37,9 @@ decltype(auto) with_numbers(DType dtype, const Body& body) {
 /// The middle one of `count` numbers that come one after the other; of more than some 65,000 of as many, evenly spread.
 class Middle {
  public:
-  explicit Middle(std::size_t count) : each_(std::max<std::size_t>(1, count / kMost)) { sample_.reserve(std::min(count, 2 * kMost)); }
+  explicit Middle(std::size_t count) : each_(std::max<std::size_t>(1, count / kMost)) {
+    sample_.reserve(std::min(count, 2 * kMost));
+  }
   void add(double number) {
     if (seen_++ % each_ == 0) sample_.push_back(number);
   }

@@ -19,10 +19,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A framework's sums may be rougher than the rough ones of the interpreter, which rounds its products once: twice kSpreads is allowed.
+/// A framework's sums may be rougher than the rough ones of the interpreter, which rounds its products once: twice
+/// kSpreads is allowed.
 constexpr double kRougher = 2;
 
-Gap rougher(const Gap& gap) { return {.largest = kRougher * gap.largest, .rms = kRougher * gap.rms, .median = kRougher * gap.median}; }
+Gap rougher(const Gap& gap) {
+  return {.largest = kRougher * gap.largest, .rms = kRougher * gap.rms, .median = kRougher * gap.median};
+}
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -39,12 +42,14 @@ std::vector<std::size_t> places_of_numbers(const graph::Program& program) {
 
 struct Counts {
   std::size_t inexact_states = 0, inexact_losses = 0;  // where eager is the less exact one
-  std::size_t right = 0, bad = 0;                      // beyond the tolerance and not explained, of them those that the interpreter has as well
+  std::size_t right = 0,
+              bad = 0;  // beyond the tolerance and not explained, of them those that the interpreter has as well
 };
 
 /// A state that is within its tolerance, but moved otherwise.
-Result<void> judge_other_move(StateDifference& state, const Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged,
-                              const ReferenceEnds& ends, const Noise& noise, Counts& counts) {
+Result<void> judge_other_move(StateDifference& state, const Verification& verdict, const graph::Program& program,
+                              const trace::BlobStore& blobs, const RunEnd& judged, const ReferenceEnds& ends,
+                              const Noise& noise, Counts& counts) {
   const graph::State& its = program.states[state.state];
   const DType dtype = program.values[its.start].dtype;
   CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(its.final_blob));
@@ -71,24 +76,28 @@ Result<void> judge_other_move(StateDifference& state, const Verification& verdic
   return {};
 }
 
-Result<void> judge_states(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged, const ReferenceEnds& ends,
-                          const Noise& noise, Counts& counts) {
+Result<void> judge_states(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+                          const RunEnd& judged, const ReferenceEnds& ends, const Noise& noise, Counts& counts) {
   const double tolerance = verdict.state_tolerance;
   for (StateDifference& state : verdict.states) {
     if (state.is_undetermined || (state.max_rel_diff <= tolerance && !state.is_other_move)) continue;
     const graph::State& its = program.states[state.state];
     const DType dtype = program.values[its.start].dtype;
     CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(its.final_blob));
-    const auto gap = [&](const std::vector<std::byte>& a, const std::vector<std::byte>& b) { return noise.gap(state.state, dtype, a, b); };
+    const auto gap = [&](const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+      return noise.gap(state.state, dtype, a, b);
+    };
     const std::vector<std::byte>& exact = ends.exact.states[state.state];
-    for (const graph::ReferenceReplay& run : ends.rough) state.spread.widen(rougher(gap(run.states[state.state], exact)));
+    for (const graph::ReferenceReplay& run : ends.rough)
+      state.spread.widen(rougher(gap(run.states[state.state], exact)));
     if (state.is_other_move) {
       CRUCIBLE_TRY_VOID(judge_other_move(state, verdict, program, blobs, judged, ends, noise, counts));
       continue;
     }
     const Gap of_replay = gap(judged.states[state.state], exact), of_recorded = gap(exact, recorded);
     const bool is_right = of_replay.largest <= tolerance;
-    state.is_undetermined = is_explained(of_replay, tolerance, state.spread) && is_explained(of_recorded, tolerance, state.spread);
+    state.is_undetermined =
+        is_explained(of_replay, tolerance, state.spread) && is_explained(of_recorded, tolerance, state.spread);
     state.is_eager_inexact = state.is_undetermined && is_right && of_recorded.largest > tolerance;
     counts.inexact_states += state.is_eager_inexact;
     counts.bad += !state.is_undetermined;
@@ -108,7 +117,8 @@ void judge_losses(Verification& verdict, const graph::Program& program, const Re
       if (std::isfinite(far)) loss.spread = std::max(loss.spread, kRougher * far);
     }
     const double allowed = std::max(verdict.loss_tolerance, kSpreads * loss.spread);
-    const double of_replay = relative_difference(loss.loss, exact), of_recorded = relative_difference(exact, loss.recorded);
+    const double of_replay = relative_difference(loss.loss, exact),
+                 of_recorded = relative_difference(exact, loss.recorded);
     const bool is_right = of_replay <= verdict.loss_tolerance;
     loss.is_undetermined = of_replay <= allowed && of_recorded <= allowed;
     loss.is_eager_inexact = loss.is_undetermined && is_right && of_recorded > verdict.loss_tolerance;
@@ -118,12 +128,14 @@ void judge_losses(Verification& verdict, const graph::Program& program, const Re
   }
 }
 
-Result<void> judge_outputs(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const ReferenceEnds& ends, Counts& counts) {
+Result<void> judge_outputs(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+                           const ReferenceEnds& ends, Counts& counts) {
   const graph::OutputTensors shown = graph::output_tensors(program);
   struct Far {
     double of_rough = 0, of_recorded = 0;
   };
-  std::map<std::tuple<std::uint32_t, std::size_t, std::uint32_t>, Far> measured;  // by iteration, first_alike and recorded blob
+  std::map<std::tuple<std::uint32_t, std::size_t, std::uint32_t>, Far>
+      measured;  // by iteration, first_alike and recorded blob
   for (OutputDifference& output : verdict.outputs) {
     if (!output.is_bad()) continue;
     const std::uint32_t blob = shown.outputs[output.place]->blobs[output.iteration];
@@ -132,7 +144,8 @@ Result<void> judge_outputs(Verification& verdict, const graph::Program& program,
     if (is_new) {
       const graph::Bytes& exact = *ends.exact.tensors[output.iteration][output.place];
       for (const graph::ReferenceReplay& run : ends.rough) {
-        CRUCIBLE_TRY(const TensorDifference rough, compare(output.dtype, *run.tensors[output.iteration][output.place], exact));
+        CRUCIBLE_TRY(const TensorDifference rough,
+                     compare(output.dtype, *run.tensors[output.iteration][output.place], exact));
         if (std::isfinite(rough.max_rel_diff)) far.of_rough = std::max(far.of_rough, kRougher * rough.max_rel_diff);
       }
       CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(blob));
@@ -149,23 +162,26 @@ Result<void> judge_outputs(Verification& verdict, const graph::Program& program,
 
 void take_notes(Verification& verdict, const Counts& counts) {
   if (counts.inexact_states + counts.inexact_losses > 0) {
-    verdict.notes.push_back(fmt::format(
-        "eager PyTorch is the less exact one in {} states and {} losses: there the reference interpreter, which sums in f64, agrees with the replay and not "
-        "with the recording, and sums in f32 explain the distance",
-        counts.inexact_states, counts.inexact_losses));
+    verdict.notes.push_back(
+        fmt::format("eager PyTorch is the less exact one in {} states and {} losses: there the reference interpreter, "
+                    "which sums in f64, agrees with the replay and not "
+                    "with the recording, and sums in f32 explain the distance",
+                    counts.inexact_states, counts.inexact_losses));
   }
   if (counts.bad == 0) return;
-  verdict.notes.push_back(
-      counts.right == counts.bad
-          ? "the reference interpreter agrees with the replay and not with the recording, and no rounding explains that: the program is not what was recorded, "
-            "or eager computed something else"
-          : fmt::format("the reference interpreter does not end where the replay ends in {} of {} tensors and losses that differ", counts.bad - counts.right,
-                        counts.bad));
+  verdict.notes.push_back(counts.right == counts.bad
+                              ? "the reference interpreter agrees with the replay and not with the recording, and no "
+                                "rounding explains that: the program is not what was recorded, "
+                                "or eager computed something else"
+                              : fmt::format("the reference interpreter does not end where the replay ends in {} of {} "
+                                            "tensors and losses that differ",
+                                            counts.bad - counts.right, counts.bad));
 }
 
 }  // namespace
 
-Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::BlobStore& blobs, const ExplainOptions& options) {
+Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::BlobStore& blobs,
+                                    const ExplainOptions& options) {
   const auto say = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };
@@ -175,26 +191,33 @@ Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::
   CRUCIBLE_TRY(ends.exact, graph::replay_reference(program, blobs, program.iterations));
   // Two runs at least: one may round as eager did by chance.
   while (ends.rough.size() < options.runs && (ends.rough.size() < 2 || seconds_since(start) < options.seconds)) {
-    say(fmt::format("running the reference interpreter with rough arithmetic, {} of at most {}", ends.rough.size() + 1, options.runs));
+    say(fmt::format("running the reference interpreter with rough arithmetic, {} of at most {}", ends.rough.size() + 1,
+                    options.runs));
     graph::Roughness rough(ends.rough.size() + 1);
     CRUCIBLE_TRY(ends.rough.emplace_back(), graph::replay_reference(program, blobs, program.iterations, &rough));
   }
   return ends;
 }
 
-bool is_far_for_roundings(const Verification& verdict, const std::vector<IterationResult>& results, const Spread& spread) {
-  const auto is_far = [](double difference, double of_runs) { return difference > std::max(2e-6, kRougher * kSpreads * of_runs); };
+bool is_far_for_roundings(const Verification& verdict, const std::vector<IterationResult>& results,
+                          const Spread& spread) {
+  const auto is_far = [](double difference, double of_runs) {
+    return difference > std::max(2e-6, kRougher * kSpreads * of_runs);
+  };
   for (std::size_t i = 0; i < results.size(); ++i) {
     const IterationResult& result = results[i];
     for (std::size_t k = 0; k < result.losses.size(); ++k) {
       const double recorded = result.recorded_losses[k];
-      if (!std::isnan(recorded) && is_far(relative_difference(result.losses[k], recorded), spread.losses[i][k])) return true;
+      if (!std::isnan(recorded) && is_far(relative_difference(result.losses[k], recorded), spread.losses[i][k]))
+        return true;
     }
     for (const OutputDifference& output : result.outputs) {
       if (is_far(output.max_rel_diff, spread.outputs.empty() ? 0 : spread.outputs[i][output.place])) return true;
     }
   }
-  return std::ranges::any_of(verdict.states, [&](const StateDifference& state) { return is_far(state.max_rel_diff, spread.states[state.state].largest); });
+  return std::ranges::any_of(verdict.states, [&](const StateDifference& state) {
+    return is_far(state.max_rel_diff, spread.states[state.state].largest);
+  });
 }
 
 double reference_seconds(const graph::Program& program) {
@@ -202,27 +225,29 @@ double reference_seconds(const graph::Program& program) {
   double seconds = 0;
   for (graph::OpId op = 0; op < program.ops.size(); ++op) {
     const graph::Work work = graph::work(program, op);
-    seconds += static_cast<double>(work.flops) / kFlops + static_cast<double>(work.bytes_read + work.bytes_written) / kBytes;
+    seconds +=
+        static_cast<double>(work.flops) / kFlops + static_cast<double>(work.bytes_read + work.bytes_written) / kBytes;
   }
   return seconds;
 }
 
-Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged,
-                                const ExplainOptions& options) {
+Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+                                const RunEnd& judged, const ExplainOptions& options) {
   if (!graph::opaque_uses(program).empty()) {
     verdict.notes.push_back("the reference interpreter was not asked: it has no opaque ops");
     return {};
   }
   if (const double seconds = 3 * reference_seconds(program) * program.iterations; seconds > 3 * options.seconds) {
-    verdict.notes.push_back(fmt::format("the reference interpreter was not asked: it would take about {:.0f} minutes", std::ceil(seconds / 60)));
+    verdict.notes.push_back(fmt::format("the reference interpreter was not asked: it would take about {:.0f} minutes",
+                                        std::ceil(seconds / 60)));
     return {};
   }
   CRUCIBLE_TRY(const ReferenceEnds ends, run_reference(program, blobs, options));
   return consider_reference(verdict, program, blobs, judged, ends);
 }
 
-Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs, const RunEnd& judged,
-                                const ReferenceEnds& ends) {
+Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+                                const RunEnd& judged, const ReferenceEnds& ends) {
   verdict.rough_runs = static_cast<std::uint32_t>(ends.rough.size());
   CRUCIBLE_TRY(const Noise noise, Noise::find(program, blobs, tolerances_of(program).noise));
   Counts counts;

@@ -1,5 +1,5 @@
-// What is explained before a verdict is "no": by the reference interpreter with rough arithmetic, and op by op. On the interpreter itself, so
-// that every number is known.
+// What is explained before a verdict is "no": by the reference interpreter with rough arithmetic, and op by op. On the
+// interpreter itself, so that every number is known.
 #include "runtime/judge/explain.hpp"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,8 @@ struct Clipped {
     double squares = 0;
     for (const float one : x) squares += static_cast<double>(one) * one;
     const double norm = std::sqrt(squares) * (1 + norm_error);
-    recording.program.states[0].final_blob = recording.blobs->add(bytes_of({static_cast<float>(0.75 / norm), static_cast<float>(-0.3 / norm)}));
+    recording.program.states[0].final_blob =
+        recording.blobs->add(bytes_of({static_cast<float>(0.75 / norm), static_cast<float>(-0.3 / norm)}));
   }
 
   static Recording made() {
@@ -66,7 +67,8 @@ struct Clipped {
   }
 
   Verification judged() {
-    auto session = Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
+    auto session =
+        Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
     EXPECT_TRUE(session) << session.error().message;
     std::vector<IterationResult> results = {*(*session)->run(0)};
     Verification verdict = *(*session)->verify(results);
@@ -98,7 +100,8 @@ TEST(Explain, AnErrorThatNoSumMakesIsOne) {
   EXPECT_FALSE(verdict.verified);
   EXPECT_THAT(verdict.verdict, HasSubstr("no: after iteration 0: 1 of 1 states differ"));
   ASSERT_EQ(verdict.notes.size(), 1U);
-  EXPECT_THAT(verdict.notes[0], HasSubstr("agrees with the replay and not with the recording, and no rounding explains that"));
+  EXPECT_THAT(verdict.notes[0],
+              HasSubstr("agrees with the replay and not with the recording, and no rounding explains that"));
 }
 
 TEST(Explain, AFactorIsNoChaos) {
@@ -116,12 +119,17 @@ graph::Program with_error(graph::Program program, graph::OpId op, double factor)
   for (graph::Op& other : program.ops) {
     for (graph::Operand& input : other.inputs) input.value = input.value == right ? wrong : input.value;
   }
-  for (graph::Output& output : program.outputs) output.operand.value = output.operand.value == right ? wrong : output.operand.value;
+  for (graph::Output& output : program.outputs)
+    output.operand.value = output.operand.value == right ? wrong : output.operand.value;
   for (graph::State& state : program.states) state.end = state.end == right ? wrong : state.end;
   graph::Operand whole, number, result;
   whole.value = right, result.value = wrong, number.scalar.real = factor;
   whole.view = result.view = graph::View::contiguous({program.values[right].elements});
-  program.ops.insert(program.ops.begin() + op + 1, {.kind = OpKind::kMultiply, .inputs = {whole, number}, .outputs = {result}, .attributes = {}, .source = graph::kNone});
+  program.ops.insert(program.ops.begin() + op + 1, {.kind = OpKind::kMultiply,
+                                                    .inputs = {whole, number},
+                                                    .outputs = {result},
+                                                    .attributes = {},
+                                                    .source = graph::kNone});
   for (graph::OpId id = 0; id < program.ops.size(); ++id) {
     for (const graph::Operand& output : program.ops[id].outputs) program.values[output.value].producer = id;
   }
@@ -131,7 +139,8 @@ graph::Program with_error(graph::Program program, graph::OpId op, double factor)
 TEST(CheckOps, EachOpWithAnErrorIsTheFirstOne) {
   const Recording recording = record(training_step(), 2, 11);
   for (graph::OpId op = 0; op < recording.program.ops.size(); ++op) {
-    const auto watched = std::make_shared<const graph::Program>(with_error(with_every_result(recording.program), op, 1.001));
+    const auto watched =
+        std::make_shared<const graph::Program>(with_error(with_every_result(recording.program), op, 1.001));
     auto session = Session::create_reference(watched, recording.blobs);
     ASSERT_TRUE(session) << session.error().message;
     const auto check = check_ops(recording.program, *recording.blobs, **session, {});
@@ -140,7 +149,8 @@ TEST(CheckOps, EachOpWithAnErrorIsTheFirstOne) {
     EXPECT_EQ(check->first()->op, op);
     EXPECT_EQ(check->first()->iteration, 0U);
     EXPECT_NEAR(check->first()->difference, 1e-3, 1e-5);
-    EXPECT_THAT(in_words(recording.program, *check->first()), HasSubstr("iteration 0, op " + std::to_string(op) + " ("));
+    EXPECT_THAT(in_words(recording.program, *check->first()),
+                HasSubstr("iteration 0, op " + std::to_string(op) + " ("));
   }
 }
 
@@ -155,7 +165,9 @@ graph::Program with_error_inside(graph::Program program, graph::OpId op, double 
   program.ops[op + 1].outputs[0].value = whole.value = scaled;
   graph::Operand narrow = whole;
   narrow.value = wrong;
-  program.ops.insert(program.ops.begin() + op + 2, {.kind = OpKind::kCopy, .inputs = {whole}, .outputs = {narrow}, .attributes = {}, .source = graph::kNone});
+  program.ops.insert(
+      program.ops.begin() + op + 2,
+      {.kind = OpKind::kCopy, .inputs = {whole}, .outputs = {narrow}, .attributes = {}, .source = graph::kNone});
   for (graph::OpId id = 0; id < program.ops.size(); ++id) {
     for (const graph::Operand& output : program.ops[id].outputs) program.values[output.value].producer = id;
   }
@@ -180,7 +192,9 @@ TEST(CheckOps, AnErrorThatRoundingsHideLeansToOneSide) {
     }
     const Recording recording = record(std::move(random), 2);
     for (const double factor : {1.0, 1.001, 0.999}) {
-      auto session = Session::create_reference(std::make_shared<const graph::Program>(with_error_inside(with_every_result(recording.program), 0, factor)), recording.blobs);
+      auto session = Session::create_reference(
+          std::make_shared<const graph::Program>(with_error_inside(with_every_result(recording.program), 0, factor)),
+          recording.blobs);
       ASSERT_TRUE(session) << session.error().message;
       const auto check = check_ops(recording.program, *recording.blobs, **session, {.differences = 5, .iterations = 1});
       ASSERT_TRUE(check) << check.error().message;
@@ -188,12 +202,14 @@ TEST(CheckOps, AnErrorThatRoundingsHideLeansToOneSide) {
       EXPECT_EQ(check->differences.size(), factor != 1 && count == kMany ? 1U : 0U) << factor << " of " << count;
       if (check->first() == nullptr) continue;
       EXPECT_NEAR(check->first()->lean, factor - 1, 3e-4);
-      EXPECT_THAT(in_words(recording.program, *check->first()), HasSubstr("each element is within a rounding, but all lean to one side, by "));
+      EXPECT_THAT(in_words(recording.program, *check->first()),
+                  HasSubstr("each element is within a rounding, but all lean to one side, by "));
     }
   }
 }
 
-/// A product of bf16 into f32: that its operands are rounded to eight bits is no reason for the product to be off by a thousandth.
+/// A product of bf16 into f32: that its operands are rounded to eight bits is no reason for the product to be off by a
+/// thousandth.
 TEST(CheckOps, OperandsThatAreNarrowerThanTheResultExcuseNothing) {
   constexpr std::int64_t kSide = 8;
   ProgramBuilder b;
@@ -211,7 +227,9 @@ TEST(CheckOps, OperandsThatAreNarrowerThanTheResultExcuseNothing) {
   }
   const Recording recording = record(std::move(random), 1);
   for (const double factor : {1.0, 1.001}) {
-    auto session = Session::create_reference(std::make_shared<const graph::Program>(with_error(with_every_result(recording.program), 0, factor)), recording.blobs);
+    auto session = Session::create_reference(
+        std::make_shared<const graph::Program>(with_error(with_every_result(recording.program), 0, factor)),
+        recording.blobs);
     ASSERT_TRUE(session) << session.error().message;
     const auto check = check_ops(recording.program, *recording.blobs, **session, {});
     ASSERT_TRUE(check) << check.error().message;
@@ -241,7 +259,8 @@ TEST(CheckOps, FindsAsManyDifferencesAsAreAsked) {
 
 TEST(CheckOps, ARightRunIsRightInEveryResult) {
   const Recording recording = record(training_step(), 3, 12);
-  auto session = Session::create_reference(std::make_shared<const graph::Program>(with_every_result(recording.program)), recording.blobs);
+  auto session = Session::create_reference(std::make_shared<const graph::Program>(with_every_result(recording.program)),
+                                           recording.blobs);
   ASSERT_TRUE(session) << session.error().message;
   const auto check = check_ops(recording.program, *recording.blobs, **session, {});
   ASSERT_TRUE(check) << check.error().message;
@@ -279,8 +298,10 @@ TEST(Verdict, SaysWhatIsNoNumber) {
   EXPECT_EQ(words_of_difference(1.0, 0.5), "");
   EXPECT_EQ(words_of_difference(1.0, 0.0), "the recorded one is 0");
   EXPECT_EQ(words_of_difference(std::nan(""), 0.5), "it is nan, recorded is 0.5");
-  EXPECT_EQ(words_of_difference(DType::kF32, bytes_of({1, std::nanf("")}), bytes_of({1, 2})), "element 1 is nan, recorded is 2");
-  EXPECT_EQ(words_of_difference(DType::kF32, bytes_of({0, 1e-9F}), bytes_of({0, 0})), "all recorded elements are 0, the largest one is 1e-09");
+  EXPECT_EQ(words_of_difference(DType::kF32, bytes_of({1, std::nanf("")}), bytes_of({1, 2})),
+            "element 1 is nan, recorded is 2");
+  EXPECT_EQ(words_of_difference(DType::kF32, bytes_of({0, 1e-9F}), bytes_of({0, 0})),
+            "all recorded elements are 0, the largest one is 1e-09");
   EXPECT_EQ(words_of_difference(DType::kF32, bytes_of({1, 2}), bytes_of({1, 3})), "");
 }
 

@@ -20,7 +20,8 @@
 namespace crucible::runtime {
 namespace {
 
-// At the end of the prelude: what plugins know kernels by that are to be compiled with less optimisation (plugins/sdk/careful.hpp).
+// At the end of the prelude: what plugins know kernels by that are to be compiled with less optimisation
+// (plugins/sdk/careful.hpp).
 constexpr std::string_view kCarefulLine = "\n#define CRUCIBLE_CAREFUL 1\n";
 
 /// What a plugin calls the machine code of a kernel (key binary of kernel_info); "" where it does not say.
@@ -44,8 +45,13 @@ std::uint64_t thread_ns() {
 
 class Trials {
  public:
-  Trials(const TrialPlace& place, const TrialOptions& options, TrialReferences& references, AcceptedKernels& accepted, TrialReport& report)
-      : place_(place), references_(references), accepted_(accepted), report_(report), verdicts_(options.folder, *place.device, place.schedule.numerics) {}
+  Trials(const TrialPlace& place, const TrialOptions& options, TrialReferences& references, AcceptedKernels& accepted,
+         TrialReport& report)
+      : place_(place),
+        references_(references),
+        accepted_(accepted),
+        report_(report),
+        verdicts_(options.folder, *place.device, place.schedule.numerics) {}
 
   Result<void> run(std::span<const backend::KernelText> texts) {
     std::vector<Pending> pending;
@@ -105,7 +111,9 @@ class Trials {
     std::string judged;                // what is wrong, by this one
   };
 
-  bool is_refused(std::string_view name) const { return std::ranges::find(accepted_.refused, name, &Refusal::kernel) != accepted_.refused.end(); }
+  bool is_refused(std::string_view name) const {
+    return std::ranges::find(accepted_.refused, name, &Refusal::kernel) != accepted_.refused.end();
+  }
 
   Result<Pending> look_up(const backend::KernelText& text, std::uint32_t step, const backend::Module& module) const {
     Pending one{.text = &text, .step = step, .compiled = nullptr, .key = {}, .known = {}, .judged = {}};
@@ -136,7 +144,8 @@ class Trials {
       Result<TrialReference>& reference = *made.reference;
       if (!reference) return nobody_can_say(reference.error());
       CRUCIBLE_TRY(what, bench_->run(*reference, one.compiled));
-      // A difference may be the sample's, or that of a comparison which rounding decides: then it is another one with other numbers.
+      // A difference may be the sample's, or that of a comparison which rounding decides: then it is another one with
+      // other numbers.
       if (what.empty() || (!reference->is_sampled() && references_.nearness() == Nearness::kBits)) break;
     }
     references_.give_back(std::move(made));
@@ -148,10 +157,12 @@ class Trials {
   /// The last entries of the report, compiled again.
   Result<void> mend(const std::vector<backend::KernelText>& wrong) {
     WrongKernel* const reports = &report_.wrong[report_.wrong.size() - wrong.size()];
-    Result<backend::Module> careful = backend::Module::compile(place_.device, std::string(kernel::math_prelude()) + std::string(kCarefulLine), wrong);
+    Result<backend::Module> careful =
+        backend::Module::compile(place_.device, std::string(kernel::math_prelude()) + std::string(kCarefulLine), wrong);
     if (!careful && place_.device->lost() != nullptr) return careful.error();
     for (std::size_t i = 0; i < wrong.size(); ++i) {
-      std::string again = careful ? "" : fmt::format("it cannot be compiled with less optimisation: {}", careful.error().message);
+      std::string again =
+          careful ? "" : fmt::format("it cannot be compiled with less optimisation: {}", careful.error().message);
       if (careful) {
         CRUCIBLE_TRY(Pending one, look_up(wrong[i], reports[i].step, *careful));
         std::string what = one.known.value_or("");
@@ -159,12 +170,15 @@ class Trials {
           CRUCIBLE_TRY(TrialReferences::Made made, references_.make(*one.text));
           CRUCIBLE_TRY(what, judge(one, std::move(made)));
         }
-        if (!what.empty()) again = what == reports[i].what ? "with less optimisation too" : fmt::format("with less optimisation {}", what);
+        if (!what.empty())
+          again =
+              what == reports[i].what ? "with less optimisation too" : fmt::format("with less optimisation {}", what);
       }
       reports[i].is_mended = again.empty();
       if (again.empty()) continue;
       reports[i].what += "; " + again;
-      accepted_.refused.push_back({wrong[i].name, fmt::format("kernel {} was compiled wrongly: {}", wrong[i].name, reports[i].what)});
+      accepted_.refused.push_back(
+          {wrong[i].name, fmt::format("kernel {} was compiled wrongly: {}", wrong[i].name, reports[i].what)});
     }
     if (!careful) return {};
     accepted_.careful.emplace(CarefulKernels{*std::move(careful), {}});
@@ -183,8 +197,9 @@ class Trials {
 
 }  // namespace
 
-Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options, std::span<const backend::KernelText> texts,
-                         TrialReferences& references, AcceptedKernels& accepted, TrialReport& report) {
+Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options,
+                         std::span<const backend::KernelText> texts, TrialReferences& references,
+                         AcceptedKernels& accepted, TrialReport& report) {
   const bool computes = place.computes();
   report.is_on |= options.is_on && computes;
   if (!options.is_on || !computes || !accepted.module) return {};
@@ -194,7 +209,8 @@ Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options, s
   Result<void> done = Trials(place, options, references, accepted, report).run(texts);
   references.stop();
 #ifdef __GLIBC__
-  if (report.tried > tried) malloc_trim(0);  // what the trials took goes back, so that a memory budget is what the process takes
+  if (report.tried > tried)
+    malloc_trim(0);  // what the trials took goes back, so that a memory budget is what the process takes
 #endif
   report.time_ns += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());

@@ -1,6 +1,7 @@
-// Each compiled kernel is tried once before it is used (trial.hpp). What passed is noted in a folder, under the plugin, the device, the
-// kernel and the very binary, so that the next start tries nothing; another binary is tried again. What is wrong is compiled
-// again with less optimisation and tried again; what is wrong then is refused, as if the device could not compile it.
+// Each compiled kernel is tried once before it is used (trial.hpp). What passed is noted in a folder, under the plugin,
+// the device, the kernel and the very binary, so that the next start tries nothing; another binary is tried again. What
+// is wrong is compiled again with less optimisation and tried again; what is wrong then is refused, as if the device
+// could not compile it.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +41,10 @@ struct TrialReport {
   std::vector<Refusal> untried;  // kernels that the interpreter cannot run on numbers of ours, each with the reason
 };
 
-/// Tries the kernels of `accepted.module` among `texts`. Those that are wrong move to `accepted.careful`, or to `accepted.refused`.
-/// Adds to the report. `references`: of the place. Errors: the device was lost or gives no memory.
-Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options, std::span<const backend::KernelText> texts,
-                         TrialReferences& references, AcceptedKernels& accepted, TrialReport& report);
+/// Tries the kernels of `accepted.module` among `texts`. Those that are wrong move to `accepted.careful`, or to
+/// `accepted.refused`. Adds to the report. `references`: of the place. Errors: the device was lost or gives no memory.
+Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options,
+                         std::span<const backend::KernelText> texts, TrialReferences& references,
+                         AcceptedKernels& accepted, TrialReport& report);
 
 }  // namespace crucible::runtime

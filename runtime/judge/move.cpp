@@ -17,15 +17,18 @@ namespace {
 /// Of so few elements a standard error says little, nor of so few kinds of them: equal ones are rounded alike.
 constexpr std::size_t kFew = 16;
 
-/// `body` with the recorded move of each element, what it is off by, and what storing it rounds and where it begins and ends.
+/// `body` with the recorded move of each element, what it is off by, and what storing it rounds and where it begins and
+/// ends.
 template <class Body>
-void for_each_move(DType dtype, std::span<const std::byte> before, std::span<const std::byte> actual, std::span<const std::byte> expected, double rounding,
-                   const std::vector<bool>& is_left_out, const Body& body) {
+void for_each_move(DType dtype, std::span<const std::byte> before, std::span<const std::byte> actual,
+                   std::span<const std::byte> expected, double rounding, const std::vector<bool>& is_left_out,
+                   const Body& body) {
   const std::size_t size = size_bytes(dtype);
   with_numbers(dtype, [&](const auto& number) {
     for (std::size_t i = 0; i < expected.size() / size; ++i) {
       if (i < is_left_out.size() && is_left_out[i]) continue;
-      const double start = before.empty() ? 0 : number(&before[i * size]), end = number(&expected[i * size]), other = number(&actual[i * size]);
+      const double start = before.empty() ? 0 : number(&before[i * size]), end = number(&expected[i * size]),
+                   other = number(&actual[i * size]);
       const double move = end - start, off = other - end;
       if (!std::isfinite(move) || !std::isfinite(off)) continue;
       body(move, off, rounding * std::max({std::fabs(start), std::fabs(end), std::fabs(other)}), std::pair(start, end));
@@ -41,13 +44,16 @@ void Move::widen(const Move& other) {
   }
 }
 
-Move move_between(DType dtype, std::span<const std::byte> before, std::span<const std::byte> actual, std::span<const std::byte> expected,
-                  std::uint32_t iterations, const std::vector<bool>& is_left_out) {
+Move move_between(DType dtype, std::span<const std::byte> before, std::span<const std::byte> actual,
+                  std::span<const std::byte> expected, std::uint32_t iterations, const std::vector<bool>& is_left_out) {
   constexpr double kRoundings = 2;  // of an iteration: decay of weights and the step, each stored
   constexpr double kStandardErrors = 5;
   Move found;
-  if (!is_floating(dtype) || actual.size() != expected.size() || (!before.empty() && before.size() != expected.size())) return found;
-  const auto each = [&](const auto& body) { for_each_move(dtype, before, actual, expected, kRoundings * iterations * unit_of(dtype), is_left_out, body); };
+  if (!is_floating(dtype) || actual.size() != expected.size() || (!before.empty() && before.size() != expected.size()))
+    return found;
+  const auto each = [&](const auto& body) {
+    for_each_move(dtype, before, actual, expected, kRoundings * iterations * unit_of(dtype), is_left_out, body);
+  };
   double moves = 0, products = 0, roundings = 0;
   std::size_t count = 0;
   Middle middle(expected.size() / size_bytes(dtype));

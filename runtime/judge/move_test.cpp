@@ -21,14 +21,16 @@ std::vector<std::byte> bytes_of(const std::vector<float>& numbers) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Parameters of about 1 and the ends of three steps, each stored in f32: of `size` times the drawn ones, times `factor`.
+/// Parameters of about 1 and the ends of three steps, each stored in f32: of `size` times the drawn ones, times
+/// `factor`.
 struct Steps {
   std::vector<float> start, step;
 
   explicit Steps(std::size_t count, double size) {
     std::mt19937 random(3);
     std::normal_distribution<float> normal;
-    for (std::size_t i = 0; i < count; ++i) start.push_back(normal(random)), step.push_back(normal(random) * static_cast<float>(size));
+    for (std::size_t i = 0; i < count; ++i)
+      start.push_back(normal(random)), step.push_back(normal(random) * static_cast<float>(size));
   }
   std::vector<float> end(double factor) const {
     std::vector<float> end = start;
@@ -37,7 +39,9 @@ struct Steps {
     }
     return end;
   }
-  Move move(const std::vector<float>& actual) const { return move_between(DType::kF32, bytes_of(start), bytes_of(actual), bytes_of(end(1)), 3); }
+  Move move(const std::vector<float>& actual) const {
+    return move_between(DType::kF32, bytes_of(start), bytes_of(actual), bytes_of(end(1)), 3);
+  }
 };
 
 TEST(Move, AWrongStepIsFoundWhereTheParameterHidesIt) {
@@ -94,8 +98,11 @@ TEST(Move, RunsThatPartExplainIt) {
 
 TEST(Move, ZerosNaNAndIntegers) {
   const float nan = std::nanf("");
-  EXPECT_NEAR(move_between(DType::kF32, {}, bytes_of({1.001F, nan}), bytes_of({1, 1}), 1).factor, 1e-3, 1e-6) << "from zero, the other one left out";
-  EXPECT_FALSE(is_same_move(move_between(DType::kF32, bytes_of({1, 1}), bytes_of({1.001F, 1.001F}), bytes_of({1, 1}), 1), {})) << "it should not have moved";
+  EXPECT_NEAR(move_between(DType::kF32, {}, bytes_of({1.001F, nan}), bytes_of({1, 1}), 1).factor, 1e-3, 1e-6)
+      << "from zero, the other one left out";
+  EXPECT_FALSE(
+      is_same_move(move_between(DType::kF32, bytes_of({1, 1}), bytes_of({1.001F, 1.001F}), bytes_of({1, 1}), 1), {}))
+      << "it should not have moved";
   EXPECT_TRUE(is_same_move(move_between(DType::kI32, {}, bytes_of({1}), bytes_of({2}), 1), {}));
 }
 
@@ -128,7 +135,8 @@ TEST(Move, TheVerdictNamesIt) {
   const Verification verdict = judged(1.001);
   EXPECT_LT(verdict.states[0].max_rel_diff, verdict.state_tolerance);
   EXPECT_FALSE(verdict.verified);
-  EXPECT_THAT(verdict.verdict, HasSubstr("no: after iteration 2: 1 of 1 states moved otherwise than recorded, w most (by 0.001 of its move; runs one rounding apart"));
+  EXPECT_THAT(verdict.verdict, HasSubstr("no: after iteration 2: 1 of 1 states moved otherwise than recorded, w most "
+                                         "(by 0.001 of its move; runs one rounding apart"));
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ double largest_of(const std::vector<double>& elements) {
   return largest;
 }
 
-/// The operands that an op hands on as they are, up to a factor that does not depend on them: what adds up, selects and scales.
+/// The operands that an op hands on as they are, up to a factor that does not depend on them: what adds up, selects and
+/// scales.
 std::span<const graph::Operand> linear_operands(const graph::Op& op) {
   const std::span<const graph::Operand> all = op.inputs;
   switch (op.kind) {
@@ -96,7 +97,8 @@ double rounding_of_loss(const graph::Program& program, const graph::Output& outp
     const graph::OpId producer = program.values[value].producer;
     if (producer == graph::kNone) continue;
     const graph::Op& op = program.ops[producer];
-    if (op.kind == graph::OpKind::kLog || op.kind == graph::OpKind::kLog1p) return kUnits * unit_of(program.values[value].dtype);
+    if (op.kind == graph::OpKind::kLog || op.kind == graph::OpKind::kLog1p)
+      return kUnits * unit_of(program.values[value].dtype);
     for (const graph::Operand& operand : linear_operands(op)) {
       if (!operand.is_scalar()) open.push_back(operand.value);
     }
@@ -115,7 +117,9 @@ struct Noise::Moments {
 namespace {
 
 /// Which of `count` things of one name the next one is.
-std::size_t count_up(std::map<std::string, std::size_t, std::less<>>& seen, const std::string& name) { return seen[name]++; }
+std::size_t count_up(std::map<std::string, std::size_t, std::less<>>& seen, const std::string& name) {
+  return seen[name]++;
+}
 
 }  // namespace
 
@@ -132,8 +136,12 @@ Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore&
     ++of_name[value.name];
     if (!is_second_moment(kind) || state.final_blob == graph::kNone || !is_floating(value.dtype)) continue;
     CRUCIBLE_TRY(const auto bytes, blobs.load(state.final_blob));
-    Moments moments{.parameter = std::string(parameter), .place = count_up(seen, value.name), .is_noise = {}, .gradient = elements_of(value.dtype, bytes)};
-    if (kind != kLargest) std::ranges::for_each(moments.gradient, [](double& element) { element = std::sqrt(element); });
+    Moments moments{.parameter = std::string(parameter),
+                    .place = count_up(seen, value.name),
+                    .is_noise = {},
+                    .gradient = elements_of(value.dtype, bytes)};
+    if (kind != kLargest)
+      std::ranges::for_each(moments.gradient, [](double& element) { element = std::sqrt(element); });
     noise.largest_gradient_ = std::max(noise.largest_gradient_, largest_of(moments.gradient));
     all.push_back(std::move(moments));
   }
@@ -158,7 +166,8 @@ Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore&
     const auto found = by_parameter.find(parameter);
     if (found == by_parameter.end()) continue;
     std::vector<const Moments*> its = found->second;
-    // Of one optimizer or one module the others are as many, in the same order. A parameter that several optimizers move is noise where it is for all.
+    // Of one optimizer or one module the others are as many, in the same order. A parameter that several optimizers
+    // move is noise where it is for all.
     if (of_name[value.name] == its.size()) its = {its[place]};
     std::vector<bool> mask = its[0]->is_noise;
     for (const Moments* other : its) {
@@ -169,7 +178,8 @@ Result<Noise> Noise::find(const graph::Program& program, const trace::BlobStore&
   }
   for (const graph::State& state : program.states) {  // how far parameters went, and what was kept of their steps
     const graph::Value& value = program.values[state.start];
-    if (const auto kind = parts_of(value.name).first; is_of_steps(kind) && state.final_blob != graph::kNone && is_floating(value.dtype)) {
+    if (const auto kind = parts_of(value.name).first;
+        is_of_steps(kind) && state.final_blob != graph::kNone && is_floating(value.dtype)) {
       CRUCIBLE_TRY(const auto bytes, blobs.load(state.final_blob));
       double& largest = noise.largest_step_[std::string(kind)];
       largest = std::max(largest, largest_of(elements_of(value.dtype, bytes)));
@@ -191,7 +201,8 @@ const std::vector<bool>& Noise::elements(std::size_t state) const {
   return state < masks_.size() ? masks_[state] : kNone;
 }
 
-std::vector<bool> Noise::excused(std::size_t state, DType dtype, std::span<const std::byte> actual, std::span<const std::byte> expected) const {
+std::vector<bool> Noise::excused(std::size_t state, DType dtype, std::span<const std::byte> actual,
+                                 std::span<const std::byte> expected) const {
   std::vector<bool> mask = elements(state);
   const std::size_t size = size_bytes(dtype);
   if (mask.empty() || actual.size() != expected.size() || mask.size() * size != actual.size()) return {};
@@ -202,9 +213,12 @@ std::vector<bool> Noise::excused(std::size_t state, DType dtype, std::span<const
   const auto step = largest_step_.find(kind);
   for (std::size_t i = 0; i < mask.size(); ++i) {
     if (!mask[i]) continue;
-    const double was = element_as_double(dtype, expected.subspan(i * size, size)), is = element_as_double(dtype, actual.subspan(i * size, size));
-    // What is not finite compares as false. Where a size is beyond what noise may have, the difference counts as any other does.
-    mask[i] = kind.empty() ? std::fabs(is - was) <= 2 * largest_move_ : std::fabs(is) <= (step == largest_step_.end() ? allowed : 2 * step->second);
+    const double was = element_as_double(dtype, expected.subspan(i * size, size)),
+                 is = element_as_double(dtype, actual.subspan(i * size, size));
+    // What is not finite compares as false. Where a size is beyond what noise may have, the difference counts as any
+    // other does.
+    mask[i] = kind.empty() ? std::fabs(is - was) <= 2 * largest_move_
+                           : std::fabs(is) <= (step == largest_step_.end() ? allowed : 2 * step->second);
   }
   return mask;
 }

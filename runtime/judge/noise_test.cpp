@@ -44,8 +44,10 @@ struct Optimized {
   }
 
   std::size_t place_of(std::string_view name) const {
-    return static_cast<std::size_t>(std::ranges::find_if(program.states, [&](const graph::State& s) { return program.values[s.start].name == name; }) -
-                                    program.states.begin());
+    return static_cast<std::size_t>(
+        std::ranges::find_if(program.states,
+                             [&](const graph::State& s) { return program.values[s.start].name == name; }) -
+        program.states.begin());
   }
 
   double difference(std::string_view name, const std::vector<float>& actual, std::size_t expected) const {
@@ -68,7 +70,8 @@ TEST(Noise, IsFoundByTheSecondMoment) {
 TEST(Noise, AParameterMayGoAnotherWayButNoFurther) {
   const Optimized recording;
   EXPECT_EQ(recording.difference("weight", {1.001F, 1.9995F}, 1), 0);
-  EXPECT_NEAR(recording.difference("weight", {1.001F, 1.99F}, 1), 0.0105 / 2.0005, 1e-6) << "a difference as any other, with its size";
+  EXPECT_NEAR(recording.difference("weight", {1.001F, 1.99F}, 1), 0.0105 / 2.0005, 1e-6)
+      << "a difference as any other, with its size";
   EXPECT_NEAR(recording.difference("weight", {1.011F, 2.0005F}, 1), 0.005, 1e-4) << "an element that is determined";
 }
 
@@ -85,11 +88,13 @@ TEST(Noise, StepsAreAsLargeAsOtherSteps) {
   Optimized recording;
   recording.blobs.bytes.push_back(bytes_of({0.8F, -0.9F}));
   const auto id = static_cast<graph::ValueId>(recording.program.values.size());
-  recording.program.values.push_back({graph::ValueKind::kState, DType::kF32, 2, "momentum_buffer of weight", graph::kNone});
+  recording.program.values.push_back(
+      {graph::ValueKind::kState, DType::kF32, 2, "momentum_buffer of weight", graph::kNone});
   recording.program.states.push_back({id, id, graph::kNone, 4});
   EXPECT_EQ(recording.difference("momentum_buffer of weight", {0.8F, 0.9F}, 4), 0);
   EXPECT_NEAR(recording.difference("momentum_buffer of weight", {0.8F, 1.9F}, 4), 2.8 / 0.9, 1e-5);
-  EXPECT_NEAR(recording.difference("momentum_buffer of weight", {0.89F, -0.9F}, 4), 0.1, 1e-6) << "an element that is determined";
+  EXPECT_NEAR(recording.difference("momentum_buffer of weight", {0.89F, -0.9F}, 4), 0.1, 1e-6)
+      << "an element that is determined";
 }
 
 /// Two optimizers over one parameter: each one's moments are judged by its own, the parameter by both.
@@ -133,8 +138,9 @@ graph::Program loss_of_logarithms(bool is_scaled_by_a_number, bool is_squared) {
   ProgramBuilder b;
   const graph::ValueId x = b.input("x", {8, 6});
   const graph::ValueId log = b.op(graph::OpKind::kLog, {b.whole(x)}, {8, 6});
-  const graph::ValueId scaled = b.op(graph::OpKind::kMultiply,
-                                     {b.whole(log), is_scaled_by_a_number ? ProgramBuilder::number(-0.125) : b.whole(is_squared ? log : x)}, {8, 6});
+  const graph::ValueId scaled = b.op(
+      graph::OpKind::kMultiply,
+      {b.whole(log), is_scaled_by_a_number ? ProgramBuilder::number(-0.125) : b.whole(is_squared ? log : x)}, {8, 6});
   b.loss("loss", scaled);
   return std::move(b.program);
 }
@@ -158,7 +164,8 @@ TEST(RoundingOfLoss, IsWhatVerificationAllows) {
   const auto verdict_of = [](double away) {
     Recording recording = record(loss_of_logarithms(true, false), 1, 5);
     recording.program.outputs[0].recorded = {6e-4};
-    auto session = Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
+    auto session =
+        Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
     EXPECT_TRUE(session) << session.error().message;
     std::vector<IterationResult> results = {*(*session)->run(0)};
     results[0].losses[0] = 6e-4 + away;

@@ -1,4 +1,5 @@
-// Each op of a device's iteration run again by the reference interpreter, on the device's own operands: see explain.hpp.
+// Each op of a device's iteration run again by the reference interpreter, on the device's own operands: see
+// explain.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ class Checker {
       : program_(program), blobs_(blobs), watched_(watched), options_(options), values_(program.values.size()) {}
 
   Result<OpCheck> check() {
-    for (std::uint32_t iteration = 0; iteration < std::min(program_.iterations, options_.iterations) && !is_done(); ++iteration) {
+    for (std::uint32_t iteration = 0; iteration < std::min(program_.iterations, options_.iterations) && !is_done();
+         ++iteration) {
       if (options_.progress) options_.progress(fmt::format("checking the results of iteration {} op by op", iteration));
       CRUCIBLE_TRY_VOID(load(iteration));
       CRUCIBLE_TRY_VOID(watched_.run(iteration));
@@ -28,7 +30,8 @@ class Checker {
       for (graph::OpId op = 0; op < program_.ops.size() && !is_done(); ++op) {
         if (program_.ops[op].kind != graph::OpKind::kOpaque) CRUCIBLE_TRY_VOID(check_op(iteration, op));
         if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > options_.seconds) {
-          check_.stopped = fmt::format("the time was up after op {} of {} of iteration {}", op + 1, program_.ops.size(), iteration);
+          check_.stopped =
+              fmt::format("the time was up after op {} of {} of iteration {}", op + 1, program_.ops.size(), iteration);
         }
       }
       if (!is_done()) ++check_.iterations;
@@ -47,7 +50,8 @@ class Checker {
   Result<void> load(std::uint32_t iteration) {
     for (std::size_t i = 0; i < program_.states.size(); ++i) {
       const graph::State& state = program_.states[i];
-      CRUCIBLE_TRY(values_[state.start], iteration == 0 ? bytes_of(state.start, state.initial_blob) : watched_.state_bytes(watched_.program().states[i]));
+      CRUCIBLE_TRY(values_[state.start], iteration == 0 ? bytes_of(state.start, state.initial_blob)
+                                                        : watched_.state_bytes(watched_.program().states[i]));
     }
     for (const graph::Input& input : program_.inputs) {
       CRUCIBLE_TRY(values_[input.value], bytes_of(input.value, input.blobs[iteration]));
@@ -89,7 +93,12 @@ class Checker {
       allowed_lean = std::max(allowed_lean, kRoughlyLean * rough.lean);
       const bool leans = std::abs(lean) > allowed_lean;
       if (far <= allowed && !leans) continue;
-      OpDifference difference{.iteration = iteration, .op = id, .result = i, .difference = far, .allowed = allowed, .words = words_of_difference(dtype, device[i], exact[i])};
+      OpDifference difference{.iteration = iteration,
+                              .op = id,
+                              .result = i,
+                              .difference = far,
+                              .allowed = allowed,
+                              .words = words_of_difference(dtype, device[i], exact[i])};
       if (far <= allowed) difference.lean = lean, difference.allowed = allowed_lean;
       check_.differences.push_back(std::move(difference));
       break;
@@ -105,14 +114,16 @@ class Checker {
     double lean = 0;  // between the runs that lean least and most
   };
 
-  /// How far one rounding of the operands and sums in f32 move a result, and how differently rough arithmetic makes it lean.
+  /// How far one rounding of the operands and sums in f32 move a result, and how differently rough arithmetic makes it
+  /// lean.
   Result<Roughly> roughness_of(graph::OpId id, std::uint32_t result, const Bytes& exact) {
     constexpr int kRuns = 6;
     const graph::Op& op = program_.ops[id];
     const graph::ValueId value = op.outputs[result].value;
     std::vector<std::pair<graph::ValueId, Bytes>> kept;
     for (const graph::Operand& operand : op.inputs) {
-      if (!operand.is_scalar() && std::ranges::find(kept, operand.value, &std::pair<graph::ValueId, Bytes>::first) == kept.end()) {
+      if (!operand.is_scalar() &&
+          std::ranges::find(kept, operand.value, &std::pair<graph::ValueId, Bytes>::first) == kept.end()) {
         kept.emplace_back(operand.value, values_[operand.value]);
       }
     }
@@ -120,14 +131,16 @@ class Checker {
     std::vector<double> leans;
     Result<void> ran;
     const DType dtype = program_.values[value].dtype;
-    // Moved operands lean as far as a narrow dtype's roundings are large: how far the arithmetic leans is told with the operands as they are.
+    // Moved operands lean as far as a narrow dtype's roundings are large: how far the arithmetic leans is told with the
+    // operands as they are.
     for (const bool is_moved : {true, false}) {
       for (int run = 1; run <= kRuns && ran; ++run) {
         graph::Roughness rough(static_cast<std::uint64_t>(run));
         for (const auto& [operand, bytes] : kept) {
           values_[operand] = bytes;
           const DType its = program_.values[operand].dtype;
-          if (is_moved && size_bytes(its) >= size_bytes(dtype)) graph::nudge(its, values_[operand], rough);  // a narrower one's rounding is none of this result's
+          if (is_moved && size_bytes(its) >= size_bytes(dtype))
+            graph::nudge(its, values_[operand], rough);  // a narrower one's rounding is none of this result's
         }
         ran = graph::run_op(program_, id, values_, slots_, &rough);
         if (!ran) break;
@@ -159,7 +172,8 @@ class Checker {
 
 }  // namespace
 
-Result<OpCheck> check_ops(const graph::Program& program, const trace::BlobStore& blobs, Session& watched, const ExplainOptions& options) {
+Result<OpCheck> check_ops(const graph::Program& program, const trace::BlobStore& blobs, Session& watched,
+                          const ExplainOptions& options) {
   return Checker(program, blobs, watched, options).check();
 }
 
@@ -173,9 +187,13 @@ std::string in_words(const graph::Program& program, const OpDifference& differen
   }
   if (!std::isfinite(difference.difference)) return text + ": " + difference.words;
   if (difference.lean != 0) {
-    return text + fmt::format(": each element is within a rounding, but all lean to one side, by {:.2g} of themselves; {:.2g} is a rounding's share", difference.lean, difference.allowed);
+    return text + fmt::format(
+                      ": each element is within a rounding, but all lean to one side, by {:.2g} of themselves; {:.2g} "
+                      "is a rounding's share",
+                      difference.lean, difference.allowed);
   }
-  return text + fmt::format(": by {:.3g} of its largest element, {:.2g} is a rounding's share", difference.difference, difference.allowed);
+  return text + fmt::format(": by {:.3g} of its largest element, {:.2g} is a rounding's share", difference.difference,
+                            difference.allowed);
 }
 
 }  // namespace crucible::runtime

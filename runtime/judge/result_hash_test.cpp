@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 constexpr std::uint32_t kIterations = 3;
 
 Result<std::optional<std::string>> hash_of(const Recording& recording) {
-  CRUCIBLE_TRY(const auto session, Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs));
+  CRUCIBLE_TRY(const auto session,
+               Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs));
   std::vector<IterationResult> results;
   for (std::uint32_t i = 0; i < recording.program.iterations; ++i) {
     CRUCIBLE_TRY(IterationResult result, session->run(i));
@@ -59,8 +60,10 @@ TEST(ResultHash, CoversEveryElementOfEveryOutputInEveryIteration) {
   EXPECT_EQ(**hash_of(recording), **plain);
   hashes.insert(**plain);
   for (std::uint32_t iteration = 0; iteration < kIterations; ++iteration) {
-    for (std::size_t element = 0; element < 6; ++element) hashes.insert(**hash_of(nudged(recording, 0, iteration, element)));
-    for (std::size_t element = 0; element < 4; ++element) hashes.insert(**hash_of(nudged(recording, 1, iteration, element)));
+    for (std::size_t element = 0; element < 6; ++element)
+      hashes.insert(**hash_of(nudged(recording, 0, iteration, element)));
+    for (std::size_t element = 0; element < 4; ++element)
+      hashes.insert(**hash_of(nudged(recording, 1, iteration, element)));
   }
   EXPECT_EQ(hashes.size(), 1 + kIterations * 10u);
 }
@@ -75,7 +78,9 @@ TEST(ResultHash, KnowsWhoseBytesTheyAre) {
 
 /// Devices make NaN of either sign and any payload; infinities and zeros have their signs.
 TEST(ResultHash, OneNanIsLikeAnother) {
-  const auto hash = [](DType dtype, auto word) { return hash_of_elements(dtype, std::as_bytes(std::span(&word, 1))).hex(); };
+  const auto hash = [](DType dtype, auto word) {
+    return hash_of_elements(dtype, std::as_bytes(std::span(&word, 1))).hex();
+  };
   EXPECT_EQ(hash(DType::kF32, 0x7fc00000u), hash(DType::kF32, 0xffc00000u));
   EXPECT_EQ(hash(DType::kF32, 0x7fc00000u), hash(DType::kF32, 0x7f800001u));
   EXPECT_EQ(hash(DType::kF16, std::uint16_t{0x7e00}), hash(DType::kF16, std::uint16_t{0xfe01}));
@@ -100,7 +105,8 @@ TEST(ResultHash, CoversLossesAndStates) {
   shorter.program.iterations = kIterations - 1;
   EXPECT_NE(**hash_of(shorter), **states_alone);
 
-  const auto session = *Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
+  const auto session =
+      *Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
   const auto with_loss = [&](double loss) {
     std::vector<double> losses(recording.program.outputs.size(), loss);
     return **result_sha256(*session, recording.program, {{.losses = losses, .recorded_losses = {}}});
@@ -118,7 +124,8 @@ TEST(ResultHash, OfNothingThereIsNone) {
 
 TEST(ResultHash, IsRefusedWhereOutputsWereNotCompared) {
   const Recording recording = record(inference(), kIterations, 1);
-  const auto session = *Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
+  const auto session =
+      *Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs);
   const auto result = session->run(0);
   ASSERT_TRUE(result);
   const auto hash = result_sha256(*session, recording.program, {*result});

@@ -22,10 +22,21 @@ using graph::ValueId;
 constexpr std::int64_t kPatterns = std::int64_t{1} << 18;  // of a round
 constexpr std::uint32_t kPeriod = 1u << 14;                 // rounds that cover all patterns of 32 bits
 constexpr std::uint32_t kLongRounds = 16;
-constexpr std::int64_t kRows = 37, kSteps = 600, kColumns = 45;  // of the product: two chunks and a part, tiles and rests
+constexpr std::int64_t kRows = 37, kSteps = 600,
+                       kColumns = 45;  // of the product: two chunks and a part, tiles and rests
 
 /// What is computed from what: x and y are any bits, of m and n numbers of moderate size.
-enum class Shape : std::uint8_t { kOfX, kOfXY, kMultiplyAdd, kConvert, kProduct, kProductWithItself, kSumOfRows, kSumOfColumns, kScan };
+enum class Shape : std::uint8_t {
+  kOfX,
+  kOfXY,
+  kMultiplyAdd,
+  kConvert,
+  kProduct,
+  kProductWithItself,
+  kSumOfRows,
+  kSumOfColumns,
+  kScan
+};
 
 struct Probe {
   std::string_view name;
@@ -40,7 +51,8 @@ struct Probe {
   constexpr bool of_one_operand() const { return shape == Shape::kOfX || shape == Shape::kConvert; }
 };
 
-// The hashes are those of clang 19 with AVX-512, and the same from gcc 12, AVX2, one thread, PoCL and Intel's OpenCL runtime.
+// The hashes are those of clang 19 with AVX-512, and the same from gcc 12, AVX2, one thread, PoCL and Intel's OpenCL
+// runtime.
 constexpr Probe kProbes[] = {
     {"exp", OpKind::kExp, Shape::kOfX, "03dcf1d767647f7e", "4bd747ab30bd909e", "c44f3294cd575877"},
     {"exp2", OpKind::kExp2, Shape::kOfX, "30f3545e4b54ba98", "315e1259e5985b8c", "ccd7457c60082ffa"},
@@ -69,7 +81,8 @@ constexpr Probe kProbes[] = {
     {"floor", OpKind::kFloor, Shape::kOfX, "512bd802b39bab6e", "903ec1c65e06c184", "781edbafb0f6fda6"},
     {"ceil", OpKind::kCeil, Shape::kOfX, "0c30b6e024cc2013", "f762fb49c1ee9147", "fe9c727999223c13"},
     {"round", OpKind::kRound, Shape::kOfX, "f75d56842e1732a4", "20ab9513fe433be5", "e916df50ad633aeb"},
-    {"reciprocal sqrt", OpKind::kReciprocalSqrt, Shape::kOfX, "58acc258d6e75a01", "b80c0f38ad9dc9cb", "bf1e74cd84d697cc"},
+    {"reciprocal sqrt", OpKind::kReciprocalSqrt, Shape::kOfX, "58acc258d6e75a01", "b80c0f38ad9dc9cb",
+     "bf1e74cd84d697cc"},
     {"add", OpKind::kAdd, Shape::kOfXY, "75f82d171093068e", "5a2b7465beaf1d35"},
     {"subtract", OpKind::kSubtract, Shape::kOfXY, "a11bfeef7a5c1c7a", "212618eef3b04a2b"},
     {"multiply", OpKind::kMultiply, Shape::kOfXY, "12855bf10e09e407", "a3ec1ddf7fd8c812"},
@@ -81,16 +94,47 @@ constexpr Probe kProbes[] = {
     {"atan2", OpKind::kAtan2, Shape::kOfXY, "b6b58e8aedd73c73", "4b0240b1b2ed06d9"},
     {"multiply, then add", OpKind::kAdd, Shape::kMultiplyAdd, "f027183f83281ebc", "69238c3ebcf3267f"},
     {"to f16", OpKind::kCopy, Shape::kConvert, "efd55627fd0e4acf", "fac6b6b67abb1cbb", "14fccf27fe046d9e", DType::kF16},
-    {"to bf16", OpKind::kCopy, Shape::kConvert, "140b4b662678b751", "a07b63253cd274c2", "e6db99313b821c12", DType::kBF16},
+    {"to bf16", OpKind::kCopy, Shape::kConvert, "140b4b662678b751", "a07b63253cd274c2", "e6db99313b821c12",
+     DType::kBF16},
     {"to i32", OpKind::kCopy, Shape::kConvert, "3f497bf3bf1367ec", "a1cf1a8231514079", "6497897d019bc8c1", DType::kI32},
     {"product", OpKind::kMatMul, Shape::kProduct, "2660538268577992", "b682eb66a0738fb3"},
-    // Small ones, whose text is all in one piece before a compiler: LLVM 19 to 22 made a square of the first (backends/cpu/compiler.cpp).
-    // Their hashes are also those of exact fractions, each sum rounded to f32.
-    {.name = "product of 4 x 3 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "c9b72b0ee915afc3", .on_demand = "a44c5eaab4a9bd9e", .rows = 4, .steps = 3},
-    {.name = "product of 3 x 2 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "0443a967c76bd05a", .on_demand = "c7a0f5762dcd4651", .rows = 3, .steps = 2},
-    {.name = "product of 8 x 1 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "6b603a86fbdd1811", .on_demand = "80c738ca7ef64543", .rows = 8, .steps = 1},
-    {.name = "product of 7 x 5 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "74173ca69382881d", .on_demand = "caa71aef6f8b8700", .rows = 7, .steps = 5},
-    {.name = "product of 17 x 9 with itself", .kind = OpKind::kMatMul, .shape = Shape::kProductWithItself, .start_up = "c4265580d9b843bd", .on_demand = "56604e1004d50052", .rows = 17, .steps = 9},
+    // Small ones, whose text is all in one piece before a compiler: LLVM 19 to 22 made a square of the first
+    // (backends/cpu/compiler.cpp). Their hashes are also those of exact fractions, each sum rounded to f32.
+    {.name = "product of 4 x 3 with itself",
+     .kind = OpKind::kMatMul,
+     .shape = Shape::kProductWithItself,
+     .start_up = "c9b72b0ee915afc3",
+     .on_demand = "a44c5eaab4a9bd9e",
+     .rows = 4,
+     .steps = 3},
+    {.name = "product of 3 x 2 with itself",
+     .kind = OpKind::kMatMul,
+     .shape = Shape::kProductWithItself,
+     .start_up = "0443a967c76bd05a",
+     .on_demand = "c7a0f5762dcd4651",
+     .rows = 3,
+     .steps = 2},
+    {.name = "product of 8 x 1 with itself",
+     .kind = OpKind::kMatMul,
+     .shape = Shape::kProductWithItself,
+     .start_up = "6b603a86fbdd1811",
+     .on_demand = "80c738ca7ef64543",
+     .rows = 8,
+     .steps = 1},
+    {.name = "product of 7 x 5 with itself",
+     .kind = OpKind::kMatMul,
+     .shape = Shape::kProductWithItself,
+     .start_up = "74173ca69382881d",
+     .on_demand = "caa71aef6f8b8700",
+     .rows = 7,
+     .steps = 5},
+    {.name = "product of 17 x 9 with itself",
+     .kind = OpKind::kMatMul,
+     .shape = Shape::kProductWithItself,
+     .start_up = "c4265580d9b843bd",
+     .on_demand = "56604e1004d50052",
+     .rows = 17,
+     .steps = 9},
     {"sum of rows", OpKind::kReduceSum, Shape::kSumOfRows, "8141830cf448c0e4", "48abaa8a9a9bd8a2"},
     {"sum of columns", OpKind::kReduceSum, Shape::kSumOfColumns, "1cd56250668649c9", "e862922828a4aae5"},
     {"cumulative sum", OpKind::kScanSum, Shape::kScan, "26e5589256bb9e15", "a4871f1374b78d4a"},
@@ -164,8 +208,8 @@ class Builder {
     operand.view = graph::View::contiguous(sizes);
     return operand;
   }
-  Operand op(OpKind kind, std::vector<Operand> inputs, const std::vector<std::int64_t>& sizes, DType dtype = DType::kF32,
-             std::vector<std::int64_t> dims = {}) {
+  Operand op(OpKind kind, std::vector<Operand> inputs, const std::vector<std::int64_t>& sizes,
+             DType dtype = DType::kF32, std::vector<std::int64_t> dims = {}) {
     const Operand result = whole(value(graph::ValueKind::kTemporary, dtype, sizes), sizes);
     graph::Op made;
     made.kind = kind;
@@ -280,12 +324,14 @@ std::string SelfTest::failed() const {
   return names;
 }
 
-Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, Extent extent, const SelfTestProgress& progress) {
+Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, Extent extent,
+                           const SelfTestProgress& progress) {
   const std::vector<Probe> probes = probes_of(extent);
   const std::uint32_t rounds = extent == Extent::kAll ? kPeriod : extent == Extent::kOnDemand ? kLongRounds : 1;
   Test test = Builder().build(probes);
   // One fused kernel is compiled sooner; kernels of their own have vectors.
-  CRUCIBLE_TRY(SmallRun run, SmallRun::make(device, test.program, kernel::Numerics::kStrict, {.fuse = extent != Extent::kAll}));
+  CRUCIBLE_TRY(SmallRun run,
+               SmallRun::make(device, test.program, kernel::Numerics::kStrict, {.fuse = extent != Extent::kAll}));
   std::vector<Digest> digests(probes.size());
   std::vector<std::uint32_t> x(kPatterns), y(kPatterns);
   for (std::uint32_t round = 0; round < rounds; ++round) {
@@ -314,9 +360,11 @@ Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, Exten
   result.samples = static_cast<std::uint64_t>(kPatterns) * rounds;
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const Probe& probe = probes[i];
-    const std::string_view expected = extent == Extent::kAll ? probe.all : extent == Extent::kOnDemand ? probe.on_demand : probe.start_up;
-    const std::string found =
-        extent == Extent::kAll ? fmt::format("{:016x}", digests[i].sum) : digests[i].sha256.finish().hex().substr(0, 16);
+    const std::string_view expected = extent == Extent::kAll        ? probe.all
+                                      : extent == Extent::kOnDemand ? probe.on_demand
+                                                                    : probe.start_up;
+    const std::string found = extent == Extent::kAll ? fmt::format("{:016x}", digests[i].sum)
+                                                     : digests[i].sha256.finish().hex().substr(0, 16);
     result.items.push_back({probe.name, std::string(expected), found});
   }
   return result;
@@ -331,13 +379,15 @@ Result<void> admit_to_strict(const std::shared_ptr<backend::Device>& device, con
   CRUCIBLE_TRY(const SelfTest test, self_test(device, Extent::kStartUp));
   if (!test.passed()) {
     return Error{ErrorCode::kUnavailable,
-                 fmt::format("device {} ({}) cannot be strict: in the self-test its results of {} are not the named ones\ncrucible devices "
+                 fmt::format("device {} ({}) cannot be strict: in the self-test its results of {} are not the named "
+                             "ones\ncrucible devices "
                              "--self-test shows all; --numerics fast runs here, within tolerances",
                              device->info().id, device->info().name, test.failed())};
   }
   if (folder.empty()) return {};
   std::filesystem::create_directories(folder, error);
-  std::ofstream(verdict) << "admitted to strict numerics\n" << identity_of(*device);  // where it cannot be kept, it is tested again
+  std::ofstream(verdict) << "admitted to strict numerics\n"
+                         << identity_of(*device);  // where it cannot be kept, it is tested again
   return {};
 }
 

@@ -1,4 +1,5 @@
-// The self-test that admits devices to strict numerics: the real CPU plugin passes, with a compiler that bends a rule it does not.
+// The self-test that admits devices to strict numerics: the real CPU plugin passes, with a compiler that bends a rule
+// it does not.
 #include "runtime/judge/self_test.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +37,8 @@ class SelfTestTest : public ::testing::Test {
   std::string bent(const std::string& flags, const std::string& edit = "") {
     const fs::path path = folder_ / "bent-clang";
     std::ofstream(path) << "#!/bin/bash\n"
-                        << (edit.empty() ? "" : "for a; do case $a in *.c) sed -i '" + edit + "' \"$a\" ;; esac; done\n")
+                        << (edit.empty() ? ""
+                                         : "for a; do case $a in *.c) sed -i '" + edit + "' \"$a\" ;; esac; done\n")
                         << "exec clang-19 \"$@\" " << flags << "\n";
     fs::permissions(path, fs::perms::owner_all);
     return path.string();
@@ -61,7 +63,9 @@ TEST_F(SelfTestTest, TheCpuPluginPasses) {
   }
 }
 
-TEST_F(SelfTestTest, SeesContraction) { EXPECT_THAT(failed_with(bent("-ffp-contract=fast")), HasSubstr("multiply, then add")); }
+TEST_F(SelfTestTest, SeesContraction) {
+  EXPECT_THAT(failed_with(bent("-ffp-contract=fast")), HasSubstr("multiply, then add"));
+}
 
 TEST_F(SelfTestTest, SeesDivisionByReciprocals) {
   EXPECT_EQ(failed_with(bent("", "s/= (\\(v[0-9]*\\) \\/ \\(v[0-9]*\\));/= \\1 * (1.0f \\/ \\2);/")), "divide");

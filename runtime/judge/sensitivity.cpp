@@ -1,5 +1,5 @@
-// How much of a replay's end its arithmetic determines: the same iterations again, from starting states that are one unit in
-// the last place away. See Session::start_spread() and consider_spread() in session.hpp.
+// How much of a replay's end its arithmetic determines: the same iterations again, from starting states that are one
+// unit in the last place away. See Session::start_spread() and consider_spread() in session.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,13 +19,14 @@ void move_by_one(std::byte* element, bool up, Bits infinity) {
   Bits bits;
   std::memcpy(&bits, element, sizeof(bits));
   const auto magnitude = static_cast<Bits>(bits & static_cast<Bits>(~(Bits{1} << (sizeof(Bits) * 8 - 1))));
-  if (magnitude == 0 || magnitude >= infinity - 1) return;  // zeros stay zeros, what is not finite stays, nothing overflows
+  if (magnitude == 0 || magnitude >= infinity - 1)
+    return;  // zeros stay zeros, what is not finite stays, nothing overflows
   bits = static_cast<Bits>(up ? bits + 1 : bits - 1);
   std::memcpy(element, &bits, sizeof(bits));
 }
 
-/// Each element one unit in the last place away from zero or towards it. Dtypes without such a unit stay, and so do whole numbers: counters,
-/// masks, and places where a comparison or a rounding to integers stands right at a boundary.
+/// Each element one unit in the last place away from zero or towards it. Dtypes without such a unit stay, and so do
+/// whole numbers: counters, masks, and places where a comparison or a rounding to integers stands right at a boundary.
 void move_by_one(DType dtype, std::span<std::byte> bytes, std::mt19937_64& random) {
   const auto all = [&]<class Bits>(Bits infinity) {
     with_numbers(dtype, [&](const auto& number) {
@@ -52,9 +53,10 @@ void widen_losses(const RunEnd& run, Spread& spread) {
 }
 
 /// The same of tensors.
-Result<void> widen_outputs(const graph::Program& program, const RunEnd& run, Spread& spread) {
-  const graph::OutputTensors shown = graph::output_tensors(program);
-  for (std::size_t i = 0; i < spread.first.outputs.size(); ++i) {
+Result<void> widen_outputs(const Session& session, const RunEnd& run, Spread& spread) {
+  for (std::uint32_t i = 0; i < spread.first.outputs.size(); ++i) {
+    const graph::Program& program = session.program_of(i);
+    const graph::OutputTensors shown = graph::output_tensors(program);
     for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
       double& widest = spread.outputs[i][place];
       if (shown.first_alike[place] < place) {
@@ -74,7 +76,8 @@ Result<void> widen_outputs(const graph::Program& program, const RunEnd& run, Spr
 Result<std::vector<std::byte>> Session::State::final_bytes(const graph::State& state, NearReads& reads) const {
   std::vector<std::byte> bytes(bytes_of(program->values[state.start]));
   // On a device the end has come home to the start's place; the interpreter does that before the next iteration.
-  CRUCIBLE_TRY_VOID(read_range(interpreted && interpreted->is_run ? state.end : state.start, {0, bytes.size()}, bytes, reads));
+  CRUCIBLE_TRY_VOID(
+      read_range(interpreted && interpreted->is_run ? state.end : state.start, {0, bytes.size()}, bytes, reads));
   return bytes;
 }
 
@@ -86,6 +89,7 @@ Result<void> Session::State::perturb(graph::ValueId value, std::uint32_t blob, s
 
 Result<void> Session::State::perturb_start(std::uint64_t seed) {
   shaking.emplace(seed);
+  forget_inputs();
   return write_together([&]() -> Result<void> {
     for (const graph::State& state : program->states) {
       if (state.initial_blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(state.start, state.initial_blob, *shaking));
@@ -97,37 +101,38 @@ Result<void> Session::State::perturb_start(std::uint64_t seed) {
   });
 }
 
-/// From where `session` is to the last iteration.
-Result<RunEnd> Session::State::run_all(bool with_outputs, Session& session) {
+/// From where it is to the last iteration.
+Result<RunEnd> Session::run_all(bool with_outputs) {
   RunEnd end;
-  const graph::OutputTensors shown = graph::output_tensors(*program);
-  for (std::uint32_t i = 0; i < program->iterations; ++i) {
-    CRUCIBLE_TRY(IterationResult result, session.run(i));
+  for (std::uint32_t i = 0; i < iterations(); ++i) {
+    CRUCIBLE_TRY(IterationResult result, run(i));
     end.losses.push_back(std::move(result.losses));
     if (!with_outputs) continue;
+    const graph::OutputTensors shown = graph::output_tensors(*state_->program);
     auto& tensors = end.outputs.emplace_back();
-    NearReads reads = reads_of(near_tensors);
+    NearReads reads = state_->reads_of(state_->near_tensors);
     for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
       if (shown.first_alike[place] < place) {
         tensors.push_back(tensors[shown.first_alike[place]]);
         continue;
       }
-      CRUCIBLE_TRY(std::vector<std::byte> elements, read_tensor(*shown.outputs[place], reads));
+      CRUCIBLE_TRY(std::vector<std::byte> elements, state_->read_tensor(*shown.outputs[place], reads));
       tensors.push_back(std::make_shared<const std::vector<std::byte>>(std::move(elements)));
     }
   }
-  NearReads reads = reads_of(near_states);
-  for (const graph::State& state : program->states) {
-    CRUCIBLE_TRY(end.states.emplace_back(), final_bytes(state, reads));
+  NearReads reads = state_->reads_of(state_->near_states);
+  for (const graph::State& state : state_->program->states) {
+    CRUCIBLE_TRY(end.states.emplace_back(), state_->final_bytes(state, reads));
   }
   return end;
 }
 
 Result<RunEnd> Session::end_of_run(const std::vector<IterationResult>& results) const {
   const graph::Program& program = *state_->program;
-  if (state_->next_iteration != program.iterations || results.size() != program.iterations) {
-    return Error{ErrorCode::kUsage, fmt::format("how far runs spread is measured after all {} iterations, {} have run",
-                                                program.iterations, std::min<std::size_t>(state_->next_iteration, results.size()))};
+  if (next_ != iterations() || results.size() != iterations()) {
+    return Error{ErrorCode::kUsage,
+                 fmt::format("how far runs spread is measured after all {} iterations, {} have run", iterations(),
+                             std::min<std::size_t>(next_, results.size()))};
   }
   RunEnd end;
   NearReads reads = state_->reads_of(state_->near_states);
@@ -142,7 +147,7 @@ Result<void> Session::start_spread(const std::vector<IterationResult>& results, 
   CRUCIBLE_TRY(spread.first, end_of_run(results));
   if (with_outputs) {  // which nobody has kept
     CRUCIBLE_TRY_VOID(reset());
-    CRUCIBLE_TRY(spread.first, state_->run_all(true, *this));
+    CRUCIBLE_TRY(spread.first, run_all(true));
   }
   spread.states.resize(spread.first.states.size());
   spread.moves.resize(spread.first.states.size());
@@ -152,20 +157,26 @@ Result<void> Session::start_spread(const std::vector<IterationResult>& results, 
 }
 
 Result<void> Session::widen_spread(Spread& spread) {
-  const graph::Program& program = *state_->program;
-  CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances_of(program).noise));
   CRUCIBLE_TRY_VOID(reset());
+  const graph::Program& program = *state_->program;
+  CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances().noise));
   const bool with_outputs = !spread.first.outputs.empty();
-  Result<void> perturbed = state_->perturb_start(spread.runs + 1);
-  Result<RunEnd> run = perturbed ? state_->run_all(with_outputs, *this) : perturbed.error();
-  state_->shaking.reset();
+  Result<void> perturbed;
+  for (std::size_t v = 0; v < variants_.size() && perturbed; ++v)
+    perturbed = variants_[v]->perturb_start(spread.runs + 1);  // the same of all: states start alike
+  Result<RunEnd> run = perturbed ? run_all(with_outputs) : perturbed.error();
+  for (const auto& variant : variants_) {
+    variant->shaking.reset();
+    variant->forget_inputs();
+  }
   if (!run) return run.error();
-  CRUCIBLE_TRY_VOID(state_->load_constants());
+  for (const auto& variant : variants_) CRUCIBLE_TRY_VOID(variant->load_constants());
   widen_losses(*run, spread);
-  CRUCIBLE_TRY_VOID(widen_outputs(program, *run, spread));
+  CRUCIBLE_TRY_VOID(widen_outputs(*this, *run, spread));
   for (std::size_t i = 0; i < program.states.size(); ++i) {
     const graph::State& state = program.states[i];
-    if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i]) continue;  // with nothing recorded there is nothing to judge
+    if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i])
+      continue;  // with nothing recorded there is nothing to judge
     spread.states[i].widen(noise.gap(i, program.values[state.start].dtype, run->states[i], spread.first.states[i]));
     CRUCIBLE_TRY(const Move move, state_->move_of(i, noise, run->states[i], spread.first.states[i]));
     spread.moves[i].widen(move);
@@ -175,7 +186,8 @@ Result<void> Session::widen_spread(Spread& spread) {
 }
 
 bool is_explained(const Gap& gap, double tolerance, const Gap& spread) {
-  return gap.largest <= std::max(tolerance, kSpreads * spread.largest) && gap.rms <= std::max(tolerance, kSpreads * spread.rms) &&
+  return gap.largest <= std::max(tolerance, kSpreads * spread.largest) &&
+         gap.rms <= std::max(tolerance, kSpreads * spread.rms) &&
          gap.median <= std::max(tolerance / 10, kSpreads * spread.median);
 }
 

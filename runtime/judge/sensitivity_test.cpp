@@ -1,5 +1,5 @@
-// How far runs spread that start one rounding apart, and what verification makes of it: on the reference interpreter, so that
-// every number is known.
+// How far runs spread that start one rounding apart, and what verification makes of it: on the reference interpreter,
+// so that every number is known.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// x becomes rate x (1 - x): for rate 4 runs part by a factor of two per iteration, for rate 2 they come together. `steps`
-/// times in each iteration.
+/// x becomes rate x (1 - x): for rate 4 runs part by a factor of two per iteration, for rate 2 they come together.
+/// `steps` times in each iteration.
 Recording logistic(double rate, int steps) {
   ProgramBuilder b;
   const graph::ValueId x = b.state("x", {4});
@@ -73,7 +73,8 @@ Judged verified(Recording& recording, float factor) {
 
 TEST(Sensitivity, ADifferenceThatOneRoundingMakesIsNotDetermined) {
   Recording recording = logistic(4, 20);
-  Judged judged = verified(recording, 1.5f);  // far from it, as another order of roundings would be after forty doublings
+  Judged judged =
+      verified(recording, 1.5f);  // far from it, as another order of roundings would be after forty doublings
   EXPECT_FALSE(judged.verification.verified);
   EXPECT_THAT(judged.verification.reason, HasSubstr("after iteration 1: 1 of 1 states"));
   const auto spread = measure_spread(*judged.session, judged.results, 3);
@@ -98,7 +99,8 @@ TEST(Sensitivity, ADifferenceThatNoRoundingMakesStaysOne) {
   EXPECT_THAT(judged.verification.reason, HasSubstr("runs one rounding apart"));
 }
 
-/// `logistic` with a loss, its recorded number `factor` times the true one, the judged device's `wrong` times. The spread is a right device's.
+/// `logistic` with a loss, its recorded number `factor` times the true one, the judged device's `wrong` times. The
+/// spread is a right device's.
 Verification judged_loss(double rate, int steps, double factor, double wrong = 1) {
   Recording made = logistic(rate, steps);
   graph::Output loss;
@@ -114,7 +116,8 @@ Verification judged_loss(double rate, int steps, double factor, double wrong = 1
     return std::pair(std::move(session), std::move(results));
   };
   const auto truth = losses_of().second;
-  for (std::uint32_t i = 0; i < made.program.iterations; ++i) made.program.outputs.back().recorded[i] = truth[i].losses[0] * factor;
+  for (std::uint32_t i = 0; i < made.program.iterations; ++i)
+    made.program.outputs.back().recorded[i] = truth[i].losses[0] * factor;
   auto [session, results] = losses_of();
   std::vector<IterationResult> judged = results;
   for (IterationResult& result : judged) result.losses[0] *= wrong;

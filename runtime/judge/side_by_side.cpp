@@ -55,13 +55,16 @@ graph::Program with_every_result(const graph::Program& program) {
   return watched;
 }
 
-Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, Session& b, const SideBySideOptions& options) {
+Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, Session& b,
+                                    const SideBySideOptions& options) {
   SideBySide report;
   const std::uint32_t iterations = std::min(options.iterations, program.iterations);
   for (std::uint32_t iteration = 0; iteration < iterations && !report.first; ++iteration) {
     if (options.progress) options.progress(iteration);
-    CRUCIBLE_TRY(const IterationResult ran_a, a.run_unjudged(iteration));
-    CRUCIBLE_TRY(const IterationResult ran_b, b.run_unjudged(iteration));
+    CRUCIBLE_TRY_VOID(a.start(iteration));  // both devices work at the same time
+    CRUCIBLE_TRY_VOID(b.start(iteration));
+    CRUCIBLE_TRY(const IterationResult ran_a, a.finish());
+    CRUCIBLE_TRY(const IterationResult ran_b, b.finish());
     if (ran_a.outside && ran_b.outside) return *ran_a.outside;  // the recording's data is what both agree on
     ++report.iterations;
     std::size_t output = program.outputs.size();
@@ -74,7 +77,8 @@ Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, S
         ++report.results;
         report.bit_equal += difference.different == 0;
         report.max_rel_diff = std::max(report.max_rel_diff, difference.max_rel_diff);
-        const bool differs = options.tolerance ? difference.max_rel_diff > *options.tolerance : difference.different > 0;
+        const bool differs =
+            options.tolerance ? difference.max_rel_diff > *options.tolerance : difference.different > 0;
         if (!differs || report.first) continue;
         difference.iteration = iteration;
         difference.op = op;

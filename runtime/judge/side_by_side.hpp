@@ -1,5 +1,5 @@
-// Two sessions of one program side by side, op by op: which result is the first that differs. For finding out where one device,
-// compiler or plugin computes something else than another.
+// Two sessions of one program side by side, op by op: which result is the first that differs. For finding out where one
+// device, compiler or plugin computes something else than another.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@
 
 namespace crucible::runtime {
 
-/// `program` with the whole result of every op among its outputs, behind its own ones and in the order of the ops: so all of them
-/// still lie in memory when an iteration ends. It needs as much memory as everything that an iteration computes.
+/// `program` with the whole result of every op among its outputs, behind its own ones and in the order of the ops: so
+/// all of them still lie in memory when an iteration ends. It needs as much memory as everything that an iteration
+/// computes.
 graph::Program with_every_result(const graph::Program& program);
 
 /// The result of an op that is not the same in both sessions.
@@ -44,9 +45,11 @@ struct SideBySideOptions {
   std::function<void(std::uint32_t)> progress = nullptr;                 // hears of each iteration
 };
 
-/// Runs both, iteration by iteration, until a result differs. `program` is the one without the added outputs; both sessions were
-/// created with with_every_result(program), and have not run. Threads: the caller's. Errors: those of
-/// running and reading; kBadInput for an index out of range that both have (graph::Bound), or one has while no result differs.
-Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, Session& b, const SideBySideOptions& options);
+/// Runs both, iteration by iteration, until a result differs. `program` is the one without the added outputs; both
+/// sessions were created with with_every_result(program), and have not run. Threads: the caller's. Errors: those of
+/// running and reading; kBadInput for an index out of range that both have (graph::Bound), or one has while no result
+/// differs.
+Result<SideBySide> run_side_by_side(const graph::Program& program, Session& a, Session& b,
+                                    const SideBySideOptions& options);
 
 }  // namespace crucible::runtime

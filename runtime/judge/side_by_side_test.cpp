@@ -18,14 +18,15 @@ namespace {
 
 std::shared_ptr<backend::Device> open_cpu(const std::string& threads) {
   const std::string cache = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
-  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", threads}, {"library", "none"}, {"cache_dir", cache}});
+  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN,
+                                       {{"threads", threads}, {"library", "none"}, {"cache_dir", cache}});
   EXPECT_TRUE(loaded) << loaded.error().message;
   return loaded ? *(*loaded)->open("") : nullptr;
 }
 
 std::unique_ptr<Session> session_of(const Recording& recording, const graph::Program& program, bool fuse) {
-  auto made = Session::create(std::make_shared<const graph::Program>(with_every_result(program)), recording.blobs, open_cpu("2"),
-                              {.fuse = fuse, .numerics = kernel::Numerics::kStrict});
+  auto made = Session::create(std::make_shared<const graph::Program>(with_every_result(program)), recording.blobs,
+                              open_cpu("2"), {.fuse = fuse, .numerics = kernel::Numerics::kStrict});
   EXPECT_TRUE(made) << made.error().message;
   return made ? *std::move(made) : nullptr;
 }
@@ -38,7 +39,8 @@ std::size_t results_of(const graph::Program& program) {
 
 TEST(SideBySide, FusedAndUnfusedAreEqualInEveryResult) {
   const Recording recording = record(training_step(), 3, 1);
-  const auto fused = session_of(recording, recording.program, true), plain = session_of(recording, recording.program, false);
+  const auto fused = session_of(recording, recording.program, true),
+             plain = session_of(recording, recording.program, false);
   ASSERT_TRUE(fused && plain);
   const auto report = run_side_by_side(recording.program, *fused, *plain, {});
   ASSERT_TRUE(report) << report.error().message;
@@ -79,7 +81,8 @@ TEST(SideBySide, NamesTheFirstOpThatDiffers) {
 TEST(SideBySide, TheInterpreterIsASideToo) {
   const Recording recording = record(training_step(), 2, 3);
   const auto a = session_of(recording, recording.program, true);
-  auto b = Session::create_reference(std::make_shared<const graph::Program>(with_every_result(recording.program)), recording.blobs);
+  auto b = Session::create_reference(std::make_shared<const graph::Program>(with_every_result(recording.program)),
+                                     recording.blobs);
   ASSERT_TRUE(a && b);
   const auto report = run_side_by_side(recording.program, *a, **b, {.tolerance = 1e-4});
   ASSERT_TRUE(report) << report.error().message;
@@ -93,7 +96,8 @@ Recording with_indices(std::vector<std::int64_t> ids) {
   const graph::ValueId list = build.input("ids", {2});
   build.program.values[list].dtype = DType::kI64;
   build.op(graph::OpKind::kCopy, {build.whole(list)}, {2});
-  build.program.outputs.push_back({.name = "indices", .operand = build.whole(list), .bounds = {{.low = -4, .high = 3}}});
+  build.program.outputs.push_back(
+      {.name = "indices", .operand = build.whole(list), .bounds = {{.low = -4, .high = 3}}});
   build.program.iterations = 1;
   Recording recording{std::move(build.program), std::make_shared<trace::MemoryBlobStore>()};
   const auto bytes = std::as_bytes(std::span(ids));
@@ -104,7 +108,8 @@ Recording with_indices(std::vector<std::int64_t> ids) {
 TEST(SideBySide, AnIndexOutOfRangeThatOneSideHasIsADifference) {
   const Recording inside = with_indices({-4, 3}), outside = with_indices({-4, 4}), other = with_indices({-5, 3});
   const auto session = [](const Recording& recording) {
-    auto made = Session::create_reference(std::make_shared<const graph::Program>(with_every_result(recording.program)), recording.blobs);
+    auto made = Session::create_reference(std::make_shared<const graph::Program>(with_every_result(recording.program)),
+                                          recording.blobs);
     EXPECT_TRUE(made) << made.error().message;
     return *std::move(made);
   };
@@ -125,7 +130,8 @@ TEST(SideBySide, AnIndexOutOfRangeThatOneSideHasIsADifference) {
     EXPECT_EQ(report->first->first, 1u);
     // Nothing differs by more than this, so that the index is all there is to tell.
     const auto equal_a = session(inside), equal_b = session(outside);
-    const auto silent = run_side_by_side(inside.program, is_first ? *equal_b : *equal_a, is_first ? *equal_a : *equal_b, {.tolerance = 10});
+    const auto silent = run_side_by_side(inside.program, is_first ? *equal_b : *equal_a, is_first ? *equal_a : *equal_b,
+                                         {.tolerance = 10});
     ASSERT_FALSE(silent);
     EXPECT_THAT(silent.error().message, testing::HasSubstr("an index is 4"));
   }

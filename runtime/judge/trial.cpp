@@ -45,7 +45,8 @@ double number_at(DType type, const std::byte* at) {
 
 std::string in_words(DType type, const std::byte* at) {
   if (!is_floating(type)) return std::to_string(graph::load_integer(type, at));
-  return type == DType::kF64 ? fmt::format("{:.17g}", graph::load_real(type, at)) : fmt::format("{:.9g}", graph::load_real(type, at));
+  return type == DType::kF64 ? fmt::format("{:.17g}", graph::load_real(type, at))
+                             : fmt::format("{:.9g}", graph::load_real(type, at));
 }
 
 /// Half of the distance between numbers near 1, of a type that results are rounded to.
@@ -75,14 +76,16 @@ std::uint64_t TrialSubject::bytes() const {
   return sum;
 }
 
-Result<TrialReference> TrialReference::make(const TrialSubject& subject, Nearness nearness, std::uint64_t budget, const TrialWay& way) {
+Result<TrialReference> TrialReference::make(const TrialSubject& subject, Nearness nearness, std::uint64_t budget,
+                                            const TrialWay& way) {
   TrialReference made;
   made.subject_ = &subject;
   made.nearness_ = nearness;
   made.budget_ = budget;
   made.way_ = way;
   const bool may_be_special = nearness == Nearness::kBits && !kernel::gathers_up(subject.ir);
-  Result<void> done = made.interpret(may_be_special ? kernel::TrialNumbers::kSpecial : kernel::TrialNumbers::kModerate, false);
+  Result<void> done =
+      made.interpret(may_be_special ? kernel::TrialNumbers::kSpecial : kernel::TrialNumbers::kModerate, false);
   if (!done || made.mostly_nan()) done = made.interpret(kernel::TrialNumbers::kPositive, false);
   if (!done) done = made.interpret(kernel::TrialNumbers::kPositive, true);
   if (!done) return done.error();
@@ -102,18 +105,24 @@ Result<void> TrialReference::interpret(kernel::TrialNumbers kind, bool narrow) {
   memories_.clear();
   items_ = 0;
   is_sampled_ = false;
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 38;  // beyond it no device has them in one piece, and sums over them would touch all
+  constexpr std::uint64_t kMostBytes =
+      std::uint64_t{1} << 38;  // beyond it no device has them in one piece, and sums over them would touch all
   for (std::uint32_t memory = 0; memory < subject_->memories.size(); ++memory) {
-    if (subject_->memories[memory] > kMostBytes) return Error{ErrorCode::kUnavailable, fmt::format("{} bytes of memory cannot be had", subject_->memories[memory])};
-    const auto owner = static_cast<std::size_t>(std::ranges::find(subject_->memory_of, memory) - subject_->memory_of.begin());
+    if (subject_->memories[memory] > kMostBytes)
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("{} bytes of memory cannot be had", subject_->memories[memory])};
+    const auto owner =
+        static_cast<std::size_t>(std::ranges::find(subject_->memory_of, memory) - subject_->memory_of.begin());
     std::optional<kernel::IndexRange> range = ranges[owner];
     if (range && narrow) range->high = range->low;
-    memories_.push_back(std::make_unique<TouchedMemory>(subject_->memories[memory],
-                                                        kernel::trial_numbers(ir.buffers[owner].type, (way_.seed << 32) + 1 + memory, kind, range,
-                                                                              kernel::constants_as(ir, ir.buffers[owner].type, kind)),
-                                                        is_written(memory)));
+    memories_.push_back(std::make_unique<TouchedMemory>(
+        subject_->memories[memory],
+        kernel::trial_numbers(ir.buffers[owner].type, (way_.seed << 32) + 1 + memory, kind, range,
+                              kernel::constants_as(ir, ir.buffers[owner].type, kind)),
+        is_written(memory)));
     if (subject_->memories[memory] > 0 && memories_.back()->data() == nullptr)
-      return Error{ErrorCode::kUnavailable, fmt::format("{} bytes of memory cannot be had", subject_->memories[memory])};
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("{} bytes of memory cannot be had", subject_->memories[memory])};
     if (range) memories_.back()->touch_all();  // items that nobody interprets follow their indices too
   }
   std::vector<kernel::InterpretedBuffer> buffers;
@@ -125,7 +134,9 @@ Result<void> TrialReference::interpret(kernel::TrialNumbers kind, bool narrow) {
   std::uint64_t pass = 0, spent = 0;
   const auto run = [&](std::int64_t begin, std::int64_t end) -> Result<void> {
     if (begin >= end) return {};
-    CRUCIBLE_TRY(const kernel::InterpretedWork work, kernel::interpret(ir, buffers, subject_->scalars, begin, end, {pass, &pass}, way_.may_sample ? budget_ / 3 : 0));
+    CRUCIBLE_TRY(const kernel::InterpretedWork work,
+                 kernel::interpret(ir, buffers, subject_->scalars, begin, end, {pass, &pass},
+                                   way_.may_sample ? budget_ / 3 : 0));
     spent += work.cost();
     is_sampled_ |= work.is_sampled;
     items_ += end - begin;
@@ -134,7 +145,8 @@ Result<void> TrialReference::interpret(kernel::TrialNumbers kind, bool narrow) {
   const std::int64_t grid = subject_->grid;
   CRUCIBLE_TRY_VOID(run(grid - 1, grid));
   const std::uint64_t each = std::max<std::uint64_t>(spent, 1);
-  // The first and the last one are often done by different pieces of the text. One that had to be done whole is the only one.
+  // The first and the last one are often done by different pieces of the text. One that had to be done whole is the
+  // only one.
   if (way_.may_sample && each > kDear * budget_) return is_sampled_ && grid > 1 ? run(0, 1) : Result<void>();
   const std::int64_t more = std::clamp<std::int64_t>(static_cast<std::int64_t>(budget_ / each), 1, kMostItems);
   if (more >= grid - 1) return run(0, grid - 1);
@@ -196,7 +208,8 @@ Result<void> TrialBench::load(const TrialReference& reference) {
     const std::uint64_t behind = offsets[i] + aligned(subject.memories[i]) + subject.zone - end;
     if (behind > 0) CRUCIBLE_TRY_VOID(scratch_->fill(end, behind, kZoneByte));
     for (const TouchedMemory::Range& range : reference.memories_[i]->touched(kGap))
-      CRUCIBLE_TRY_VOID(scratch_->write(offsets[i] + range.first, std::span(reference.memories_[i]->first() + range.first, range.size)));
+      CRUCIBLE_TRY_VOID(scratch_->write(offsets[i] + range.first,
+                                        std::span(reference.memories_[i]->first() + range.first, range.size)));
   }
   return {};
 }
@@ -210,7 +223,9 @@ Result<std::string> TrialBench::launch(const TrialReference& reference, crucible
   std::vector<crucible_scalar> scalars;
   for (std::size_t i = 0; i < subject.scalars.size(); ++i) {
     const bool is_integer = i < subject.ir.scalars.size() && subject.ir.scalars[i] == DType::kI64;
-    scalars.push_back({.bits = subject.scalars[i], .slot = CRUCIBLE_SLOT_NONE, .type = is_integer ? CRUCIBLE_SCALAR_I64 : CRUCIBLE_SCALAR_F64});
+    scalars.push_back({.bits = subject.scalars[i],
+                       .slot = CRUCIBLE_SLOT_NONE,
+                       .type = is_integer ? CRUCIBLE_SCALAR_I64 : CRUCIBLE_SCALAR_F64});
   }
   for (std::size_t i = 0; i < subject.memory_of.size() && is_sized_; ++i) {
     scalars.push_back(buffer_bytes(subject.memories[subject.memory_of[i]], subject.ir.buffers[i].written));
@@ -244,10 +259,12 @@ Result<std::string> TrialBench::find_strays(const TrialReference& reference) {
     if (end == begin) continue;
     zone.resize(end - begin);
     CRUCIBLE_TRY_VOID(scratch_->read(begin, zone));
-    if (zone.front() == std::byte{kZoneByte} && std::memcmp(zone.data(), zone.data() + 1, zone.size() - 1) == 0) continue;
+    if (zone.front() == std::byte{kZoneByte} && std::memcmp(zone.data(), zone.data() + 1, zone.size() - 1) == 0)
+      continue;
     const auto stray = std::ranges::find_if(zone, [](std::byte byte) { return byte != std::byte{kZoneByte}; });
     const std::int64_t at = stray - zone.begin();
-    if (i == 0) return fmt::format("it writes {} bytes before its first buffer", static_cast<std::int64_t>(zone.size()) - at);
+    if (i == 0)
+      return fmt::format("it writes {} bytes before its first buffer", static_cast<std::int64_t>(zone.size()) - at);
     return fmt::format("it writes {} bytes behind a buffer of {}, or before the next one", at, subject.memories[i - 1]);
   }
   return std::string();
@@ -264,10 +281,13 @@ Result<std::string> TrialBench::compare(TrialReference& reference, std::uint32_t
   std::vector<std::byte> found(written.size() * size), bytes;
   for (std::size_t i = 0; i < written.size();) {
     std::size_t end = i + 1;  // of elements that lie near each other
-    while (end < written.size() && written[end] <= written[end - 1] + size + kGap && written[end] - written[i] < kMostRead) ++end;
+    while (end < written.size() && written[end] <= written[end - 1] + size + kGap &&
+           written[end] - written[i] < kMostRead)
+      ++end;
     bytes.resize(written[end - 1] + size - written[i]);
     CRUCIBLE_TRY_VOID(scratch_->read(offset + written[i], bytes));
-    for (const std::uint64_t first_byte = written[i]; i < end; ++i) std::memcpy(found.data() + i * size, bytes.data() + (written[i] - first_byte), size);
+    for (const std::uint64_t first_byte = written[i]; i < end; ++i)
+      std::memcpy(found.data() + i * size, bytes.data() + (written[i] - first_byte), size);
   }
   const bool is_exact = reference.nearness_ == Nearness::kBits || !is_floating(type);
   const bool has_free_sums = !is_exact && kernel::sums_in_any_order(subject.ir);
@@ -283,13 +303,15 @@ Result<std::string> TrialBench::compare(TrialReference& reference, std::uint32_t
       const std::byte* const wanted = memory.data() + written[i];
       if (is_exact && std::memcmp(is, wanted, size) == 0) continue;
       const double is_number = number(is), wanted_number = number(wanted);
-      const bool is_right = is_exact ? is_floating(type) && std::isnan(is_number) && std::isnan(wanted_number) : is_near(type, is_number, wanted_number, scale, has_free_sums);
+      const bool is_right = is_exact ? is_floating(type) && std::isnan(is_number) && std::isnan(wanted_number)
+                                     : is_near(type, is_number, wanted_number, scale, has_free_sums);
       if (!is_right && wrong++ == 0) first = i;
     }
   });
   if (wrong == 0) return std::string();
-  return fmt::format("element {} of its buffer {} ({}) is {}, not {}; so are {} of {} compared", written[first] / size, buffer, name(type),
-                     in_words(type, found.data() + first * size), in_words(type, memory.data() + written[first]), wrong, written.size());
+  return fmt::format("element {} of its buffer {} ({}) is {}, not {}; so are {} of {} compared", written[first] / size,
+                     buffer, name(type), in_words(type, found.data() + first * size),
+                     in_words(type, memory.data() + written[first]), wrong, written.size());
 }
 
 }  // namespace crucible::runtime

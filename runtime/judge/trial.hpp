@@ -1,6 +1,7 @@
-// One compiled kernel tried on a few of its work items, beside the interpreter of its kernel IR: whether the compiler kept the kernel's
-// meaning. The kernel runs whole, on numbers of ours; first, last and some middle items are interpreted, and what they
-// write is compared. Which kernels are tried, and what becomes of wrong ones: kernel_trials.hpp.
+// One compiled kernel tried on a few of its work items, beside the interpreter of its kernel IR: whether the compiler
+// kept the kernel's meaning. The kernel runs whole, on numbers of ours; first, last and some middle items are
+// interpreted, and what they write is compared. Which kernels are tried, and what becomes of wrong ones:
+// kernel_trials.hpp.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +45,11 @@ struct TrialWay {
 /// What a kernel is compared with. Made once, used for each compilation of it.
 class TrialReference {
  public:
-  /// Interprets items until `budget` (InterpretedWork::cost) is spent, the first and the last at least, or of large ones that cannot be sampled the last alone. Errors: kInternal where the interpreter
-  /// refuses the kernel on all numbers that were thought of.
-  static Result<TrialReference> make(const TrialSubject& subject, Nearness nearness, std::uint64_t budget, const TrialWay& way);
+  /// Interprets items until `budget` (InterpretedWork::cost) is spent, the first and the last at least, or of large
+  /// ones that cannot be sampled the last alone. Errors: kInternal where the interpreter refuses the kernel on all
+  /// numbers that were thought of.
+  static Result<TrialReference> make(const TrialSubject& subject, Nearness nearness, std::uint64_t budget,
+                                     const TrialWay& way);
 
   const TrialSubject& subject() const { return *subject_; }
   std::int64_t items() const { return items_; }
@@ -74,8 +77,8 @@ class TrialBench {
   /// `bytes`: of the largest subject. Errors: those of allocating.
   static Result<TrialBench> make(const std::shared_ptr<backend::Device>& device, std::uint64_t bytes);
 
-  /// "" when the compiled kernel did what the interpreter did, else what was found instead. Errors: the device was lost, or cannot
-  /// be written or read.
+  /// "" when the compiled kernel did what the interpreter did, else what was found instead. Errors: the device was
+  /// lost, or cannot be written or read.
   Result<std::string> run(TrialReference& reference, crucible_kernel* kernel);
 
  private:

@@ -14,14 +14,16 @@ namespace crucible::runtime {
 namespace {
 
 constexpr std::uint64_t kBudget = 6000;       // of the interpreter, per kernel: some 0.2 ms
-constexpr std::uint64_t kMostWork = 4000000;  // flops and bytes of what the device does: of larger launches the first items alone
+constexpr std::uint64_t kMostWork =
+    4000000;  // flops and bytes of what the device does: of larger launches the first items alone
 constexpr int kNice = 15;                     // a thirtieth of a processor beside a compiler, all of one that is free
 constexpr std::uint64_t kMostAhead = 64 << 20;  // bytes of references that wait for their kernels
 
 /// What the slots hold in the first iteration.
 std::vector<graph::Number> first_numbers(const graph::Program& program) {
   std::vector<graph::Number> numbers;
-  for (const graph::Slot& slot : program.slots) numbers.push_back(slot.values.empty() ? graph::Number() : slot.values[0]);
+  for (const graph::Slot& slot : program.slots)
+    numbers.push_back(slot.values.empty() ? graph::Number() : slot.values[0]);
   return numbers;
 }
 
@@ -33,7 +35,8 @@ std::uint64_t thread_ns() {
 
 }  // namespace
 
-/// Of the steps that launch a kernel it is tried on one with operands in one place, where the text has to be more careful, else on the smallest.
+/// Of the steps that launch a kernel it is tried on one with operands in one place, where the text has to be more
+/// careful, else on the smallest.
 TrialReferences::TrialReferences(const TrialPlace& place) : place_(place), slots_(first_numbers(place.program)) {
   struct Best {
     std::uint32_t step = 0;
@@ -47,7 +50,8 @@ TrialReferences::TrialReferences(const TrialPlace& place) : place_(place), slots
     const bool shares = std::set<std::uint32_t>(memories.begin(), memories.end()).size() < memories.size();
     const auto [at, is_new] = best.try_emplace(step.kernel, Best{index, shares});
     Best& known = at->second;
-    const bool is_better = (shares && !known.shares) || (shares == known.shares && step.grid < place_.schedule.steps[known.step].grid);
+    const bool is_better =
+        (shares && !known.shares) || (shares == known.shares && step.grid < place_.schedule.steps[known.step].grid);
     if (!is_new && is_better) known = {index, shares};
   }
   for (const auto& [which, found] : best) steps_[place_.schedule.kernels[which].name] = found.step;
@@ -64,12 +68,15 @@ std::optional<std::uint32_t> TrialReferences::step_of(std::string_view kernel) c
 }
 
 /// In fast numerics a compiler may join a product and a sum, on a processor too.
-Nearness TrialReferences::nearness() const { return place_.schedule.numerics == kernel::Numerics::kStrict ? Nearness::kBits : Nearness::kRounded; }
+Nearness TrialReferences::nearness() const {
+  return place_.schedule.numerics == kernel::Numerics::kStrict ? Nearness::kBits : Nearness::kRounded;
+}
 
 /// Per buffer: the buffer of the plan in which it lies.
 std::vector<std::uint32_t> TrialReferences::memories_of(const kernel::Step& step) const {
   std::vector<std::uint32_t> memories;
-  for (const kernel::BufferArgument& argument : step.buffers) memories.push_back(place_.placement.buffer_of[argument.value]);
+  for (const kernel::BufferArgument& argument : step.buffers)
+    memories.push_back(place_.placement.buffer_of[argument.value]);
   return memories;
 }
 
@@ -88,7 +95,10 @@ TrialSubject TrialReferences::subject_of(std::uint32_t index) const {
   }
   subject.scalars = kernel::scalars_of(step, slots_);
   const std::uint64_t work = step.flops + step.bytes;
-  subject.grid = work <= kMostWork ? step.grid : std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(step.grid) * kMostWork / static_cast<double>(work)));
+  subject.grid = work <= kMostWork
+                     ? step.grid
+                     : std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(step.grid) * kMostWork /
+                                                                           static_cast<double>(work)));
   // The trial takes no more memory than the program will.
   if (subject.bytes() > place_.placement.plan.peak_bytes) subject.zone = 0;
   return subject;
@@ -128,7 +138,8 @@ void TrialReferences::work(std::chrono::milliseconds wait) {
   setpriority(PRIO_PROCESS, 0, kNice);  // of this thread alone
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, wait, [this] { return is_stopped_; })) return;
-  const std::uint64_t most_ahead = std::clamp<std::uint64_t>(place_.placement.plan.peak_bytes, 1, kMostAhead);  // no more than the program will take
+  const std::uint64_t most_ahead =
+      std::clamp<std::uint64_t>(place_.placement.plan.peak_bytes, 1, kMostAhead);  // no more than the program will take
   for (Entry& entry : entries_) {
     changed_.wait(lock, [&] { return is_stopped_ || ahead_bytes_ < most_ahead; });
     if (is_stopped_) return;

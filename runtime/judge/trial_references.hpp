@@ -1,6 +1,7 @@
-// What compiled kernels are compared with, made while they compile: that takes a kernel's IR and the plan, no device. A compiler leaves
-// processors free now and then, and the thread here has a low priority, so that it takes little else. Whoever needs references when
-// the compiler is done takes those that are there, and makes the others from the end while the thread goes on from the front.
+// What compiled kernels are compared with, made while they compile: that takes a kernel's IR and the plan, no device. A
+// compiler leaves processors free now and then, and the thread here has a low priority, so that it takes little else.
+// Whoever needs references when the compiler is done takes those that are there, and makes the others from the end
+// while the thread goes on from the front.
 #pragma once
 
 #include <atomic>
@@ -57,14 +58,16 @@ class TrialReferences {
   std::uint64_t bytes_of(std::string_view kernel) const;
   Nearness nearness() const;
 
-  /// Begins with those of `texts`, in this order, after `wait` in which the compiler may find all of them in its cache. Once.
+  /// Begins with those of `texts`, in this order, after `wait` in which the compiler may find all of them in its cache.
+  /// Once.
   void start(const std::vector<backend::KernelText>& texts, std::chrono::milliseconds wait);
   /// No further ones are begun.
   void stop();
 
   /// Those of all other kernels are not needed any more.
   void want(const std::set<std::string_view>& kernels);
-  /// The next reference, of a kernel that was begun and is wanted, and its name; each once, in no order. Threads: one taker.
+  /// The next reference, of a kernel that was begun and is wanted, and its name; each once, in no order. Threads: one
+  /// taker.
   struct Next {
     std::string kernel;
     Result<Made> made;

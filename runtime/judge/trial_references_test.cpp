@@ -1,4 +1,5 @@
-// Who makes a reference: the thread while a compiler works, or whoever needs it, from the other end. Each kernel gets one, and its own.
+// Who makes a reference: the thread while a compiler works, or whoever needs it, from the other end. Each kernel gets
+// one, and its own.
 #include "runtime/judge/trial_references.hpp"
 
 #include <gtest/gtest.h>
@@ -26,11 +27,14 @@ class Kernels {
     auto placed = place(program_, schedule_, std::vector<std::uint64_t>(schedule_.steps.size(), 0));
     EXPECT_TRUE(placed) << placed.error().message;
     placement_ = *std::move(placed);
-    for (const kernel::Kernel& kernel : schedule_.kernels) texts_.push_back({.name = kernel.name, .text = kernel.opaque, .ir = kernel.ir});
+    for (const kernel::Kernel& kernel : schedule_.kernels)
+      texts_.push_back({.name = kernel.name, .text = kernel.opaque, .ir = kernel.ir});
   }
 
   /// Without a device: references are made on the host.
-  TrialPlace place_of_trial() const { return {.device = nullptr, .program = program_, .schedule = schedule_, .placement = placement_}; }
+  TrialPlace place_of_trial() const {
+    return {.device = nullptr, .program = program_, .schedule = schedule_, .placement = placement_};
+  }
   const std::vector<backend::KernelText>& texts() const { return texts_; }
 
   /// How often each kernel is given out; whether it is that kernel's reference.
@@ -41,7 +45,8 @@ class Kernels {
       EXPECT_TRUE(next->made) << next->made.error().message;
       if (!next->made) continue;
       const auto text = std::ranges::find(texts_, next->kernel, &backend::KernelText::name);
-      EXPECT_EQ(kernel::serialize_ir(next->made->subject->ir), text->ir) << next->kernel << " gets the reference of another";
+      EXPECT_EQ(kernel::serialize_ir(next->made->subject->ir), text->ir)
+          << next->kernel << " gets the reference of another";
       EXPECT_TRUE(next->made->reference && *next->made->reference) << next->kernel;
       if (next->made->reference && *next->made->reference) {
         EXPECT_EQ(&(**next->made->reference).subject(), next->made->subject.get());
@@ -95,7 +100,8 @@ TEST(TrialReferences, FromBothEndsAtOnceEachKernelIsGivenOnce) {
 TEST(TrialReferences, WhatIsNotWantedIsNotGiven) {
   const Kernels kernels;
   auto wanted = names_of(kernels.texts());
-  for (auto name = wanted.begin(); name != wanted.end();) name = wanted.size() > 3 ? wanted.erase(name) : std::next(name);
+  for (auto name = wanted.begin(); name != wanted.end();)
+    name = wanted.size() > 3 ? wanted.erase(name) : std::next(name);
   for (const auto wait : {0ms, 3'600'000ms}) {
     TrialReferences references(kernels.place_of_trial());
     references.start(kernels.texts(), wait);

@@ -1,4 +1,5 @@
-// Kernels whose text is not what their IR says: the CPU plugin compiles the text, so that each edit of it is a compiler's mistake.
+// Kernels whose text is not what their IR says: the CPU plugin compiles the text, so that each edit of it is a
+// compiler's mistake.
 #include "runtime/judge/trial.hpp"
 
 #include <gmock/gmock.h>
@@ -26,10 +27,12 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kRows = 37, kColumns = 21;
 constexpr std::uint64_t kBudget = 4000;
 
-/// Rows of x: their shares of the row's sum of exponentials, less a number; and how many of them are less than a quarter.
+/// Rows of x: their shares of the row's sum of exponentials, less a number; and how many of them are less than a
+/// quarter.
 KernelIr row_kernel() {
   IrBuilder b;
-  const auto x = b.add_buffer(DType::kF32, false), shares = b.add_buffer(DType::kF32, true), count = b.add_buffer(DType::kI64, true);
+  const auto x = b.add_buffer(DType::kF32, false), shares = b.add_buffer(DType::kF32, true),
+             count = b.add_buffer(DType::kI64, true);
   const ExprId row = b.open_grid(LoopMode::kSerial);
   const auto sum = b.declare(b.real(0, DType::kF32));
   const auto few = b.declare(b.integer(0));
@@ -52,7 +55,8 @@ KernelIr row_kernel() {
 /// y[i] = table[ids[i]], of `height` numbers.
 KernelIr gather_kernel(std::int64_t height) {
   IrBuilder b;
-  const auto table = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false), y = b.add_buffer(DType::kF32, true);
+  const auto table = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false),
+             y = b.add_buffer(DType::kF32, true);
   const ExprId i = b.open_grid(LoopMode::kVector);
   const ExprId id = b.guard(b.let(b.load(ids, i)), 0, height - 1);
   b.store(y, i, b.let(b.load(table, id)));
@@ -76,11 +80,19 @@ class Trial : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   static TrialSubject rows() {
-    return {.ir = row_kernel(), .memory_of = {0, 1, 2}, .memories = {kRows * kColumns * 4, kRows * kColumns * 4, kRows * 8}, .scalars = {}, .grid = kRows};
+    return {.ir = row_kernel(),
+            .memory_of = {0, 1, 2},
+            .memories = {kRows * kColumns * 4, kRows * kColumns * 4, kRows * 8},
+            .scalars = {},
+            .grid = kRows};
   }
   static TrialSubject gather(std::int64_t height, std::int64_t count) {
     const auto bytes = static_cast<std::uint64_t>(count);
-    return {.ir = gather_kernel(height), .memory_of = {0, 1, 2}, .memories = {static_cast<std::uint64_t>(height) * 4, bytes * 8, bytes * 4}, .scalars = {}, .grid = count};
+    return {.ir = gather_kernel(height),
+            .memory_of = {0, 1, 2},
+            .memories = {static_cast<std::uint64_t>(height) * 4, bytes * 8, bytes * 4},
+            .scalars = {},
+            .grid = count};
   }
 
   static Edit replace(const std::string& from, const std::string& to) {
@@ -92,7 +104,8 @@ class Trial : public ::testing::Test {
   }
 
   /// What the trial says of each text, all compiled together.
-  std::vector<std::string> verdicts(const TrialSubject& subject, const std::vector<Edit>& edits, Nearness nearness = Nearness::kBits) {
+  std::vector<std::string> verdicts(const TrialSubject& subject, const std::vector<Edit>& edits,
+                                    Nearness nearness = Nearness::kBits) {
     std::vector<backend::KernelText> texts;
     for (std::size_t i = 0; i < edits.size(); ++i) {
       const std::string name = "k_" + std::to_string(i);
@@ -149,7 +162,8 @@ TEST_F(Trial, FindsEachPlantedMistake) {
 }
 
 TEST_F(Trial, FindsWhatIsWrittenBesideTheBuffers) {
-  const auto said = verdicts(rows(), {replace("b2[v0] =", "b2[37] = 0;\n    b2[v0] ="), replace("b2[v0] =", "b1[-1] = 0;\n    b2[v0] =")});
+  const auto said = verdicts(
+      rows(), {replace("b2[v0] =", "b2[37] = 0;\n    b2[v0] ="), replace("b2[v0] =", "b1[-1] = 0;\n    b2[v0] =")});
   EXPECT_EQ(said[0], "it writes 0 bytes behind a buffer of 296, or before the next one");
   EXPECT_NE(said[1], "");
 }
@@ -186,8 +200,11 @@ TEST_F(Trial, OperandsInOnePlaceAreTriedInOnePlace) {
 }
 
 TEST_F(Trial, RoundedIsNearerThanAnyMistake) {
-  const auto off = [](const std::string& factor) { return replace("crucible_exp_f32(v", factor + " * crucible_exp_f32(v"); };
-  const auto said = verdicts(rows(), {off("0x1.000002p+0f"), replace("< 21;", "< 20;"), off("1.001f")}, Nearness::kRounded);
+  const auto off = [](const std::string& factor) {
+    return replace("crucible_exp_f32(v", factor + " * crucible_exp_f32(v");
+  };
+  const auto said =
+      verdicts(rows(), {off("0x1.000002p+0f"), replace("< 21;", "< 20;"), off("1.001f")}, Nearness::kRounded);
   EXPECT_EQ(said[0], "");
   EXPECT_NE(said[1], "");
   EXPECT_NE(said[2], "") << "floats alone are wrong";
@@ -208,7 +225,8 @@ KernelIr long_kernel(std::int64_t rows, bool sums) {
 
 TEST_F(Trial, LongLoopsAreSampledAndTheirLastPassIsSeen) {
   constexpr std::int64_t kMany = 50000;
-  const TrialSubject subject{.ir = long_kernel(kMany, false), .memory_of = {0, 1}, .memories = {kMany * 4, kMany * 4}, .scalars = {}};
+  const TrialSubject subject{
+      .ir = long_kernel(kMany, false), .memory_of = {0, 1}, .memories = {kMany * 4, kMany * 4}, .scalars = {}};
   const auto reference = TrialReference::make(subject, Nearness::kBits, kBudget, {.may_sample = true});
   ASSERT_TRUE(reference) << reference.error().message;
   EXPECT_TRUE(reference->is_sampled());
@@ -220,7 +238,8 @@ TEST_F(Trial, LongLoopsAreSampledAndTheirLastPassIsSeen) {
 
 TEST_F(Trial, LoopsThatHandNumbersOnAreNotSampled) {
   constexpr std::int64_t kMany = 50000;
-  const TrialSubject subject{.ir = long_kernel(kMany, true), .memory_of = {0, 1}, .memories = {kMany * 4, kMany * 4}, .scalars = {}};
+  const TrialSubject subject{
+      .ir = long_kernel(kMany, true), .memory_of = {0, 1}, .memories = {kMany * 4, kMany * 4}, .scalars = {}};
   const auto reference = TrialReference::make(subject, Nearness::kBits, kBudget, {.may_sample = true});
   ASSERT_TRUE(reference) << reference.error().message;
   EXPECT_FALSE(reference->is_sampled());
@@ -231,7 +250,8 @@ TEST_F(Trial, LoopsThatHandNumbersOnAreNotSampled) {
 KernelIr columns_kernel() {
   constexpr std::int64_t kLanes = 64, kLong = 500;
   IrBuilder b;
-  const auto x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true), twice = b.add_buffer(DType::kF32, true);
+  const auto x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true),
+             twice = b.add_buffer(DType::kF32, true);
   const auto sums = b.add_array(DType::kF32, kLanes);
   const ExprId item = b.open_grid(LoopMode::kSerial);
   const ExprId first = b.open_for(b.integer(0), b.integer(kLanes), LoopMode::kVector);
@@ -254,11 +274,17 @@ KernelIr columns_kernel() {
 
 TEST_F(Trial, ColumnsOfSumsAreSampledAndEachMistakeIsSeen) {
   constexpr std::int64_t kNumbers = 2 * 64 * 500;
-  const TrialSubject subject{.ir = columns_kernel(), .memory_of = {0, 1, 2}, .memories = {kNumbers * 4, 2 * 64 * 4, kNumbers * 4}, .scalars = {}, .grid = 2};
+  const TrialSubject subject{.ir = columns_kernel(),
+                             .memory_of = {0, 1, 2},
+                             .memories = {kNumbers * 4, 2 * 64 * 4, kNumbers * 4},
+                             .scalars = {},
+                             .grid = 2};
   const auto reference = TrialReference::make(subject, Nearness::kBits, kBudget, {.may_sample = true});
   ASSERT_TRUE(reference) << reference.error().message;
   EXPECT_TRUE(reference->is_sampled());
-  const auto said = verdicts(subject, {kUnchanged, replace("< 500;", "< 499;"), replace("= 0x0p+0f", "= 0x1p-20f"), replace("v3 = 0; v3 < 64;", "v3 = 1; v3 < 64;"), replace("(v4 + v4)", "(v4 + v5)")});
+  const auto said =
+      verdicts(subject, {kUnchanged, replace("< 500;", "< 499;"), replace("= 0x0p+0f", "= 0x1p-20f"),
+                         replace("v3 = 0; v3 < 64;", "v3 = 1; v3 < 64;"), replace("(v4 + v4)", "(v4 + v5)")});
   EXPECT_EQ(said[0], "");
   for (std::size_t i = 1; i < said.size(); ++i) EXPECT_NE(said[i], "") << "edit " << i;
 }
@@ -289,7 +315,11 @@ TrialSubject product() {
   const auto scheduled = kernel::schedule(program, {.claims = nullptr, .numerics = kernel::Numerics::kStrict});
   EXPECT_TRUE(scheduled) << scheduled.error().message;
   const kernel::Step& step = scheduled->steps.at(0);
-  return {.ir = *kernel::read_ir(scheduled->kernels[step.kernel].ir), .memory_of = {0, 1, 2}, .memories = {m * k * 4, k * n * 4, m * n * 4}, .scalars = {}, .grid = step.grid};
+  return {.ir = *kernel::read_ir(scheduled->kernels[step.kernel].ir),
+          .memory_of = {0, 1, 2},
+          .memories = {m * k * 4, k * n * 4, m * n * 4},
+          .scalars = {},
+          .grid = step.grid};
 }
 
 TEST_F(Trial, ProductsAreSampledAndEachMistakeIsSeen) {
@@ -324,10 +354,12 @@ TEST(TrialData, IndicesLieWhereItemsPutWhatIsTheirsAndOneBeside) {
   IrBuilder b;
   const auto ids = b.add_buffer(DType::kI32, false), y = b.add_buffer(DType::kF32, true);
   const ExprId item = b.open_grid(LoopMode::kSerial);
-  const ExprId first = b.let(b.multiply(item, 8)), last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(8)), b.integer(50)));
+  const ExprId first = b.let(b.multiply(item, 8)),
+               last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(8)), b.integer(50)));
   const ExprId i = b.open_for(b.integer(0), b.integer(20), LoopMode::kSerial);
   const ExprId id = b.let(b.convert(b.let(b.load(ids, i)), DType::kI64));
-  b.open_if(b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, first, id), b.binary(Operation::kLess, id, last)));
+  b.open_if(
+      b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, first, id), b.binary(Operation::kLess, id, last)));
   b.store(y, id, b.real(1, DType::kF32));
   for (int blocks = 0; blocks < 3; ++blocks) b.close();
   const auto ranges = kernel::index_ranges(b.finish());

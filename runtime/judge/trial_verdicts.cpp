@@ -26,15 +26,18 @@ std::string digest(std::span<const std::byte> bytes) { return sha256(bytes).hex(
 
 }  // namespace
 
-TrialVerdicts::TrialVerdicts(const std::filesystem::path& folder, const backend::Device& device, kernel::Numerics numerics) {
+TrialVerdicts::TrialVerdicts(const std::filesystem::path& folder, const backend::Device& device,
+                             kernel::Numerics numerics) {
   if (folder.empty()) return;
   std::error_code error;
   const std::filesystem::path file = folder / "verdicts";
   for (const std::filesystem::path& place : {folder, file}) {
-    if (std::filesystem::exists(place, error) && !doubts_about(place, "it").empty()) return;  // verdicts that others can write are none
+    if (std::filesystem::exists(place, error) && !doubts_about(place, "it").empty())
+      return;  // verdicts that others can write are none
   }
   file_ = file;
-  identity_ = fmt::format("{}\n{}{}\n", kRecord, identity_of(device), numerics == kernel::Numerics::kStrict ? "strict" : "fast");
+  identity_ = fmt::format("{}\n{}{}\n", kRecord, identity_of(device),
+                          numerics == kernel::Numerics::kStrict ? "strict" : "fast");
   read();
 }
 
@@ -49,7 +52,8 @@ TrialVerdicts::~TrialVerdicts() {
   }
   const Result<int> descriptor = open_to_append(file_, kOwnerOnly);
   if (!descriptor) return;
-  // In one write, which no other process' lines come between; one that is cut off ends at the newline that all begin with.
+  // In one write, which no other process' lines come between; one that is cut off ends at the newline that all begin
+  // with.
   while (write(*descriptor, fresh_.data(), fresh_.size()) < 0 && errno == EINTR) continue;
   close(*descriptor);
 }
@@ -77,9 +81,11 @@ void TrialVerdicts::read() {
   std::ifstream stream(file_, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
   std::string_view left = text;
-  for (std::size_t end = left.find('\n'); end != std::string_view::npos; left.remove_prefix(end + 1), end = left.find('\n')) {
+  for (std::size_t end = left.find('\n'); end != std::string_view::npos;
+       left.remove_prefix(end + 1), end = left.find('\n')) {
     const std::string_view line = left.substr(0, end);
-    if (line.size() > kKeyLength + 1 && line[kKeyLength] == ' ') known_.insert_or_assign(std::string(line.substr(0, kKeyLength)), line.substr(kKeyLength + 1));
+    if (line.size() > kKeyLength + 1 && line[kKeyLength] == ' ')
+      known_.insert_or_assign(std::string(line.substr(0, kKeyLength)), line.substr(kKeyLength + 1));
   }
 }
 

@@ -1,5 +1,6 @@
-// What trials found, kept from one start to the next: a line each in one file, so that some dozens of kernels cost one write. A verdict belongs to
-// the plugin, the device, the numerics, the kernel and the very binary that was tried; all of it is in the hash that a line begins with.
+// What trials found, kept from one start to the next: a line each in one file, so that some dozens of kernels cost one
+// write. A verdict belongs to the plugin, the device, the numerics, the kernel and the very binary that was tried; all
+// of it is in the hash that a line begins with.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +14,8 @@
 
 namespace crucible::runtime {
 
-/// Not thread-safe. Processes may share a folder: each adds its lines at once, and a line that is cut off or mixed counts as none.
+/// Not thread-safe. Processes may share a folder: each adds its lines at once, and a line that is cut off or mixed
+/// counts as none.
 class TrialVerdicts {
  public:
   /// Reads what `folder` holds; with an empty one, or one that others can write, nothing is known and nothing kept.

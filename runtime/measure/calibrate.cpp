@@ -34,8 +34,8 @@ double median_of(std::span<const double> sorted) {
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/// Of at least one number: the median of the better half, for what else the machine does only ever makes a round slower; the spread is
-/// over all of them.
+/// Of at least one number: the median of the better half, for what else the machine does only ever makes a round
+/// slower; the spread is over all of them.
 Measured summary(std::vector<double> values, bool is_more_better) {
   std::ranges::sort(values);
   const std::size_t half = (values.size() + 1) / 2;
@@ -50,7 +50,10 @@ double middle_of(std::vector<double> values) {
 }
 
 Figure calibrated(const Measured& measured, std::string note = "") {
-  return {.value = measured.median, .provenance = Provenance::kCalibrated, .note = std::move(note), .spread = measured.spread};
+  return {.value = measured.median,
+          .provenance = Provenance::kCalibrated,
+          .note = std::move(note),
+          .spread = measured.spread};
 }
 
 /// "AMD EPYC 7B13 (x)" as "amd-epyc-7b13-x".
@@ -101,7 +104,8 @@ class Calibrator {
   void describe() {
     const backend::DeviceInfo& info = device_->info();
     hardware::DeviceProfile& profile = result_.profile;
-    threads_ = options_.threads > 0 ? options_.threads : static_cast<std::uint32_t>(std::clamp<std::uint64_t>(info.threads, 1, 1'000'000));
+    threads_ = options_.threads > 0 ? options_.threads
+                                    : static_cast<std::uint32_t>(std::clamp<std::uint64_t>(info.threads, 1, 1'000'000));
     const std::string& backend = device_->backend().name();
     profile.name = slug(fmt::format("{} {}", backend, info.name));
     if (is_processor_) profile.name += fmt::format("-{}-thread{}", threads_, threads_ == 1 ? "" : "s");
@@ -114,19 +118,23 @@ class Calibrator {
     profile.threads = is_processor_ ? threads_ : 0;
     if (info.emulated) result_.notes.push_back("the device is emulated: these are the rates of the emulation");
     if (info.memory_bytes > 0) {
-      set("memory.size", {.value = static_cast<double>(info.memory_bytes), .provenance = Provenance::kCalibrated, .note = "as the plugin says"});
+      set("memory.size", {.value = static_cast<double>(info.memory_bytes),
+                          .provenance = Provenance::kCalibrated,
+                          .note = "as the plugin says"});
     }
   }
 
   /// How many items walk, and over which working sets.
   void shape() {
-    items_ = is_processor_ ? static_cast<std::int64_t>(threads_) : std::max<std::int64_t>(std::int64_t{1} << 16, threads_);
+    items_ =
+        is_processor_ ? static_cast<std::int64_t>(threads_) : std::max<std::int64_t>(std::int64_t{1} << 16, threads_);
     walk_ = is_processor_ ? Walk::kPieces : Walk::kStrided;
     std::uint64_t largest = options_.largest_bytes;
     if (device_->info().memory_bytes > 0) largest = std::min(largest, device_->info().memory_bytes / 8);
     // A quarter of a small first level cache per item, or at least four elements of each.
     const std::uint64_t smallest = static_cast<std::uint64_t>(items_) * (is_processor_ ? 8192 : 16);
-    for (std::uint64_t bytes = smallest; bytes == smallest || bytes <= largest; bytes *= 2) result_.curve.push_back({.bytes = bytes, .read = {}, .update = {}});
+    for (std::uint64_t bytes = smallest; bytes == smallest || bytes <= largest; bytes *= 2)
+      result_.curve.push_back({.bytes = bytes, .read = {}, .update = {}});
   }
 
   std::int64_t elements_per_item(std::uint64_t bytes) const { return static_cast<std::int64_t>(bytes) / items_ / 4; }
@@ -139,7 +147,8 @@ class Calibrator {
       kernels_.push_back(update_kernel(fmt::format("calibrate_update_{}", point.bytes), items_, count, walk_));
     }
     // How many numbers keep the pipelines full without leaving the registers differs: the best of several counts.
-    for (const std::int64_t lanes : is_processor_ ? std::vector<std::int64_t>{32, 64, 128, 256} : std::vector<std::int64_t>{4, 8, 16}) {
+    for (const std::int64_t lanes :
+         is_processor_ ? std::vector<std::int64_t>{32, 64, 128, 256} : std::vector<std::int64_t>{4, 8, 16}) {
       multiply_adds_.push_back(kernels_.size());
       kernels_.push_back(multiply_add_kernel(fmt::format("calibrate_multiply_add_{}", lanes), items_, lanes));
     }
@@ -154,7 +163,8 @@ class Calibrator {
     }
     CRUCIBLE_TRY(module_, backend::Module::compile(device_, kernel::math_prelude(), sources));
     std::uint64_t most = result_.curve.back().bytes;
-    for (const CalibrationKernel& kernel : kernels_) most = std::max(most, static_cast<std::uint64_t>(kernel.elements) * 4);
+    for (const CalibrationKernel& kernel : kernels_)
+      most = std::max(most, static_cast<std::uint64_t>(kernel.elements) * 4);
     CRUCIBLE_TRY(data_, backend::Buffer::allocate(device_, most, kAlignBytes));
     CRUCIBLE_TRY(sums_, backend::Buffer::allocate(device_, static_cast<std::uint64_t>(items_) * 4, kAlignBytes));
     return {};
@@ -223,7 +233,8 @@ class Calibrator {
     std::vector<backend::Plan> plans;  // reads and updates of each point
     std::vector<double> moved;         // bytes of each
     for (std::size_t i = 0; i < result_.curve.size(); ++i) {
-      const std::uint64_t bytes = result_.curve[i].bytes, passes = std::max<std::uint64_t>(1, options_.bytes_per_round / bytes);
+      const std::uint64_t bytes = result_.curve[i].bytes,
+                          passes = std::max<std::uint64_t>(1, options_.bytes_per_round / bytes);
       for (const std::size_t kernel : {2 * i, 2 * i + 1}) {
         CRUCIBLE_TRY(backend::Plan plan, plan_of(kernel, static_cast<std::int64_t>(passes)));
         plans.push_back(std::move(plan));
@@ -268,19 +279,24 @@ class Calibrator {
       }
       const bool is_memory = i + 1 == plateaus.size();
       const std::string_view level = hardware::level_names()[is_memory ? 3 : i];
-      set(fmt::format("level.{}.bandwidth", level).c_str(), calibrated({plateau.bytes_per_second, middle_of(std::move(spreads))}));
+      set(fmt::format("level.{}.bandwidth", level).c_str(),
+          calibrated({plateau.bytes_per_second, middle_of(std::move(spreads))}));
       const double size = best[plateau.end - 1].bytes;
       if (!is_memory) {
-        set(fmt::format("level.{}.size", level).c_str(),
-            {.value = size, .provenance = Provenance::kCalibrated, .note = "the largest working set that was that fast"});
+        set(fmt::format("level.{}.size", level).c_str(), {.value = size,
+                                                          .provenance = Provenance::kCalibrated,
+                                                          .note = "the largest working set that was that fast"});
       }
     }
     std::vector<double> spreads;
-    for (const CalibratedPoint& point : result_.curve) spreads.push_back(point.read.spread), spreads.push_back(point.update.spread);
+    for (const CalibratedPoint& point : result_.curve)
+      spreads.push_back(point.read.spread), spreads.push_back(point.update.spread);
     if (const double spread = middle_of(std::move(spreads)); spread > 1) {
-      result_.notes.push_back(fmt::format("the machine was busy: rounds differ by {:.0f}%; calibrate again when it is quiet", 100 * spread));
+      result_.notes.push_back(fmt::format(
+          "the machine was busy: rounds differ by {:.0f}%; calibrate again when it is quiet", 100 * spread));
     }
-    if (plateaus.size() < 2) result_.notes.push_back("no caches show in the bandwidths: all working sets are about equally fast");
+    if (plateaus.size() < 2)
+      result_.notes.push_back("no caches show in the bandwidths: all working sets are about equally fast");
     if (result_.profile.find("memory.size") == nullptr) {
       set("memory.size", {.value = static_cast<double>(data_->size_bytes()), .provenance = Provenance::kGuessed,
                           .note = "the plugin does not say; so much could be allocated"});
@@ -323,7 +339,8 @@ class Calibrator {
       return {};
     }
     CRUCIBLE_TRY(const crucible_library_desc description, describe_call(call));
-    const std::uint64_t matrix = static_cast<std::uint64_t>(kProduct * kProduct) * 4, scratch = claims.scratch_bytes(call);
+    const std::uint64_t matrix = static_cast<std::uint64_t>(kProduct * kProduct) * 4,
+                        scratch = claims.scratch_bytes(call);
     CRUCIBLE_TRY(const backend::Buffer memory,
                  backend::Buffer::allocate(device_, 3 * matrix + std::max<std::uint64_t>(scratch, 1), kAlignBytes));
     const std::uint64_t buffers[] = {memory.address(), memory.address() + matrix, memory.address() + 2 * matrix,
@@ -338,11 +355,14 @@ class Calibrator {
     CRUCIBLE_TRY(backend::Plan plan, backend::Plan::build(device_, std::span(&op, 1), 0));
     CRUCIBLE_TRY(std::vector<double> seconds, time(plan));
     constexpr double kFlops = 2.0 * kProduct * kProduct * kProduct;
-    set("peak.matrix.f32", calibrated(rate(kFlops, std::move(seconds)), fmt::format("the library's product of two {0} x {0} matrices", kProduct)));
+    set("peak.matrix.f32", calibrated(rate(kFlops, std::move(seconds)),
+                                      fmt::format("the library's product of two {0} x {0} matrices", kProduct)));
     return {};
   }
 
-  static Result<crucible_library_desc> describe_call(const kernel::LibraryCall& call) { return runtime::describe(call); }
+  static Result<crucible_library_desc> describe_call(const kernel::LibraryCall& call) {
+    return runtime::describe(call);
+  }
 
   /// Seconds per launch of a plan of many, beyond those of a plan of one.
   Result<Measured> per_launch(std::size_t kernel) {
@@ -367,7 +387,9 @@ class Calibrator {
     CRUCIBLE_TRY(const Measured together, per_launch(touch_all_));
     const double barrier = together.median - alone.median;
     if (barrier > 0) {
-      set("cost.barrier", calibrated({barrier, together.spread}, fmt::format("a launch of {} items that the next one waits for, less one of one item", items_)));
+      set("cost.barrier",
+          calibrated({barrier, together.spread},
+                     fmt::format("a launch of {} items that the next one waits for, less one of one item", items_)));
     } else {
       result_.notes.push_back("launches of many items cost no more than those of one: no barrier to be seen");
     }
@@ -386,7 +408,8 @@ class Calibrator {
       const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       if (round > 0) seconds.push_back(std::max(passed, 1e-9));
     }
-    set("host_link.bandwidth", calibrated(rate(static_cast<double>(bytes), std::move(seconds)), "to the device, from pageable memory"));
+    set("host_link.bandwidth",
+        calibrated(rate(static_cast<double>(bytes), std::move(seconds)), "to the device, from pageable memory"));
     return {};
   }
 

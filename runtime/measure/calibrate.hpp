@@ -1,5 +1,6 @@
-// Measuring a device that is here: generated kernels through the plugin boundary, as a program's kernels go, so that any plugin
-// can be calibrated and none needs code for it. The result is a device profile with the provenance "calibrated".
+// Measuring a device that is here: generated kernels through the plugin boundary, as a program's kernels go, so that
+// any plugin can be calibrated and none needs code for it. The result is a device profile with the provenance
+// "calibrated".
 #pragma once
 
 #include <cstdint>
@@ -43,10 +44,10 @@ struct Calibration {
   std::vector<std::string> notes;  // what could not be measured, and why
 };
 
-/// Times the device: bandwidth over the working set and the levels that it shows, f32 multiply-adds of generated kernels and,
-/// where the plugin's library takes it, of a product of matrices, a launch inside a plan, a barrier, the link to the host of
-/// devices with memory of their own. Takes seconds, in which the device should have nothing else to do.
-/// Errors: the plugin's; kUnavailable when its clock does not move.
+/// Times the device: bandwidth over the working set and the levels that it shows, f32 multiply-adds of generated
+/// kernels and, where the plugin's library takes it, of a product of matrices, a launch inside a plan, a barrier, the
+/// link to the host of devices with memory of their own. Takes seconds, in which the device should have nothing else to
+/// do. Errors: the plugin's; kUnavailable when its clock does not move.
 Result<Calibration> calibrate(const std::shared_ptr<backend::Device>& device, const CalibrateOptions& options);
 
 }  // namespace crucible::runtime

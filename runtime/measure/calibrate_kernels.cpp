@@ -1,5 +1,5 @@
-// See calibrate_kernels.hpp. The numbers of elements are constants of the text, so that compilers see the trip counts that a
-// program's kernels have; the number of passes is not, so that no pass can be left out.
+// See calibrate_kernels.hpp. The numbers of elements are constants of the text, so that compilers see the trip counts
+// that a program's kernels have; the number of passes is not, so that no pass can be left out.
 #include "runtime/measure/calibrate_kernels.hpp"
 
 #include <vector>

@@ -33,7 +33,8 @@ std::vector<float> run(const CalibrationKernel& kernel, double passes, float sta
   EXPECT_TRUE(module) << module.error().message;
   if (!module) return {};
   auto data = backend::Buffer::allocate(device, static_cast<std::uint64_t>(kernel.elements) * 4, 256);
-  auto results = backend::Buffer::allocate(device, static_cast<std::uint64_t>(std::max<std::int64_t>(kernel.results, 1)) * 4, 256);
+  auto results =
+      backend::Buffer::allocate(device, static_cast<std::uint64_t>(std::max<std::int64_t>(kernel.results, 1)) * 4, 256);
   std::vector<float> numbers(static_cast<std::size_t>(kernel.elements), start);
   EXPECT_TRUE(data->write(0, std::as_bytes(std::span(numbers))));
   const std::uint64_t buffers[] = {data->address(), results->address()};
@@ -80,7 +81,12 @@ TEST(Calibrate, GivesAWholeProfile) {
   const auto device = open_cpu();
   ASSERT_NE(device, nullptr);
   std::vector<std::string> said;
-  CalibrateOptions options{.rounds = 2, .largest_bytes = 1 << 20, .bytes_per_round = 1 << 20, .date = "2026-01-31", .threads = 2, .progress = nullptr};
+  CalibrateOptions options{.rounds = 2,
+                           .largest_bytes = 1 << 20,
+                           .bytes_per_round = 1 << 20,
+                           .date = "2026-01-31",
+                           .threads = 2,
+                           .progress = nullptr};
   options.progress = [&](std::string_view what) { said.emplace_back(what); };
   const Result<Calibration> calibration = calibrate(device, options);
   ASSERT_TRUE(calibration) << calibration.error().message;
@@ -97,7 +103,8 @@ TEST(Calibrate, GivesAWholeProfile) {
     EXPECT_GT(point.read.median, 0);
     EXPECT_GT(point.update.median, 0);
   }
-  for (const auto& [key, figure] : profile.figures) EXPECT_EQ(figure.provenance, hardware::Provenance::kCalibrated) << key;
+  for (const auto& [key, figure] : profile.figures)
+    EXPECT_EQ(figure.provenance, hardware::Provenance::kCalibrated) << key;
   EXPECT_THAT(said, ::testing::Contains("multiply-adds"));
   EXPECT_GT(calibration->wall_ns, 0u);
 }

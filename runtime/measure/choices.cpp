@@ -82,14 +82,17 @@ std::optional<Choice> read_choice(const std::filesystem::path& file) {
   if (!stream) return std::nullopt;
   const nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
   if (!document.is_object() || !document.contains("format") || document["format"] != kFormat) return std::nullopt;
-  const auto number = [](const nlohmann::json& value) -> std::uint64_t { return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0; };
+  const auto number = [](const nlohmann::json& value) -> std::uint64_t {
+    return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
+  };
   Choice choice;
   choice.library_ns = number(document.value("library_ns", nlohmann::json()));
   choice.rounds = static_cast<std::uint32_t>(number(document.value("rounds", nlohmann::json())));
   const nlohmann::json times = document.value("generated_ns", nlohmann::json());
   if (!times.is_array()) return std::nullopt;  // one number would be walked as a list of one
   for (const nlohmann::json& time : times) choice.generated_ns.push_back(number(time));
-  const bool is_whole = choice.rounds > 0 && !choice.generated_ns.empty() && std::ranges::find(choice.generated_ns, 0u) == choice.generated_ns.end();
+  const bool is_whole = choice.rounds > 0 && !choice.generated_ns.empty() &&
+                        std::ranges::find(choice.generated_ns, 0u) == choice.generated_ns.end();
   return is_whole ? std::optional(std::move(choice)) : std::nullopt;
 }
 
@@ -107,7 +110,8 @@ graph::Program program_of(const kernel::LibraryCall& call) {
     value.kind = i < 2 ? graph::ValueKind::kInput : graph::ValueKind::kTemporary;
     value.dtype = i == 2 && call.keeps_f32 ? DType::kF32 : call.dtype;
     value.elements = view.elements() == 0 ? 0 : view.offset + 1;
-    for (std::size_t d = 0; d < view.sizes.size() && value.elements > 0; ++d) value.elements += (view.sizes[d] - 1) * view.strides[d];
+    for (std::size_t d = 0; d < view.sizes.size() && value.elements > 0; ++d)
+      value.elements += (view.sizes[d] - 1) * view.strides[d];
     if (i == 2) value.producer = 0;
     program.values.push_back(value);
     graph::Operand operand;
@@ -131,17 +135,20 @@ Result<std::vector<kernel::LibraryCall>> products_of(const graph::Program& progr
   std::vector<kernel::LibraryCall> calls;
   std::map<std::string, bool> seen;
   for (const kernel::Step& step : schedule.steps) {
-    if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention) continue;  // nothing to choose: see takes()
+    if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention)
+      continue;  // nothing to choose: see takes()
     for (const graph::OpId op : step.ops) {
       const auto call = kernel::library_call_of(program, program.ops[op]);
-      if (call && call->views[2].elements() > 0 && seen.try_emplace(bytes_of(*call), true).second) calls.push_back(*call);
+      if (call && call->views[2].elements() > 0 && seen.try_emplace(bytes_of(*call), true).second)
+        calls.push_back(*call);
     }
   }
   return calls;
 }
 
 std::string words(const kernel::ProductCut& cut) {
-  return fmt::format("{} x {} tiles, items of {} x {}", cut.tile_rows, cut.tile_columns, cut.item_rows, cut.item_columns);
+  return fmt::format("{} x {} tiles, items of {} x {}", cut.tile_rows, cut.tile_columns, cut.item_rows,
+                     cut.item_columns);
 }
 
 void ask(kernel::Options& options, LibraryClaims& claims, Choices* choices) {
@@ -161,7 +168,8 @@ Choices::Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> 
     : folder_(std::move(folder)),
       device_(std::move(device)),
       numerics_(numerics),
-      identity_(fmt::format("{}\n{}\n{}", kFormat, numerics == kernel::Numerics::kStrict ? "strict" : "fast", identity_of(*device_))) {}
+      identity_(fmt::format("{}\n{}\n{}", kFormat, numerics == kernel::Numerics::kStrict ? "strict" : "fast",
+                            identity_of(*device_))) {}
 
 Choices::Entry& Choices::entry_of(const kernel::LibraryCall& call) {
   const std::string bytes = bytes_of(call);
@@ -169,11 +177,13 @@ Choices::Entry& Choices::entry_of(const kernel::LibraryCall& call) {
   Entry& entry = found->second;
   if (!is_new) return entry;
   const graph::Program program = program_of(call);
-  const Result<kernel::Schedule> generated = kernel::schedule(program, {.claims = nullptr, .numerics = numerics_, .device = shape_of(*device_)});
+  const Result<kernel::Schedule> generated =
+      kernel::schedule(program, {.claims = nullptr, .numerics = numerics_, .device = shape_of(*device_)});
   std::string text = identity_ + "\n" + bytes;
   if (generated) {
     for (const kernel::Kernel& kernel : generated->kernels) text += "\n" + kernel.name;
-    for (const kernel::Step& step : generated->steps) entry.cuts.insert(entry.cuts.end(), step.cuts.begin(), step.cuts.end());
+    for (const kernel::Step& step : generated->steps)
+      entry.cuts.insert(entry.cuts.end(), step.cuts.begin(), step.cuts.end());
   }
   for (const kernel::ProductCut& cut : entry.cuts) text += "\n" + words(cut);
   entry.key = hash_of(text);
@@ -184,7 +194,8 @@ const Choice* Choices::find(const kernel::LibraryCall& call) {
   Entry& entry = entry_of(call);
   if (!std::exchange(entry.is_looked_for, true)) {
     entry.choice = read_choice(file_of(call));
-    if (entry.choice && entry.choice->generated_ns.size() != std::max<std::size_t>(entry.cuts.size(), 1)) entry.choice.reset();
+    if (entry.choice && entry.choice->generated_ns.size() != std::max<std::size_t>(entry.cuts.size(), 1))
+      entry.choice.reset();
   }
   return entry.choice ? &*entry.choice : nullptr;
 }
@@ -223,7 +234,8 @@ Result<Choice> Choices::measure(LibraryClaims& claims, const kernel::LibraryCall
   std::vector<SmallRun> candidates;  // the library last
   const std::size_t cuts = std::max<std::size_t>(entry.cuts.size(), 1);
   for (std::size_t cut = 0; cut < cuts + (has_library ? 1 : 0); ++cut) {
-    CRUCIBLE_TRY(SmallRun candidate, SmallRun::make(device_, program, numerics_, {.by_library = cut == cuts, .cut = cut}));
+    CRUCIBLE_TRY(SmallRun candidate,
+                 SmallRun::make(device_, program, numerics_, {.by_library = cut == cuts, .cut = cut}));
     CRUCIBLE_TRY_VOID(fill(candidate, program));
     candidates.push_back(std::move(candidate));
   }

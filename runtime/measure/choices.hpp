@@ -1,9 +1,11 @@
-// Which candidate runs a product or a convolution on a device: the library, or the generated kernel cut in one of its ways. Scored by
-// a model, measured once, kept in a folder, one file per call: several processes write at once and lose nothing.
+// Which candidate runs a product or a convolution on a device: the library, or the generated kernel cut in one of its
+// ways. Scored by a model, measured once, kept in a folder, one file per call: several processes write at once and lose
+// nothing.
 //
-// A choice belongs to one call (sizes, strides, attributes), one text of the generated kernel and the ways to cut it, numerics, one
-// device with its threads, driver and library, and one version of the plugin: with any other of these it is not found. In strict
-// numerics the library is no candidate; ways to cut change no bit, so a tuned program and an untuned one end with the same ones.
+// A choice belongs to one call (sizes, strides, attributes), one text of the generated kernel and the ways to cut it,
+// numerics, one device with its threads, driver and library, and one version of the plugin: with any other of these it
+// is not found. In strict numerics the library is no candidate; ways to cut change no bit, so a tuned program and an
+// untuned one end with the same ones.
 #pragma once
 
 #include <cstdint>
@@ -39,23 +41,26 @@ struct Choice {
 class Choices {
  public:
   /// Reads nothing yet. `folder` need not exist. The device is shared: see plugins/loader.
-  Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> device, kernel::Numerics numerics = kernel::Numerics::kFast);
+  Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> device,
+          kernel::Numerics numerics = kernel::Numerics::kFast);
 
   /// What was measured for this call, here or by another process; null when nothing was. A file that is not a choice
   /// counts as none.
   const Choice* find(const kernel::LibraryCall& call);
 
-  /// Runs the candidates in turns and keeps the result: the ways to cut the generated kernel, and the library where it takes the call.
-  /// Errors: those of compiling and running. That the result cannot be kept is no error: see failure().
+  /// Runs the candidates in turns and keeps the result: the ways to cut the generated kernel, and the library where it
+  /// takes the call. Errors: those of compiling and running. That the result cannot be kept is no error: see failure().
   Result<Choice> measure(LibraryClaims& claims, const kernel::LibraryCall& call);
 
   /// Whether `call` becomes a library call: the library takes it, and is not known to be slower.
   bool takes(LibraryClaims& claims, const kernel::LibraryCall& call);
 
-  /// The way to cut the generated kernel of this call: the fastest that was measured, else the one with the best score (0).
+  /// The way to cut the generated kernel of this call: the fastest that was measured, else the one with the best score
+  /// (0).
   std::size_t cut(const kernel::LibraryCall& call);
 
-  /// The ways to cut the generated kernel, best score first; empty where there is one. The reference lives as long as this object.
+  /// The ways to cut the generated kernel, best score first; empty where there is one. The reference lives as long as
+  /// this object.
   const std::vector<kernel::ProductCut>& cuts(const kernel::LibraryCall& call) { return entry_of(call).cuts; }
 
   /// The file where the choice for this call is, or would be.
@@ -63,8 +68,9 @@ class Choices {
 
   /// Of the calls asked for so far, the distinct ones.
   struct Summary {
-    std::size_t calls = 0, measured = 0, generated = 0;  // of the measured ones, those that a generated kernel runs fastest
-    std::size_t recut = 0;                               // of these, those whose fastest cut is not the one with the best score
+    std::size_t calls = 0, measured = 0,
+                generated = 0;  // of the measured ones, those that a generated kernel runs fastest
+    std::size_t recut = 0;      // of these, those whose fastest cut is not the one with the best score
   };
   Summary summary() const;
 
@@ -89,12 +95,14 @@ class Choices {
   std::string failure_;
 };
 
-/// The claims and cuts of a schedule for `device`: as `choices` says, else all that the library takes and the best score. What is
-/// referred to has to live as long as the options. Null choices: none count.
+/// The claims and cuts of a schedule for `device`: as `choices` says, else all that the library takes and the best
+/// score. What is referred to has to live as long as the options. Null choices: none count.
 void ask(kernel::Options& options, LibraryClaims& claims, Choices* choices);
 
-/// The distinct products and convolutions that a schedule of the program has, by the library or generated, in the order of the program.
-Result<std::vector<kernel::LibraryCall>> products_of(const graph::Program& program, LibraryClaims& claims, bool fuse, kernel::Numerics numerics);
+/// The distinct products and convolutions that a schedule of the program has, by the library or generated, in the order
+/// of the program.
+Result<std::vector<kernel::LibraryCall>> products_of(const graph::Program& program, LibraryClaims& claims, bool fuse,
+                                                     kernel::Numerics numerics);
 
 /// A program of this call alone: two inputs, one op, one output.
 graph::Program program_of(const kernel::LibraryCall& call);

@@ -1,5 +1,5 @@
-// Choices among the library and generated kernels, against the real CPU plugin: what is measured is kept and found again, what
-// is chosen is what runs, and what belongs to something else is not found.
+// Choices among the library and generated kernels, against the real CPU plugin: what is measured is kept and found
+// again, what is chosen is what runs, and what belongs to something else is not found.
 #include "runtime/measure/choices.hpp"
 
 #include <gmock/gmock.h>
@@ -53,12 +53,15 @@ class ChoicesTest : public ::testing::Test {
   }
   /// All ways to cut the kernel took the same time.
   void write(const kernel::LibraryCall& call, int library_ns, int generated_ns) {
-    write(call, choice(library_ns, std::vector<int>(std::max<std::size_t>(Choices(folder_, device_).cuts(call).size(), 1), generated_ns)));
+    write(call,
+          choice(library_ns, std::vector<int>(std::max<std::size_t>(Choices(folder_, device_).cuts(call).size(), 1),
+                                              generated_ns)));
   }
   static std::string choice(int library_ns, const std::vector<int>& generated_ns) {
     std::string times;
     for (const int time : generated_ns) times += (times.empty() ? "" : ", ") + std::to_string(time);
-    return "{\"format\": \"crucible choice 2\", \"library_ns\": " + std::to_string(library_ns) + ", \"generated_ns\": [" + times + "], \"rounds\": 9}";
+    return "{\"format\": \"crucible choice 2\", \"library_ns\": " + std::to_string(library_ns) +
+           ", \"generated_ns\": [" + times + "], \"rounds\": 9}";
   }
   /// What the steps of a training step's products are, with what lies in the folder.
   std::vector<kernel::StepKind> kinds_of_products(bool asks) {
@@ -139,13 +142,15 @@ TEST_F(ChoicesTest, ChoicesOfOtherDevicesAreNotFound) {
 }
 
 TEST_F(ChoicesTest, WhatIsNoChoiceCountsAsNone) {
-  for (const char* text : {"", "{", "[]", "{\"format\": \"crucible choice 1\", \"library_ns\": 1, \"generated_ns\": 2, \"rounds\": 9}",
-                           "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": 2, \"rounds\": 9}",
-                           "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": [-2], \"rounds\": 9}",
-                           "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": [], \"rounds\": 9}",
-                           "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": [1, 2, 3, 4, 5, 6, 7, 8, 9], \"rounds\": 9}",
-                           "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": [2]}",
-                           "{\"format\": 1, \"library_ns\": 1}", "{\"format\": \"crucible choice 2\", \"library_ns\": 1}"}) {
+  for (const char* text :
+       {"", "{", "[]", "{\"format\": \"crucible choice 1\", \"library_ns\": 1, \"generated_ns\": 2, \"rounds\": 9}",
+        "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": 2, \"rounds\": 9}",
+        "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": [-2], \"rounds\": 9}",
+        "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": [], \"rounds\": 9}",
+        "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": [1, 2, 3, 4, 5, 6, 7, 8, 9], "
+        "\"rounds\": 9}",
+        "{\"format\": \"crucible choice 2\", \"library_ns\": 1, \"generated_ns\": [2]}",
+        "{\"format\": 1, \"library_ns\": 1}", "{\"format\": \"crucible choice 2\", \"library_ns\": 1}"}) {
     write(product(16, 16, 16), text);
     EXPECT_EQ(Choices(folder_, device_).find(product(16, 16, 16)), nullptr) << text;
   }

@@ -19,13 +19,14 @@ std::optional<std::uint64_t> number_in(const fs::path& place) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-/// "intel-rapl:0" is a package where its name says so ("psys" is the whole machine, packages included); "intel-rapl:0:0" is a part of
-/// one, "intel-rapl-mmio:0" the same package again.
+/// "intel-rapl:0" is a package where its name says so ("psys" is the whole machine, packages included);
+/// "intel-rapl:0:0" is a part of one, "intel-rapl-mmio:0" the same package again.
 bool is_package(const fs::path& zone) {
   const std::string folder = zone.filename().string();
   std::string name;
   std::ifstream(zone / "name") >> name;
-  return folder.find("-rapl:") != std::string::npos && std::ranges::count(folder, ':') == 1 && name.starts_with("package");
+  return folder.find("-rapl:") != std::string::npos && std::ranges::count(folder, ':') == 1 &&
+         name.starts_with("package");
 }
 
 }  // namespace
@@ -43,8 +44,9 @@ PackageEnergy PackageEnergy::open(const fs::path& folder) {
     const fs::path place = package / "energy_uj";
     const std::optional<std::uint64_t> now = number_in(place);
     if (!now) {
-      energy.missing_ = fmt::format("{} cannot be read{}", place.string(),
-                                    access(place.c_str(), R_OK) == 0 ? "" : "; it is the administrator's: run as root, or make it readable");
+      energy.missing_ = fmt::format(
+          "{} cannot be read{}", place.string(),
+          access(place.c_str(), R_OK) == 0 ? "" : "; it is the administrator's: run as root, or make it readable");
       energy.counters_.clear();
       return energy;
     }
@@ -58,7 +60,8 @@ std::optional<double> PackageEnergy::read() {
   for (Counter& counter : counters_) {
     const std::optional<std::uint64_t> now = number_in(counter.place);
     if (!now) return std::nullopt;
-    used_uj_ += *now >= counter.last_uj ? *now - counter.last_uj : counter.range_uj - std::min(counter.range_uj, counter.last_uj) + *now;
+    used_uj_ += *now >= counter.last_uj ? *now - counter.last_uj
+                                        : counter.range_uj - std::min(counter.range_uj, counter.last_uj) + *now;
     counter.last_uj = *now;
   }
   return static_cast<double>(used_uj_) * 1e-6;

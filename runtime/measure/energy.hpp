@@ -1,5 +1,6 @@
-// The energy that the processor packages of this machine have used, where the kernel counts it (RAPL, below /sys/class/powercap).
-// Everything that runs on the machine is in it: it says what a piece of work took only while nothing else runs.
+// The energy that the processor packages of this machine have used, where the kernel counts it (RAPL, below
+// /sys/class/powercap). Everything that runs on the machine is in it: it says what a piece of work took only while
+// nothing else runs.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,12 @@ namespace crucible::runtime {
 
 class PackageEnergy {
  public:
-  /// Opens every package's counter in `folder`. Never fails: where there is none, missing() says why and read() has no answer.
+  /// Opens every package's counter in `folder`. Never fails: where there is none, missing() says why and read() has no
+  /// answer.
   static PackageEnergy open(const std::filesystem::path& folder = "/sys/class/powercap");
 
-  /// Joules of all packages since open(), counters that began again at 0 included (they do after minutes: read more often than that).
-  /// Nothing where a counter cannot be read. Threads: one at a time.
+  /// Joules of all packages since open(), counters that began again at 0 included (they do after minutes: read more
+  /// often than that). Nothing where a counter cannot be read. Threads: one at a time.
   std::optional<double> read();
   /// "" where energy is counted, else one sentence for the user.
   const std::string& missing() const { return missing_; }

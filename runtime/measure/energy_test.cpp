@@ -19,7 +19,8 @@ class PackageEnergyTest : public testing::Test {
     folder_ = pattern;
   }
   void TearDown() override { fs::remove_all(folder_); }
-  void show(const std::string& zone, const std::string& uj, const std::string& range = "1000000", const std::string& name = "package-0") {
+  void show(const std::string& zone, const std::string& uj, const std::string& range = "1000000",
+            const std::string& name = "package-0") {
     fs::create_directories(folder_ / zone);
     std::ofstream(folder_ / zone / "energy_uj") << uj << "\n";
     std::ofstream(folder_ / zone / "name") << name << "\n";

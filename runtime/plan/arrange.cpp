@@ -25,12 +25,17 @@ class Arranger {
     CRUCIBLE_TRY(Arranged arranged, decide());
     report_progress("", 0, 0);
     if (red_zone_bytes == 0) return arranged;
-    CRUCIBLE_TRY(arranged.placement,
-                 place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), red_zone_bytes));
+    CRUCIBLE_TRY(arranged.placement, place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule),
+                                           red_zone_bytes, input_places(), memory_.kept.get()));
     return arranged;
   }
 
  private:
+  InputPlaces input_places() const {
+    const bool is_scarce = memory_.budget_bytes != 0 || memory_.objective == Objective::kLeastMemory;
+    return memory_.inputs_ahead && !is_scarce ? InputPlaces::kTwo : InputPlaces::kOne;
+  }
+
   Result<Arranged> decide() {
     report_progress("measuring the memory of the steps", 0, 0);
     budget::Line line = budget::make_line(*program_, schedule_, scratch_of(schedule_), kAlignment, memory_.costs);
@@ -73,15 +78,17 @@ class Arranger {
     std::uint64_t carried = 0;
     for (const graph::State& state : program_->states) carried += bytes_of(state.start);
     for (const graph::Constant& constant : program_->constants) carried += bytes_of(constant.value);
-    return {ErrorCode::kBadInput,
-            fmt::format("the memory budget of {} bytes cannot be met: the smallest that works is {} bytes, with {} steps "
-                        "repeated and {} transfers ({} bytes without any); {}",
-                        memory_.budget_bytes, needed, smallest.report.repeats, smallest.report.transfers, report_.bound_ordered,
-                        memory_.costs.host_bytes_per_ns > 0
-                            ? fmt::format("{} more wait on the host", smallest.placement.host_plan.peak_bytes)
-                            : fmt::format("{} of them are states and constants, which are always there on a device without a link "
-                                          "to its host (--device-profile)",
-                                          carried))};
+    return {
+        ErrorCode::kBadInput,
+        fmt::format(
+            "the memory budget of {} bytes cannot be met: the smallest that works is {} bytes, with {} steps "
+            "repeated and {} transfers ({} bytes without any); {}",
+            memory_.budget_bytes, needed, smallest.report.repeats, smallest.report.transfers, report_.bound_ordered,
+            memory_.costs.host_bytes_per_ns > 0
+                ? fmt::format("{} more wait on the host", smallest.placement.host_plan.peak_bytes)
+                : fmt::format("{} of them are states and constants, which are always there on a device without a link "
+                              "to its host (--device-profile)",
+                              carried))};
   }
 
   std::uint64_t bytes_of(graph::ValueId value) const {
@@ -125,7 +132,9 @@ class Arranger {
       }
     }
     report_progress("placing the buffers", 0, 0);
-    CRUCIBLE_TRY(arranged.placement, place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule)));
+    CRUCIBLE_TRY(arranged.placement,
+                 place(*arranged.program, arranged.schedule, scratch_of(arranged.schedule), 0, input_places(),
+                       memory_.kept.get()));
     return arranged;
   }
 

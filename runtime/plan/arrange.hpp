@@ -1,5 +1,5 @@
-// How a schedule gets into memory: the order of its steps, what is computed twice, and the placement of all of it. Decided
-// before any device is touched; the session runs exactly this.
+// How a schedule gets into memory: the order of its steps, what is computed twice, and the placement of all of it.
+// Decided before any device is touched; the session runs exactly this.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct Arranged {
   ArrangeReport report;
 };
 
-/// The model of a device's speed that its published rates give. What is not known stays as in budget::Costs; without a link to
-/// a host nothing waits there.
+/// The model of a device's speed that its published rates give. What is not known stays as in budget::Costs; without a
+/// link to a host nothing waits there.
 budget::Costs costs_of(const hardware::DeviceProfile& device);
 
 /// Orders, repeats and places, as `memory` asks. `scratch_of` says what a step needs beside its operands.

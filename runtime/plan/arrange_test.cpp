@@ -92,7 +92,8 @@ TEST(Budget, IsMetWithTheSameBits) {
     ASSERT_LT(smallest, free.arena_bytes) << "seed " << seed;
     for (const std::uint64_t budget : {free.arena_bytes, (free.arena_bytes + smallest) / 2, smallest}) {
       for (const bool poison : {false, true}) {
-        SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << budget << " of " << free.arena_bytes << " bytes, poison " << poison);
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << budget << " of " << free.arena_bytes
+                                        << " bytes, poison " << poison);
         const Outcome tight = replay(recording, with(budget, {}, poison));
         expect_same_bits(free, tight);
         if (poison) continue;  // red zones take more
@@ -138,7 +139,8 @@ TEST(Budget, LetsStatesLiveOnTheHost) {
     EXPECT_LT(smallest, carried);
     for (const std::uint64_t budget : {(free.arena_bytes + smallest) / 2, smallest}) {
       for (const bool poison : {false, true}) {
-        SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << budget << " of " << free.arena_bytes << " bytes, poison " << poison);
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << budget << " of " << free.arena_bytes
+                                        << " bytes, poison " << poison);
         const Outcome tight = replay(recording, with(budget, link, poison));
         expect_same_bits(free, tight);
         EXPECT_LE(poison ? 0 : tight.peak_bytes, budget);  // red zones take more
@@ -150,14 +152,15 @@ TEST(Budget, LetsStatesLiveOnTheHost) {
 TEST(Budget, ThatCannotBeMetIsRefusedWithWhatWorks) {
   const Recording recording = record(deep_program(7), 1);
   const Outcome refused = replay(recording, with(1000));
-  EXPECT_THAT(refused.error, AllOf(HasSubstr("memory plan: the memory budget of 1000 bytes cannot be met"), HasSubstr("the smallest that works is"),
-                                   HasSubstr("states and constants")));
+  EXPECT_THAT(refused.error, AllOf(HasSubstr("memory plan: the memory budget of 1000 bytes cannot be met"),
+                                   HasSubstr("the smallest that works is"), HasSubstr("states and constants")));
 }
 
 TEST(Objective, DecidesHowFarTheSearchGoes) {
   const Recording recording = record(deep_program(12), 2);
   const auto run = [&](Objective objective) { return replay(recording, {.memory = {.objective = objective}}); };
-  const Outcome fastest = run(Objective::kFastest), balanced = run(Objective::kBalanced), least = run(Objective::kLeastMemory);
+  const Outcome fastest = run(Objective::kFastest), balanced = run(Objective::kBalanced),
+                least = run(Objective::kLeastMemory);
   expect_same_bits(fastest, balanced);
   expect_same_bits(fastest, least);
   EXPECT_EQ(fastest.report.moved, 0u);
@@ -174,8 +177,9 @@ TEST(Objective, BalancedPutsStepsWhereLessIsAlive) {
   for (int i = 0; i < 8; ++i) all.push_back(b.op(graph::OpKind::kMultiply, {b.whole(x), b.number(i)}, {64, 64}));
   for (const graph::ValueId value : all) b.loss("loss", value);
   const Recording recording = record(std::move(b.program), 2, 9);
-  const Outcome fastest = replay(recording, {.fuse = false, .memory = {.objective = Objective::kFastest}});
-  const Outcome balanced = replay(recording, {.fuse = false});
+  const Outcome fastest =
+      replay(recording, {.fuse = false, .memory = {.objective = Objective::kFastest, .inputs_ahead = false}});
+  const Outcome balanced = replay(recording, {.fuse = false, .memory = {.inputs_ahead = false}});
   expect_same_bits(fastest, balanced);
   EXPECT_GT(balanced.report.moved, 0u);
   EXPECT_GE(fastest.arena_bytes, 9u * 64 * 64 * 4);
@@ -209,8 +213,10 @@ TEST(RedZone, NamesTheStepThatWritesBehindABuffer) {
   const auto device = open(CRUCIBLE_TEST_REFUSING_PLUGIN, {{"words", ""}, {"overrun", "true"}});
   const TrialOptions untried{.is_on = false};  // which finds it too
   EXPECT_EQ(replay(recording, {.trial = untried}, device).error, "");  // nobody looks
-  const Outcome caught = replay(recording, {.poison = true, .trial = untried}, device);
-  EXPECT_THAT(caught.error, AllOf(HasSubstr("iteration 0: step 0 ("), HasSubstr("wrote 3 bytes behind the end of a buffer of "), HasSubstr("that holds ")));
+  const Outcome caught =
+      replay(recording, {.memory = {.inputs_ahead = false}, .poison = true, .trial = untried}, device);
+  EXPECT_THAT(caught.error, AllOf(HasSubstr("iteration 0: step 0 ("),
+                                  HasSubstr("wrote 3 bytes behind the end of a buffer of "), HasSubstr("that holds ")));
 }
 
 std::uint64_t resident_bytes() {
@@ -227,7 +233,8 @@ TEST(Budget, IsWhatTheProcessTakes) {
   const graph::ValueId x = b.input("x", {4});
   std::vector<graph::ValueId> waiting;
   for (int layer = 0; layer < 6; ++layer) {
-    graph::Operand spread = layer == 0 ? graph::Operand{x, graph::View{0, {kSide, kSide}, {0, 0}}, {}} : b.whole(waiting.back());
+    graph::Operand spread =
+        layer == 0 ? graph::Operand{x, graph::View{0, {kSide, kSide}, {0, 0}}, {}} : b.whole(waiting.back());
     waiting.push_back(b.op(graph::OpKind::kSin, {std::move(spread)}, {kSide, kSide}));
   }
   graph::ValueId sum = waiting.back();

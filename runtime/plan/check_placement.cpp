@@ -64,10 +64,13 @@ class Contents {
 
 class Checker {
  public:
-  Checker(const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement)
+  /// Of the iterations that have their inputs in `place`.
+  Checker(const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement,
+          std::uint32_t place)
       : program_(program),
         schedule_(schedule),
         placement_(placement),
+        place_(place),
         contents_(placement.plan.peak_bytes),
         host_contents_(placement.host_plan.peak_bytes),
         written_(program.values.size(), false) {
@@ -91,6 +94,8 @@ class Checker {
  private:
   std::string value_name(ValueId value) const {
     if (value == kNone) return "no value";
+    if (value >= program_.values.size())
+      return value_name(value - static_cast<ValueId>(program_.values.size())) + " of the next iteration";
     const std::string& name = program_.values[value].name;
     return name.empty() ? fmt::format("%{}", value) : fmt::format("%{} ({})", value, name);
   }
@@ -110,6 +115,7 @@ class Checker {
     if (placement_.buffer_of.size() != program_.values.size() ||
         placement_.scratch_of.size() != schedule_.steps.size() ||
         placement_.plan.offsets.size() != placement_.buffers.size() ||
+        (placement_.has_two_places() && placement_.second_of.size() != program_.values.size()) ||
         (!schedule_.is_on_host.empty() && placement_.host_of.size() != program_.values.size()) ||
         placement_.host_plan.offsets.size() != placement_.host_buffers.size()) {
       return failed(fmt::format("made for {} values, {} steps and {} buffers; there are {}, {} and {}",
@@ -126,10 +132,16 @@ class Checker {
     }
     for (std::uint32_t buffer = 0; buffer < placement_.host_buffers.size(); ++buffer) {
       std::uint64_t end = 0;
-      if (__builtin_add_overflow(placement_.host_plan.offsets[buffer], placement_.host_buffers[buffer].size_bytes, &end) ||
+      if (__builtin_add_overflow(placement_.host_plan.offsets[buffer], placement_.host_buffers[buffer].size_bytes,
+                                 &end) ||
           end > placement_.host_plan.peak_bytes) {
-        return failed(fmt::format("buffer {} of the host ends behind its arena of {} bytes", buffer, placement_.host_plan.peak_bytes));
+        return failed(fmt::format("buffer {} of the host ends behind its arena of {} bytes", buffer,
+                                  placement_.host_plan.peak_bytes));
       }
+    }
+    for (const std::uint32_t second : placement_.second_of) {
+      if (second != kNone && second >= placement_.buffers.size())
+        return failed(fmt::format("an input's second place is buffer {} of {}", second, placement_.buffers.size()));
     }
     for (const std::uint32_t scratch : placement_.scratch_of) {
       if (scratch != kNone && scratch >= placement_.buffers.size()) {
@@ -157,7 +169,7 @@ class Checker {
       return failed(fmt::format("{} names value {}, which does not exist", who, value));
     const bool on_host = schedule_.on_host(value);
     const std::vector<memory::Buffer>& buffers = on_host ? placement_.host_buffers : placement_.buffers;
-    const std::uint32_t buffer = on_host ? placement_.host_of[value] : placement_.buffer_of[value];
+    const std::uint32_t buffer = on_host ? placement_.host_of[value] : placement_.buffer_at(value, place_);
     if (buffer >= buffers.size())
       return failed(fmt::format("{} needs {}, which has no buffer", who, value_name(value)));
     const std::uint64_t size =
@@ -201,8 +213,24 @@ class Checker {
       CRUCIBLE_TRY_VOID(bytes_of(value, "the start of the iteration"));
       store(value);
     }
+    for (const auto& [next, bytes] : next_inputs()) contents_.set(bytes, next);
     for (const ValueId value : loaded) CRUCIBLE_TRY_VOID(expect(value, "the start of the iteration"));
     return {};
+  }
+
+  /// The other places of inputs, into which the host writes what the next iteration reads: under numbers that no value
+  /// has.
+  std::vector<std::pair<ValueId, Bytes>> next_inputs() const {
+    std::vector<std::pair<ValueId, Bytes>> next;
+    for (ValueId value = 0; value < placement_.second_of.size(); ++value) {
+      if (placement_.second_of[value] == kNone) continue;
+      const std::uint32_t buffer = placement_.buffer_at(value, 1 - place_);
+      const std::uint64_t begin = placement_.plan.offsets[buffer];
+      const std::uint64_t size =
+          static_cast<std::uint64_t>(program_.values[value].elements) * size_bytes(program_.values[value].dtype);
+      next.emplace_back(static_cast<ValueId>(program_.values.size()) + value, Bytes{begin, begin + size});
+    }
+    return next;
   }
 
   /// What the step reads must be there. A value that several steps write must not have been damaged between them.
@@ -265,6 +293,13 @@ class Checker {
     }
     for (const graph::Constant& constant : program_.constants)
       CRUCIBLE_TRY_VOID(expect(constant.value, "the next iteration"));
+    for (const auto& [next, bytes] : next_inputs()) {
+      ValueId found = kNone;
+      if (contents_.holds(bytes, next, found)) continue;
+      return failed(fmt::format("the next iteration's {} at bytes [{}, {}) is written over by {}",
+                                value_name(next - static_cast<ValueId>(program_.values.size())), bytes.begin, bytes.end,
+                                value_name(found)));
+    }
     for (const graph::Output& output : program_.outputs) {
       if (!output.operand.is_scalar()) CRUCIBLE_TRY_VOID(expect(output.operand.value, "output " + output.name));
     }
@@ -274,16 +309,19 @@ class Checker {
   const graph::Program& program_;
   const kernel::Schedule& schedule_;
   const Placement& placement_;
+  const std::uint32_t place_;
   Contents contents_, host_contents_;  // of the arena, of the host's
   std::vector<bool> written_;  // per value: already in the arena
-  std::set<std::tuple<std::uint32_t, ValueId, ValueId>> in_place_;  // pairs that the schedule allows: step, operand, result
+  std::set<std::tuple<std::uint32_t, ValueId, ValueId>>
+      in_place_;  // pairs that the schedule allows: step, operand, result
 };
 
 }  // namespace
 
 Result<void> check_placement(const graph::Program& program, const kernel::Schedule& schedule,
                              const Placement& placement) {
-  return Checker(program, schedule, placement).run();
+  CRUCIBLE_TRY_VOID(Checker(program, schedule, placement, 0).run());
+  return placement.has_two_places() ? Checker(program, schedule, placement, 1).run() : Result<void>();
 }
 
 }  // namespace crucible::runtime

@@ -99,7 +99,8 @@ kernel::DeviceShape shape_of(const backend::Device& device) {
 bool wants_buffer_bytes(const backend::Device& device) {
   const Result<backend::Properties> properties = device.properties();
   if (!properties) return false;
-  return std::ranges::find(*properties, backend::Properties::value_type(abi::kSizedLaunchesProperty, "1")) != properties->end();
+  return std::ranges::find(*properties, backend::Properties::value_type(abi::kSizedLaunchesProperty, "1")) !=
+         properties->end();
 }
 
 crucible_scalar buffer_bytes(std::uint64_t bytes, bool may_write) {

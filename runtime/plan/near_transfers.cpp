@@ -13,7 +13,8 @@ constexpr std::uint64_t kMost = 1 << 16;  // of one read
 }  // namespace
 
 std::vector<ByteRange> near_ranges(std::vector<ByteRange> wanted) {
-  std::erase_if(wanted, [](const ByteRange& range) { return range.end <= range.begin || range.end - range.begin > kSmall; });
+  std::erase_if(wanted,
+                [](const ByteRange& range) { return range.end <= range.begin || range.end - range.begin > kSmall; });
   std::ranges::sort(wanted, {}, [](const ByteRange& range) { return std::pair(range.begin, range.end); });
   std::vector<ByteRange> near;
   std::size_t count = 0;  // of those in the last one
@@ -58,14 +59,15 @@ Result<void> NearWrites::flush(const Write& write) {
   };
   for (std::size_t first = 0; first < pieces.size();) {
     std::size_t last = first + 1;  // one behind those of this write
-    while (last < pieces.size() && pieces[last].begin - pieces[last - 1].end() <= kGap && pieces[last].end() - pieces[first].begin <= kMost &&
-           is_free(pieces[last - 1].end(), pieces[last].begin))
+    while (last < pieces.size() && pieces[last].begin - pieces[last - 1].end() <= kGap &&
+           pieces[last].end() - pieces[first].begin <= kMost && is_free(pieces[last - 1].end(), pieces[last].begin))
       ++last;
     std::vector<std::byte> whole;
     if (last > first + 1) {
       whole.resize(pieces[last - 1].end() - pieces[first].begin);
       for (std::size_t i = first; i < last; ++i)
-        std::ranges::copy(pieces[i].bytes, whole.begin() + static_cast<std::ptrdiff_t>(pieces[i].begin - pieces[first].begin));
+        std::ranges::copy(pieces[i].bytes,
+                          whole.begin() + static_cast<std::ptrdiff_t>(pieces[i].begin - pieces[first].begin));
     }
     CRUCIBLE_TRY_VOID(write(pieces[first].begin, last > first + 1 ? whole : pieces[first].bytes));
     first = last;

@@ -1,5 +1,5 @@
-// What an iteration starts with and what it gives back lies in many small pieces, and each read and write of a device waits for it:
-// pieces that lie near each other are read and written together.
+// What an iteration starts with and what it gives back lies in many small pieces, and each read and write of a device
+// waits for it: pieces that lie near each other are read and written together.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,18 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// What is transferred at once for `wanted`: ranges by where they begin, each of which holds two or more of them with little between. A range
-/// of `wanted` lies in the last one that begins at or before it, or, where it is large or alone, in none.
+/// What is transferred at once for `wanted`: ranges by where they begin, each of which holds two or more of them with
+/// little between. A range of `wanted` lies in the last one that begins at or before it, or, where it is large or
+/// alone, in none.
 std::vector<ByteRange> near_ranges(std::vector<ByteRange> wanted);
 
-/// The reads of one iteration's results: a range of near_ranges() is read when something in it is asked for first, and kept.
-/// One thread at a time; `ranges` and what `read` uses outlive it.
+/// The reads of one iteration's results: a range of near_ranges() is read when something in it is asked for first, and
+/// kept. One thread at a time; `ranges` and what `read` uses outlive it.
 class NearReads {
  public:
   using Read = std::function<Result<void>(std::uint64_t offset, std::span<std::byte> bytes)>;
-  NearReads(std::span<const ByteRange> ranges, Read read) : ranges_(ranges), kept_(ranges.size()), read_(std::move(read)) {}
+  NearReads(std::span<const ByteRange> ranges, Read read)
+      : ranges_(ranges), kept_(ranges.size()), read_(std::move(read)) {}
 
   /// Bytes from `offset` on. Errors: those of `read`.
   Result<void> read(std::uint64_t offset, std::span<std::byte> bytes);

@@ -14,7 +14,8 @@ TEST(NearReads, WhatLiesNearIsReadTogetherAndWhatIsAloneOrLargeIsNot) {
   EXPECT_EQ(near_ranges({}), Ranges{});
   EXPECT_EQ(near_ranges({{0, 4}}), Ranges{}) << "alone";
   EXPECT_EQ(near_ranges({{0, 4}, {256, 260}}), (Ranges{{0, 260}}));
-  EXPECT_EQ(near_ranges({{8, 12}, {0, 4}, {8, 12}, {8, 12}}), (Ranges{{0, 12}})) << "the same element, often, and in any order";
+  EXPECT_EQ(near_ranges({{8, 12}, {0, 4}, {8, 12}, {8, 12}}), (Ranges{{0, 12}}))
+      << "the same element, often, and in any order";
   EXPECT_EQ(near_ranges({{0, 4}, {100'000, 100'004}}), Ranges{}) << "far apart";
   EXPECT_EQ(near_ranges({{0, 4}, {4, 50'000}}), Ranges{}) << "one is large";
   EXPECT_EQ(near_ranges({{4, 4}, {4, 4}}), Ranges{}) << "without bytes";
@@ -23,7 +24,9 @@ TEST(NearReads, WhatLiesNearIsReadTogetherAndWhatIsAloneOrLargeIsNot) {
 /// Whatever is asked for, the bytes are those of the arena; each range is read once.
 TEST(NearReads, GivesTheBytesThatLieThereOfRandomPlaces) {
   std::mt19937 random(7);
-  const auto below = [&](std::uint64_t end) { return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(random); };
+  const auto below = [&](std::uint64_t end) {
+    return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(random);
+  };
   std::vector<std::byte> arena(300'000);
   for (std::byte& byte : arena) byte = static_cast<std::byte>(below(256));
   for (int round = 0; round < 200; ++round) {
@@ -42,10 +45,12 @@ TEST(NearReads, GivesTheBytesThatLieThereOfRandomPlaces) {
     });
     std::size_t alone = 0;  // wanted in no range
     for (const ByteRange& range : wanted) {
-      alone += std::ranges::none_of(near, [&](const ByteRange& of) { return of.begin <= range.begin && range.end <= of.end; });
+      alone += std::ranges::none_of(
+          near, [&](const ByteRange& of) { return of.begin <= range.begin && range.end <= of.end; });
       std::vector<std::byte> bytes(range.end - range.begin);
       ASSERT_TRUE(reader.read(range.begin, bytes));
-      ASSERT_TRUE(std::ranges::equal(bytes, std::span(arena).subspan(range.begin, bytes.size()))) << range.begin << " to " << range.end;
+      ASSERT_TRUE(std::ranges::equal(bytes, std::span(arena).subspan(range.begin, bytes.size())))
+          << range.begin << " to " << range.end;
     }
     EXPECT_LE(reads, near.size() + alone);
   }
@@ -67,7 +72,9 @@ TEST(NearReads, AFailedReadIsToldAndTriedAgain) {
 /// Pieces of an arena in which every byte is one that is kept, one of the pieces, or nobody's.
 TEST(NearWrites, WriteEveryPieceAndNothingThatIsKept) {
   std::mt19937 random(11);
-  const auto below = [&](std::uint64_t end) { return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(random); };
+  const auto below = [&](std::uint64_t end) {
+    return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(random);
+  };
   for (int round = 0; round < 60; ++round) {
     std::vector<std::byte> arena(50'000, std::byte{0xee}), wanted = arena;
     std::vector<bool> is_kept(arena.size(), false);
@@ -107,7 +114,13 @@ TEST(NearWrites, WriteEveryPieceAndNothingThatIsKept) {
 TEST(NearWrites, AFailedWriteIsTold) {
   NearWrites writes({});
   writes.add(0, std::vector<std::byte>(4));
-  EXPECT_EQ(writes.flush([](std::uint64_t, std::span<const std::byte>) -> Result<void> { return Error{ErrorCode::kUnavailable, "lost"}; }).error().message, "lost");
+  EXPECT_EQ(writes
+                .flush([](std::uint64_t, std::span<const std::byte>) -> Result<void> {
+                  return Error{ErrorCode::kUnavailable, "lost"};
+                })
+                .error()
+                .message,
+            "lost");
 }
 
 }  // namespace

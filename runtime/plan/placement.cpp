@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -37,7 +38,8 @@ std::uint64_t bytes_of(const graph::Value& value) {
 memory::Problem problem_of(const Placement& placement) {
   memory::Problem problem;
   problem.spaces = {{.alignment = kAlignment}, {.alignment = kAlignment}};
-  problem.buffers = placement.buffers;
+  const std::size_t planned = std::min<std::size_t>(placement.first_kept, placement.buffers.size());
+  problem.buffers.assign(placement.buffers.begin(), placement.buffers.begin() + static_cast<std::ptrdiff_t>(planned));
   for (memory::Buffer buffer : placement.host_buffers) {
     buffer.space = 1;
     problem.buffers.push_back(buffer);
@@ -61,8 +63,15 @@ memory::Plan plan_of(const memory::Solution& solution, std::size_t space_index, 
 
 memory::Solution solution_of(const Placement& placement) {
   memory::Solution solution;
-  const auto first_host = static_cast<std::uint32_t>(placement.buffers.size());
-  for (const auto& [plan, first] : {std::pair(&placement.plan, 0u), std::pair(&placement.host_plan, first_host)}) {
+  const std::uint32_t first_host =
+      std::min(placement.first_kept, static_cast<std::uint32_t>(placement.buffers.size()));
+  memory::Plan planned = placement.plan;  // without what was kept in front of it
+  planned.offsets.resize(first_host);
+  for (std::uint64_t& offset : planned.offsets) offset -= placement.kept_bytes;
+  planned.peak_bytes -= placement.kept_bytes;
+  planned.lower_bound_bytes -= placement.kept_bytes;
+  for (const auto& [plan, first] :
+       {std::pair(&std::as_const(planned), 0u), std::pair(&placement.host_plan, first_host)}) {
     memory::SpacePlan space{.peak_bytes = plan->peak_bytes,
                             .lower_bound_bytes = plan->lower_bound_bytes,
                             .lower_bound_time = plan->lower_bound_time,
@@ -78,10 +87,13 @@ memory::Solution solution_of(const Placement& placement) {
 
 class Placer {
  public:
-  Placer(const graph::Program& program, const kernel::Schedule& schedule, std::uint64_t red_zone_bytes)
+  Placer(const graph::Program& program, const kernel::Schedule& schedule, std::uint64_t red_zone_bytes,
+         InputPlaces inputs, const KeptPlaces* kept)
       : program_(program),
         schedule_(schedule),
         red_zone_bytes_(red_zone_bytes),
+        has_two_places_(inputs == InputPlaces::kTwo),
+        kept_(kept),
         after_(static_cast<std::int64_t>(schedule.steps.size())),
         spans_(program.values.size()),
         group_of_(program.values.size()),
@@ -93,8 +105,10 @@ class Placer {
     share_states();
     share_in_place();
     make_buffers();
+    if (has_two_places_) add_second_places();
     CRUCIBLE_TRY_VOID(make_host_buffers());
     add_scratch(scratch_bytes);
+    if (kept_ != nullptr) CRUCIBLE_TRY_VOID(add_kept());
     add_home_copies();
     placement_.red_zone_bytes = red_zone_bytes_;
     for (memory::Buffer& buffer : placement_.buffers) {
@@ -102,8 +116,13 @@ class Placer {
     }
     const memory::Problem problem = problem_of(placement_);
     CRUCIBLE_TRY(const memory::Solution solution, memory::solve(problem));
-    const auto device_buffers = static_cast<std::uint32_t>(placement_.buffers.size());
+    const auto device_buffers =
+        std::min(placement_.first_kept, static_cast<std::uint32_t>(placement_.buffers.size()));
     placement_.plan = plan_of(solution, 0, 0, device_buffers);
+    for (std::uint64_t& offset : placement_.plan.offsets) offset += placement_.kept_bytes;
+    placement_.plan.peak_bytes += placement_.kept_bytes;
+    placement_.plan.lower_bound_bytes += placement_.kept_bytes;
+    placement_.plan.offsets.insert(placement_.plan.offsets.end(), kept_offsets_.begin(), kept_offsets_.end());
     placement_.host_plan = plan_of(solution, 1, device_buffers, static_cast<std::uint32_t>(problem.buffers.size()));
     placement_.certificate = memory::certify(problem, solution);
     if (!placement_.certificate.is_valid) {
@@ -128,7 +147,8 @@ class Placer {
           return Error{ErrorCode::kInternal,
                        fmt::format("placement: step {} names value {} of {}", step, argument.value, spans_.size())};
         }
-        const bool is_given = schedule_.on_host(argument.value) && program_.values[argument.value].kind == ValueKind::kInput;
+        const bool is_given =
+            schedule_.on_host(argument.value) && program_.values[argument.value].kind == ValueKind::kInput;
         if (is_given) continue;
         if (!argument.written && !spans_[argument.value].used()) {
           return Error{
@@ -137,6 +157,9 @@ class Placer {
         }
         spans_[argument.value].extend(static_cast<std::int64_t>(step));
       }
+    }
+    for (const graph::Input& input : program_.inputs) {  // the next iteration's may be written at any time
+      if (has_two_places_ && spans_[input.value].last > kBefore) spans_[input.value].extend(after_);
     }
     for (const graph::Output& output : program_.outputs) {
       if (!output.operand.is_scalar())
@@ -196,6 +219,7 @@ class Placer {
     const graph::Value& operand = program_.values[pair.operand];
     const graph::Value& result = program_.values[pair.result];
     if (operand.kind == ValueKind::kConstant || result.kind != ValueKind::kTemporary) return false;
+    if (has_two_places_ && operand.kind == ValueKind::kInput) return false;
     if (operand.elements != result.elements || size_bytes(operand.dtype) != size_bytes(result.dtype)) return false;
     bool reads = false, writes = false;
     for (const kernel::BufferArgument& argument : schedule_.steps[pair.step].buffers) {
@@ -215,12 +239,14 @@ class Placer {
            pairs_.contains({static_cast<std::uint32_t>(spans_[a].last), a, b});
   }
 
-  /// Joins the groups of two values if no two of their members are in each other's way. Members of one group follow each other in time, so
-  /// those of the smaller group are looked up among those of the larger one: a buffer of many values in turn costs no more than many buffers.
+  /// Joins the groups of two values if no two of their members are in each other's way. Members of one group follow
+  /// each other in time, so those of the smaller group are looked up among those of the larger one: a buffer of many
+  /// values in turn costs no more than many buffers.
   void merge(ValueId a, ValueId b) {
     std::uint32_t into = group_of_[a], from = group_of_[b];
     if (into == from) return;
-    const std::uint32_t place = place_[into];  // buffers stand in the order of the first of the two, whichever is the larger
+    const std::uint32_t place =
+        place_[into];  // buffers stand in the order of the first of the two, whichever is the larger
     if (members_[into].size() < members_[from].size()) std::swap(into, from);
     for (const Member& newcomer : members_[from]) {
       if (!fits(newcomer, members_[into])) return;
@@ -262,6 +288,8 @@ class Placer {
     for (const graph::State& state : program_.states) carried[state.start] = true;
     for (const graph::Constant& constant : program_.constants) carried[constant.value] = true;
     for (const Members* members : groups()) {
+      if (kept_ != nullptr && std::ranges::any_of(*members, [&](const Member& m) { return carried[std::get<2>(m)]; }))
+        continue;  // add_kept() has them
       memory::Buffer buffer{.size_bytes = 0, .begin = 0xffffffffu, .end = 0};
       bool needed = false;
       for (const auto& [first, last, value] : *members) {
@@ -281,8 +309,51 @@ class Placer {
     }
   }
 
-  /// Transfers alone touch what is on the host: it is alive from the first to the last of them, or all the time. The two ends of
-  /// a state share a buffer, nothing else does.
+  /// Buffers of states and constants, each with all that shares it, behind all others.
+  Result<void> add_kept() {
+    placement_.first_kept = static_cast<std::uint32_t>(placement_.buffers.size());
+    placement_.kept_bytes = kept_->size_bytes;
+    const auto add = [&](ValueId value, std::uint64_t offset) {
+      memory::Buffer buffer{.size_bytes = bytes_of(program_.values[value]),
+                            .begin = 0,
+                            .end = static_cast<std::uint32_t>(after_) + 1};
+      for (const auto& [first, last, member] : members_[group_of_[value]])
+        placement_.buffer_of[member] = static_cast<std::uint32_t>(placement_.buffers.size());
+      placement_.buffers.push_back(buffer);
+      kept_offsets_.push_back(offset);
+    };
+    if (kept_->states.size() != program_.states.size()) {
+      return Error{ErrorCode::kInternal, fmt::format("placement: places for {} states, the program has {}",
+                                                     kept_->states.size(), program_.states.size())};
+    }
+    for (std::size_t k = 0; k < program_.states.size(); ++k) add(program_.states[k].start, kept_->states[k]);
+    std::map<std::uint32_t, std::size_t> seen;
+    for (const graph::Constant& constant : program_.constants) {
+      const auto found = kept_->constants.find({constant.blob, seen[constant.blob]++});
+      if (found == kept_->constants.end())
+        return Error{ErrorCode::kInternal, fmt::format("placement: no place for the constant {}", constant.value)};
+      add(constant.value, found->second);
+    }
+    return {};
+  }
+
+  /// As large as the first ones, and as long there: always.
+  void add_second_places() {
+    placement_.second_of.assign(program_.values.size(), kNone);
+    for (const graph::Input& input : program_.inputs) {
+      const std::uint32_t first = placement_.buffer_of[input.value];
+      if (first == kNone || schedule_.on_host(input.value) || placement_.second_of[input.value] != kNone) continue;
+      memory::Buffer second = placement_.buffers[first];
+      second.begin = 0;
+      placement_.second_of[input.value] = static_cast<std::uint32_t>(placement_.buffers.size());
+      placement_.buffers.push_back(second);
+    }
+    if (std::ranges::all_of(placement_.second_of, [](std::uint32_t buffer) { return buffer == kNone; }))
+      placement_.second_of.clear();
+  }
+
+  /// Transfers alone touch what is on the host: it is alive from the first to the last of them, or all the time. The
+  /// two ends of a state share a buffer, nothing else does.
   Result<void> make_host_buffers() {
     placement_.host_of.assign(program_.values.size(), kNone);
     for (const Members* members : groups()) {
@@ -291,7 +362,8 @@ class Placer {
         if (!schedule_.on_host(value) || !spans_[value].used()) continue;
         placement_.host_of[value] = static_cast<std::uint32_t>(placement_.host_buffers.size());
         buffer.size_bytes = std::max(buffer.size_bytes, bytes_of(program_.values[value]));
-        buffer.begin = std::min(buffer.begin, static_cast<std::uint32_t>(std::max<std::int64_t>(spans_[value].first, 0)));
+        buffer.begin =
+            std::min(buffer.begin, static_cast<std::uint32_t>(std::max<std::int64_t>(spans_[value].first, 0)));
         buffer.end = std::max(buffer.end, static_cast<std::uint32_t>(spans_[value].last + 1));
       }
       if (buffer.end > 0) placement_.host_buffers.push_back(buffer);
@@ -299,8 +371,9 @@ class Placer {
     for (const graph::State& state : program_.states) {
       if (!schedule_.on_host(state.start) && !schedule_.on_host(state.end)) continue;
       if (placement_.host_of[state.start] != placement_.host_of[state.end]) {
-        return Error{ErrorCode::kInternal, fmt::format("placement: state {} lives on the host and does not end in its place there",
-                                                       program_.values[state.start].name)};
+        return Error{ErrorCode::kInternal,
+                     fmt::format("placement: state {} lives on the host and does not end in its place there",
+                                 program_.values[state.start].name)};
       }
     }
     return {};
@@ -328,6 +401,9 @@ class Placer {
   const graph::Program& program_;
   const kernel::Schedule& schedule_;
   const std::uint64_t red_zone_bytes_;
+  const bool has_two_places_;                                    // inputs
+  const KeptPlaces* kept_;                                       // null: nothing has a given place
+  std::vector<std::uint64_t> kept_offsets_;                      // of the buffers from first_kept on
   const std::int64_t after_;                                     // the time of the home copies
   std::vector<Span> spans_;                                      // per value
   std::vector<std::uint32_t> group_of_;                          // per value
@@ -340,7 +416,8 @@ class Placer {
 }  // namespace
 
 Result<Placement> place(const graph::Program& program, const kernel::Schedule& schedule,
-                        const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes) {
+                        const std::vector<std::uint64_t>& scratch_bytes, std::uint64_t red_zone_bytes,
+                        InputPlaces inputs, const KeptPlaces* kept) {
   if (scratch_bytes.size() != schedule.steps.size()) {
     return Error{ErrorCode::kInternal,
                  fmt::format("placement: {} scratch sizes for {} steps", scratch_bytes.size(), schedule.steps.size())};
@@ -348,9 +425,30 @@ Result<Placement> place(const graph::Program& program, const kernel::Schedule& s
   if (schedule.steps.size() >= 0xfffffff0u) {
     return Error{ErrorCode::kInternal, fmt::format("placement: {} steps are too many", schedule.steps.size())};
   }
-  CRUCIBLE_TRY(Placement placement, Placer(program, schedule, red_zone_bytes).run(scratch_bytes));
+  CRUCIBLE_TRY(Placement placement, Placer(program, schedule, red_zone_bytes, inputs, kept).run(scratch_bytes));
   CRUCIBLE_TRY_VOID(check_placement(program, schedule, placement));
   return placement;
+}
+
+KeptPlaces KeptPlaces::of(std::span<const std::shared_ptr<const graph::Program>> programs,
+                          std::uint64_t red_zone_bytes) {
+  KeptPlaces places;
+  const auto next = [&](const graph::Value& value) {
+    const std::uint64_t offset = places.size_bytes;
+    const std::uint64_t bytes = bytes_of(value) == 0 ? 0 : bytes_of(value) + red_zone_bytes;
+    places.size_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  };
+  for (const graph::State& state : programs[0]->states)
+    places.states.push_back(next(programs[0]->values[state.start]));
+  for (const auto& program : programs) {
+    std::map<std::uint32_t, std::size_t> seen;
+    for (const graph::Constant& constant : program->constants) {
+      const std::pair key(constant.blob, seen[constant.blob]++);
+      if (!places.constants.contains(key)) places.constants.emplace(key, next(program->values[constant.value]));
+    }
+  }
+  return places;
 }
 
 Result<void> check_certificate(const Placement& placement) {

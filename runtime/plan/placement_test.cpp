@@ -57,6 +57,66 @@ TEST(Placement, InPlaceReuseLowersThePeak) {
   EXPECT_LT(shared.plan.peak_bytes, apart.plan.peak_bytes);
 }
 
+// One is read while the other one is written, so that nothing else may ever lie in either.
+TEST(Placement, InputsHaveTwoPlacesOfTheirOwn) {
+  const graph::Program program = training_step();
+  for (const bool in_place : {false, true}) {
+    const kernel::Schedule schedule = naive_schedule(program, in_place);
+    const std::vector<std::uint64_t> no_scratch(schedule.steps.size(), 0);
+    const Result<Placement> two = place(program, schedule, no_scratch, 0, InputPlaces::kTwo);
+    ASSERT_TRUE(two) << two.error().message;
+    const Placement one = place_or_fail(program, schedule);
+    EXPECT_FALSE(one.has_two_places());
+    ASSERT_TRUE(two->has_two_places());
+    std::uint64_t input_bytes = 0;
+    for (const graph::Input& input : program.inputs) {
+      for (const std::uint32_t place : {0u, 1u}) {
+        const memory::Buffer& buffer = two->buffers[two->buffer_at(input.value, place)];
+        EXPECT_EQ(buffer.begin, 0u);
+        EXPECT_EQ(buffer.end, schedule.steps.size() + 1);
+        EXPECT_EQ(buffer.size_bytes, two->buffers[two->buffer_of[input.value]].size_bytes);
+      }
+      EXPECT_NE(two->buffer_at(input.value, 0), two->buffer_at(input.value, 1));
+      input_bytes += (two->buffers[two->buffer_of[input.value]].size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    for (const graph::State& state : program.states)
+      EXPECT_EQ(two->buffer_at(state.start, 1), two->buffer_at(state.start, 0));
+    EXPECT_GE(two->plan.peak_bytes, one.plan.peak_bytes + input_bytes);
+    EXPECT_LE(two->plan.peak_bytes, one.plan.peak_bytes + 2 * input_bytes);
+  }
+}
+
+TEST(Placement, ASecondPlaceThatSomethingElseUsesIsFound) {
+  const graph::Program program = training_step();
+  const kernel::Schedule schedule = naive_schedule(program, false);
+  Result<Placement> placed =
+      place(program, schedule, std::vector<std::uint64_t>(schedule.steps.size(), 0), 0, InputPlaces::kTwo);
+  ASSERT_TRUE(placed) << placed.error().message;
+  const ValueId input = std::ranges::max(program.inputs, {}, [&](const graph::Input& each) {
+                          return program.values[each.value].elements;
+                        }).value;
+  // Of the iterations in the second place, what lies over the first one; and the other way round.
+  for (const std::uint32_t place : {0u, 1u}) {
+    Placement damaged = *placed;
+    const ValueId last = program.states[0].end;
+    damaged.plan.offsets[damaged.buffer_at(input, place)] = damaged.plan.offsets[damaged.buffer_of[last]];
+    EXPECT_FALSE(check_placement(program, schedule, damaged)) << place;
+  }
+  Placement damaged = *placed;  // a temporary that is dead before the end, over the next iteration's input
+  for (ValueId value = 0; value < program.values.size(); ++value) {
+    if (program.values[value].kind != graph::ValueKind::kTemporary || damaged.buffer_of[value] == kNone) continue;
+    const memory::Buffer& buffer = damaged.buffers[damaged.buffer_of[value]];
+    if (buffer.end > schedule.steps.size() ||
+        buffer.size_bytes > damaged.buffers[damaged.buffer_at(input, 1)].size_bytes)
+      continue;
+    damaged.plan.offsets[damaged.buffer_of[value]] = damaged.plan.offsets[damaged.buffer_at(input, 1)];
+    break;
+  }
+  const Result<void> checked = check_placement(program, schedule, damaged);
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message, HasSubstr("the next iteration"));
+}
+
 TEST(Placement, AStateThatIsReadAfterItsUpdateIsCopiedHome) {
   ProgramBuilder b;
   const ValueId w = b.state("w", {8});

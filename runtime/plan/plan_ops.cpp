@@ -31,7 +31,7 @@ Result<PlanOps> PlanOps::build(const graph::Program& program, const kernel::Sche
     if (poison && death > 0 && death <= dying.size()) dying[death - 1].push_back(buffer);
   }
   for (std::uint32_t step = range.begin; step < end; ++step) {
-    CRUCIBLE_TRY_VOID(plan.add_step(schedule, placement, step, arena_address, find_kernel));
+    CRUCIBLE_TRY_VOID(plan.add_step(schedule, placement, step, range.place, arena_address, find_kernel));
     if (range.has_sizes) plan.add_sizes(program, schedule.steps[step]);
     for (const std::uint32_t buffer : dying[step]) {
       const std::uint64_t size = placement.buffers[buffer].size_bytes;
@@ -49,13 +49,13 @@ Result<PlanOps> PlanOps::build(const graph::Program& program, const kernel::Sche
 }
 
 Result<void> PlanOps::add_step(const kernel::Schedule& schedule, const Placement& placement, std::uint32_t index,
-                               std::uint64_t arena_address, const FindKernel& find_kernel) {
+                               std::uint32_t place, std::uint64_t arena_address, const FindKernel& find_kernel) {
   const kernel::Step& step = schedule.steps[index];
   crucible_op op{};
   op.struct_size = sizeof op;
   std::vector<std::uint64_t> addresses;
   for (const kernel::BufferArgument& argument : step.buffers) {
-    addresses.push_back(arena_address + placement.plan.offsets[placement.buffer_of[argument.value]]);
+    addresses.push_back(arena_address + placement.plan.offsets[placement.buffer_at(argument.value, place)]);
   }
   std::vector<crucible_scalar> scalars;
   std::uint32_t description = graph::kNone;
@@ -92,7 +92,8 @@ void PlanOps::add_sizes(const graph::Program& program, const kernel::Step& step)
   if (step.kind != kernel::StepKind::kLaunch) return;
   for (const kernel::BufferArgument& argument : step.buffers) {
     const graph::Value& value = program.values[argument.value];
-    scalars_.back().push_back(buffer_bytes(static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype), argument.written));
+    scalars_.back().push_back(
+        buffer_bytes(static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype), argument.written));
   }
 }
 

@@ -21,6 +21,7 @@ using FindKernel = std::function<Result<crucible_kernel*>(std::string_view)>;
 struct StepRange {
   std::uint32_t begin = 0, end = graph::kNone;  // kNone: to the last step
   bool homes = true;
+  std::uint32_t place = 0;  // of the inputs: Placement::buffer_at
   bool has_sizes = false;  // launches say how large their buffers are: the device asks (wants_buffer_bytes)
 };
 
@@ -41,7 +42,7 @@ class PlanOps {
  private:
   PlanOps() = default;
   Result<void> add_step(const kernel::Schedule& schedule, const Placement& placement, std::uint32_t step,
-                        std::uint64_t arena_address, const FindKernel& find_kernel);
+                        std::uint32_t place, std::uint64_t arena_address, const FindKernel& find_kernel);
   void add_sizes(const graph::Program& program, const kernel::Step& step);
   void add_fill(std::uint64_t address, std::uint64_t size);
   void add_copy(std::uint64_t to, std::uint64_t from, std::uint64_t size);

@@ -132,7 +132,8 @@ TEST_F(PlanOpsTest, PoisonFillsEveryBufferAfterItsLastStep) {
 }
 
 TEST_F(PlanOpsTest, PassesEveryDigitOfAnInteger) {
-  for (const std::int64_t integer : {(std::int64_t{1} << 53) + 1, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+  for (const std::int64_t integer : {(std::int64_t{1} << 53) + 1, std::numeric_limits<std::int64_t>::max(),
+                                     std::numeric_limits<std::int64_t>::min()}) {
     schedule_.steps[1].scalars[1].integer = integer;
     const Result<PlanOps> listed = build(false);
     ASSERT_TRUE(listed) << listed.error().message;

@@ -1,5 +1,5 @@
-// See predict.hpp. Two walks over the steps: the first leaves behind when each value was touched last, as an iteration does for
-// the next one; the second predicts.
+// See predict.hpp. Two walks over the steps: the first leaves behind when each value was touched last, as an iteration
+// does for the next one; the second predicts.
 #include "runtime/plan/predict.hpp"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ class Predictor {
     std::vector<hardware::Prediction> predictions;
     for (const kernel::Step& step : schedule_.steps) predictions.push_back(hardware::predict(profile_, walk(step)));
     for (std::size_t i = 0; i < predictions.size(); ++i) {
-      if (schedule_.steps[i].kind == kernel::StepKind::kTransfer) predictions[i] = transfer(schedule_.steps[i], predictions[i]);
+      if (schedule_.steps[i].kind == kernel::StepKind::kTransfer)
+        predictions[i] = transfer(schedule_.steps[i], predictions[i]);
     }
     return predictions;
   }
@@ -41,7 +42,8 @@ class Predictor {
     hardware::Work work;
     double touched = 0;
     for (const kernel::BufferArgument& argument : step.buffers) touched += bytes_of(argument.value);
-    // The estimate of the schedule knows what is really read (a gather touches few rows of its table); operands share it.
+    // The estimate of the schedule knows what is really read (a gather touches few rows of its table); operands share
+    // it.
     const double share = touched > 0 && step.bytes > 0 ? std::min(1.0, static_cast<double>(step.bytes) / touched) : 1;
     const double now = clock_ + touched;
     for (const kernel::BufferArgument& argument : step.buffers) {

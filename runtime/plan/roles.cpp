@@ -26,7 +26,11 @@ std::string module_of_name(std::string_view name) {
 class Assigner {
  public:
   Assigner(const graph::Program& program, const Placement& placement, const RecordedRoles& recorded)
-      : program_(program), placement_(placement), recorded_(recorded), values_(program.values.size()), readers_(program.values.size()) {
+      : program_(program),
+        placement_(placement),
+        recorded_(recorded),
+        values_(program.values.size()),
+        readers_(program.values.size()) {
     for (const graph::Op& op : program.ops) {
       if (recorded_phase(op) == Phase::kBackward && trace_op(op) != kNone)
         last_backward_ = std::max(last_backward_, std::int64_t{trace_op(op)});
@@ -176,7 +180,8 @@ class Assigner {
         value.name = "grad of " + program_.values[parameter.start].name;
         value.module = values_[parameter.start].module;
       }
-      // A gradient that never leaves a kernel (a conversion after automatic mixed precision) is held as what it is made of.
+      // A gradient that never leaves a kernel (a conversion after automatic mixed precision) is held as what it is made
+      // of.
       const bool is_held = placement_.buffer_of[open[next]] != kNone;
       if (phase_of(op) != Phase::kOptimizer && is_held) continue;
       for (const graph::Operand& input : op.inputs) {
@@ -257,7 +262,8 @@ void follow_transfers(const graph::Program& program, const kernel::Schedule& sch
   for (const kernel::Step& step : schedule.steps) {
     if (step.kind != kernel::StepKind::kTransfer) continue;
     const ValueId from = step.buffers[0].value, to = step.buffers[1].value;
-    const bool is_home = std::ranges::any_of(program.states, [&](const graph::State& state) { return state.end == to; });
+    const bool is_home =
+        std::ranges::any_of(program.states, [&](const graph::State& state) { return state.end == to; });
     is_home ? take(from, to) : take(to, from);
   }
 }
@@ -271,6 +277,9 @@ std::vector<std::vector<Turn>> find_turns(const graph::Program& program, const P
     if (buffer == kNone) continue;
     const bool is_made = program.values[value].kind == ValueKind::kTemporary && uses[value].first != kNone;
     turns[buffer].push_back({is_made ? uses[value].first : placement.buffers[buffer].begin, roles.values[value].role});
+  }
+  for (ValueId value = 0; value < placement.second_of.size(); ++value) {
+    if (placement.second_of[value] != kNone) turns[placement.second_of[value]] = {{0, roles.values[value].role}};
   }
   for (std::size_t buffer = 0; buffer < turns.size(); ++buffer) {
     const std::uint32_t begin = placement.buffers[buffer].begin;
@@ -356,6 +365,11 @@ PlanRoles assign_roles(const graph::Program& program, const kernel::Schedule& sc
     const bool better = best == kNone || (is_held(value) && !is_held(best)) ||
                         (is_held(value) == is_held(best) && uses[value].length > uses[best].length);
     if (better) best = value;
+  }
+  for (ValueId value = 0; value < placement.second_of.size(); ++value) {
+    if (placement.second_of[value] == kNone) continue;
+    roles.value_of[placement.second_of[value]] = value;
+    roles.members[placement.second_of[value]] = 1;
   }
   for (std::size_t buffer = 0; buffer < buffers; ++buffer) {
     if (roles.value_of[buffer] != kNone) roles.buffers[buffer] = roles.values[roles.value_of[buffer]].role;

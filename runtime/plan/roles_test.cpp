@@ -76,10 +76,12 @@ TEST(Roles, FollowWhatIsCopiedFromTheHostAndBack) {
   planned.schedule.is_on_host.assign(planned.program.values.size(), false);
   planned.schedule.is_on_host[w] = planned.schedule.is_on_host[stored] = true;
   planned.schedule.steps[0].kind = planned.schedule.steps[2].kind = kernel::StepKind::kTransfer;
-  Result<Placement> placed = place(planned.program, planned.schedule, std::vector<std::uint64_t>(planned.schedule.steps.size(), 0));
+  Result<Placement> placed =
+      place(planned.program, planned.schedule, std::vector<std::uint64_t>(planned.schedule.steps.size(), 0));
   ASSERT_TRUE(placed) << placed.error().message;
   planned.placement = *std::move(placed);
-  const PlanRoles roles = assign_roles(planned.program, planned.schedule, planned.placement, {{"body.w", trace::Role::kOptimizerState}});
+  const PlanRoles roles =
+      assign_roles(planned.program, planned.schedule, planned.placement, {{"body.w", trace::Role::kOptimizerState}});
   for (const ValueId value : {loaded, next}) {
     EXPECT_EQ(roles.values[value].role, Role::kOptimizerState) << value;
     EXPECT_EQ(roles.values[value].name, "body.w");

@@ -13,7 +13,10 @@ using graph::ValueId;
 class Splitter {
  public:
   Splitter(const graph::Program& program, const Placement& placement, bool one_step_each)
-      : program_(program), placement_(placement), one_step_each_(one_step_each), permanent_(program.values.size(), false) {
+      : program_(program),
+        placement_(placement),
+        one_step_each_(one_step_each),
+        permanent_(program.values.size(), false) {
     for (auto& valid : valid_) valid.assign(program.values.size(), false);
     for (const graph::State& state : program.states) start_with(state.start, state.end == state.start);
     for (const graph::Input& input : program.inputs) start_with(input.value, false);

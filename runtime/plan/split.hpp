@@ -35,7 +35,8 @@ struct Split {
   std::uint64_t copies = 0, bytes = 0;  // of one iteration
 };
 
-/// `on_second` has one entry per step; with `one_step_each`, a segment has one step at most. Errors: kInternal when a step reads a value that nobody wrote.
+/// `on_second` has one entry per step; with `one_step_each`, a segment has one step at most. Errors: kInternal when a
+/// step reads a value that nobody wrote.
 Result<Split> split(const graph::Program& program, const kernel::Schedule& schedule, const Placement& placement,
                     const std::vector<bool>& on_second, bool one_step_each = false);
 

@@ -13,7 +13,9 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-std::size_t bytes_of(const graph::Value& value) { return static_cast<std::size_t>(value.elements) * size_bytes(value.dtype); }
+std::size_t bytes_of(const graph::Value& value) {
+  return static_cast<std::size_t>(value.elements) * size_bytes(value.dtype);
+}
 
 /// Copies ops into a program of their own; values, slots and sources get new numbers there.
 class Cutter {
@@ -35,7 +37,8 @@ class Cutter {
     std::set<graph::ValueId> states;
     for (const graph::OpId op : ops) {
       for (const graph::Operand& operand : program_.ops[op].inputs) {
-        if (!operand.is_scalar() && program_.values[operand.value].kind == graph::ValueKind::kState) states.insert(operand.value);
+        if (!operand.is_scalar() && program_.values[operand.value].kind == graph::ValueKind::kState)
+          states.insert(operand.value);
       }
     }
     CRUCIBLE_TRY_VOID(session_.reset());
@@ -64,7 +67,8 @@ class Cutter {
   /// What the value holds while the iteration reads it.
   Result<Bytes> content_of(graph::ValueId value) const {
     if (const auto start = starts_.find(value); start != starts_.end()) return start->second;
-    if (const auto output = output_of_.find(value); output != output_of_.end()) return session_.output_bytes(output->second);
+    if (const auto output = output_of_.find(value); output != output_of_.end())
+      return session_.output_bytes(output->second);
     for (const graph::Input& input : program_.inputs) {
       if (input.value == value) return bytes_of_blob(input.blobs[iteration_], program_.values[value]);
     }
@@ -122,7 +126,9 @@ class Cutter {
 
   graph::SlotId slot_of(graph::SlotId old) {
     const auto [slot, is_new] = slots_.emplace(old, static_cast<graph::SlotId>(capsule_.program.slots.size()));
-    if (is_new) capsule_.program.slots.push_back({program_.slots[old].name, {program_.slots[old].values[iteration_]}, program_.slots[old].is_integer});
+    if (is_new)
+      capsule_.program.slots.push_back(
+          {program_.slots[old].name, {program_.slots[old].values[iteration_]}, program_.slots[old].is_integer});
     return slot->second;
   }
 
@@ -138,7 +144,8 @@ class Cutter {
 };
 
 /// Whether a capsule alone ends with different results on the two.
-Result<bool> differs(const Capsule& capsule, const OpenSession& open_a, const OpenSession& open_b, const SideBySideOptions& options) {
+Result<bool> differs(const Capsule& capsule, const OpenSession& open_a, const OpenSession& open_b,
+                     const SideBySideOptions& options) {
   const auto watched = std::make_shared<const graph::Program>(with_every_result(capsule.program));
   CRUCIBLE_TRY(const std::unique_ptr<Session> a, open_a(watched, capsule.blobs));
   CRUCIBLE_TRY(const std::unique_ptr<Session> b, open_b(watched, capsule.blobs));
@@ -148,8 +155,8 @@ Result<bool> differs(const Capsule& capsule, const OpenSession& open_a, const Op
   return report.first.has_value();
 }
 
-/// Those that are up to `depth` steps from `op`, in the order of the program. neighbours(op, take) calls take(op) for each one that is a
-/// step away, or take(kNone).
+/// Those that are up to `depth` steps from `op`, in the order of the program. neighbours(op, take) calls take(op) for
+/// each one that is a step away, or take(kNone).
 template <class Neighbours>
 std::vector<graph::OpId> nearest(graph::OpId op, std::uint32_t depth, std::size_t most, const Neighbours& neighbours) {
   std::set<graph::OpId> found = {op};
@@ -168,7 +175,8 @@ std::vector<graph::OpId> nearest(graph::OpId op, std::uint32_t depth, std::size_
 
 }  // namespace
 
-std::vector<graph::OpId> ops_behind(const graph::Program& program, graph::OpId op, std::uint32_t depth, std::size_t most) {
+std::vector<graph::OpId> ops_behind(const graph::Program& program, graph::OpId op, std::uint32_t depth,
+                                    std::size_t most) {
   return nearest(op, depth, most, [&](graph::OpId reader, const auto& take) {
     for (const graph::Operand& operand : program.ops[reader].inputs) {
       if (!operand.is_scalar()) take(program.values[operand.value].producer);
@@ -176,7 +184,8 @@ std::vector<graph::OpId> ops_behind(const graph::Program& program, graph::OpId o
   });
 }
 
-std::vector<graph::OpId> ops_around(const graph::Program& program, graph::OpId op, std::uint32_t depth, std::size_t most) {
+std::vector<graph::OpId> ops_around(const graph::Program& program, graph::OpId op, std::uint32_t depth,
+                                    std::size_t most) {
   std::vector<std::vector<graph::OpId>> readers(program.values.size());
   for (graph::OpId reader = 0; reader < program.ops.size(); ++reader) {
     for (const graph::Operand& operand : program.ops[reader].inputs) {
@@ -191,14 +200,14 @@ std::vector<graph::OpId> ops_around(const graph::Program& program, graph::OpId o
   });
 }
 
-Result<Capsule> cut_capsule(const graph::Program& program, const trace::BlobStore& blobs, Session& session, std::uint32_t iteration,
-                            std::span<const graph::OpId> ops) {
+Result<Capsule> cut_capsule(const graph::Program& program, const trace::BlobStore& blobs, Session& session,
+                            std::uint32_t iteration, std::span<const graph::OpId> ops) {
   return Cutter(program, blobs, session, iteration).cut(ops);
 }
 
 Result<CutCapsule> cut_smallest_capsule(const graph::Program& program, const trace::BlobStore& blobs, Session& session,
-                                        const ResultDifference& difference, const OpenSession& open_a, const OpenSession& open_b,
-                                        const SideBySideOptions& options) {
+                                        const ResultDifference& difference, const OpenSession& open_a,
+                                        const OpenSession& open_b, const SideBySideOptions& options) {
   constexpr std::uint32_t kMostDepth = 16;
   CutCapsule cut;
   std::set<std::vector<graph::OpId>> tried;

@@ -1,5 +1,5 @@
-// The file of a capsule: a magic number, the version, then pieces (the origin, the program in its binary form, each blob), every one with its
-// sizes and an XXH3-64 of what is stored. docs/replay.md has the bytes.
+// The file of a capsule: a magic number, the version, then pieces (the origin, the program in its binary form, each
+// blob), every one with its sizes and an XXH3-64 of what is stored. docs/replay.md has the bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,8 @@ class PieceReader {
   PieceReader(std::span<const std::byte> bytes, const std::string& name) : bytes_(bytes), name_(name) {}
 
   Error error(const std::string& what) const {
-    return Error{ErrorCode::kBadInput, fmt::format("{}: {}; make the capsule again with crucible compare --capsule", name_, what)};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{}: {}; make the capsule again with crucible compare --capsule", name_, what)};
   }
 
   Result<std::uint64_t> number(int width, const char* what) {
@@ -74,7 +75,8 @@ class PieceReader {
   const std::string& name_;
 };
 
-/// What a capsule promises beyond graph::verify(): one iteration without states, and a blob of the right size wherever one is named.
+/// What a capsule promises beyond graph::verify(): one iteration without states, and a blob of the right size wherever
+/// one is named.
 Result<void> check(const Capsule& capsule, const PieceReader& reader) {
   const graph::Program& program = capsule.program;
   if (program.iterations != 1 || !program.states.empty() || !program.constants.empty()) {
@@ -82,11 +84,13 @@ Result<void> check(const Capsule& capsule, const PieceReader& reader) {
   }
   const std::vector<trace::Blob> blobs = capsule.blobs->blobs();
   const auto fits = [&](const std::vector<std::uint32_t>& of, graph::ValueId value) {
-    const std::uint64_t size = static_cast<std::uint64_t>(program.values[value].elements) * size_bytes(program.values[value].dtype);
+    const std::uint64_t size =
+        static_cast<std::uint64_t>(program.values[value].elements) * size_bytes(program.values[value].dtype);
     return of.size() == 1 && of[0] < blobs.size() && blobs[of[0]].size_bytes == size;
   };
   for (const graph::Input& input : program.inputs) {
-    if (!fits(input.blobs, input.value)) return reader.error(fmt::format("the bytes of value %{} are missing or of another size", input.value));
+    if (!fits(input.blobs, input.value))
+      return reader.error(fmt::format("the bytes of value %{} are missing or of another size", input.value));
   }
   for (const graph::Output& output : program.outputs) {
     if (output.operand.is_scalar() || !fits(output.blobs, output.operand.value)) {
@@ -94,7 +98,8 @@ Result<void> check(const Capsule& capsule, const PieceReader& reader) {
     }
   }
   for (const graph::Slot& slot : program.slots) {
-    if (slot.values.size() != 1) return reader.error(fmt::format("slot '{}' has {} numbers instead of one", slot.name, slot.values.size()));
+    if (slot.values.size() != 1)
+      return reader.error(fmt::format("slot '{}' has {} numbers instead of one", slot.name, slot.values.size()));
   }
   return {};
 }
@@ -128,7 +133,9 @@ Result<Capsule> parse_capsule(std::span<const std::byte> bytes, const std::strin
   if (!reader.skip_magic()) return Error{ErrorCode::kBadInput, fmt::format("{} is no capsule", name)};
   CRUCIBLE_TRY(const std::uint64_t version, reader.number(4, "the version"));
   if (version != kVersion) {
-    return Error{ErrorCode::kBadInput, fmt::format("{} is a capsule of version {}, this crucible reads {}: use the one that made it", name, version, kVersion)};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{} is a capsule of version {}, this crucible reads {}: use the one that made it", name,
+                             version, kVersion)};
   }
   Capsule capsule;
   capsule.blobs = std::make_shared<trace::MemoryBlobStore>();
@@ -142,7 +149,8 @@ Result<Capsule> parse_capsule(std::span<const std::byte> bytes, const std::strin
   for (std::uint64_t blob = 0; blob < count; ++blob) {
     CRUCIBLE_TRY(std::vector<std::byte> content, reader.piece(fmt::format("blob {} of {}", blob, count)));
     // The store keeps equal contents once, so that numbers would shift: the writer's store had none twice either.
-    if (capsule.blobs->add(std::move(content)) != blob) return reader.error(fmt::format("blob {} is there twice", blob));
+    if (capsule.blobs->add(std::move(content)) != blob)
+      return reader.error(fmt::format("blob {} is there twice", blob));
   }
   if (reader.left() != 0) return reader.error(fmt::format("{} bytes follow its end", reader.left()));
   CRUCIBLE_TRY_VOID(check(capsule, reader));
@@ -151,7 +159,8 @@ Result<Capsule> parse_capsule(std::span<const std::byte> bytes, const std::strin
 
 bool is_capsule(const std::filesystem::path& path) {
   const Result<trace::MappedFile> file = trace::MappedFile::open(path);
-  return file && file->bytes().size() >= kMagic.size() && std::memcmp(file->bytes().data(), kMagic.data(), kMagic.size()) == 0;
+  return file && file->bytes().size() >= kMagic.size() &&
+         std::memcmp(file->bytes().data(), kMagic.data(), kMagic.size()) == 0;
 }
 
 Result<Capsule> read_capsule(const std::filesystem::path& path) {

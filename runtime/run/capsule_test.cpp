@@ -1,4 +1,5 @@
-// Capsules: they compute what the whole program computed there, show a planted difference alone, and damaged files are refused.
+// Capsules: they compute what the whole program computed there, show a planted difference alone, and damaged files are
+// refused.
 #include "runtime/run/capsule.hpp"
 
 #include <gmock/gmock.h>
@@ -26,7 +27,8 @@ Result<std::unique_ptr<Session>> open_strict(const std::shared_ptr<const graph::
 }
 
 std::unique_ptr<Session> watched_session(const Recording& recording) {
-  auto made = open_strict(std::make_shared<const graph::Program>(with_every_result(recording.program)), recording.blobs);
+  auto made =
+      open_strict(std::make_shared<const graph::Program>(with_every_result(recording.program)), recording.blobs);
   EXPECT_TRUE(made) << made.error().message;
   return made ? *std::move(made) : nullptr;
 }
@@ -54,12 +56,13 @@ Capsule cut(const Recording& recording, std::uint32_t iteration, const std::vect
   return made ? *std::move(made) : Capsule{};
 }
 
-/// Every op of a training step, alone, with what is behind it and with what is around it, in a later iteration, where states and slots have moved on: it
-/// computes the bits that the whole program computed.
+/// Every op of a training step, alone, with what is behind it and with what is around it, in a later iteration, where
+/// states and slots have moved on: it computes the bits that the whole program computed.
 TEST(Capsule, ComputesWhatTheProgramComputed) {
   const Recording recording = record(training_step(), 3, 1);
   for (graph::OpId op = 0; op < recording.program.ops.size(); ++op) {
-    for (const auto& ops : {ops_behind(recording.program, op, 0), ops_behind(recording.program, op, 3), ops_around(recording.program, op, 2)}) {
+    for (const auto& ops : {ops_behind(recording.program, op, 0), ops_behind(recording.program, op, 3),
+                            ops_around(recording.program, op, 2)}) {
       const Capsule capsule = cut(recording, 2, ops);
       auto session = open_strict(std::make_shared<const graph::Program>(capsule.program), capsule.blobs);
       ASSERT_TRUE(session) << session.error().message;
@@ -67,7 +70,8 @@ TEST(Capsule, ComputesWhatTheProgramComputed) {
       const auto outputs = (*session)->compare_outputs();
       ASSERT_TRUE(outputs) << outputs.error().message;
       ASSERT_EQ(outputs->size(), capsule.program.outputs.size());
-      for (const OutputDifference& output : *outputs) EXPECT_TRUE(output.bit_equal) << op << " of " << ops.size() << ": " << output.name;
+      for (const OutputDifference& output : *outputs)
+        EXPECT_TRUE(output.bit_equal) << op << " of " << ops.size() << ": " << output.name;
     }
   }
 }
@@ -83,10 +87,13 @@ TEST(Capsule, TheOpAloneShowsTheDifference) {
   const Recording recording = record(training_step(), 2, 1);
   const graph::OpId op = first_of(recording.program, graph::OpKind::kTanh);
   const auto open_b = [](const auto& program, const auto& blobs) {
-    return open_strict(std::make_shared<const graph::Program>(changed(*program, graph::OpKind::kTanh, graph::OpKind::kSin, graph::OpKind::kTanh)), blobs);
+    return open_strict(std::make_shared<const graph::Program>(
+                           changed(*program, graph::OpKind::kTanh, graph::OpKind::kSin, graph::OpKind::kTanh)),
+                       blobs);
   };
   const std::unique_ptr<Session> session = watched_session(recording);
-  const auto found = cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = op}, open_strict, open_b, {});
+  const auto found =
+      cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = op}, open_strict, open_b, {});
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_TRUE(found->is_reproduced);
   ASSERT_EQ(found->capsule.program.ops.size(), 1u);
@@ -98,10 +105,13 @@ TEST(Capsule, GrowsUntilItShowsTheDifference) {
   const Recording recording = record(training_step(), 2, 1);
   const graph::OpId op = first_of(recording.program, graph::OpKind::kTanh);
   const auto open_b = [](const auto& program, const auto& blobs) {
-    return open_strict(std::make_shared<const graph::Program>(changed(*program, graph::OpKind::kTanh, graph::OpKind::kSin, graph::OpKind::kMatMul)), blobs);
+    return open_strict(std::make_shared<const graph::Program>(
+                           changed(*program, graph::OpKind::kTanh, graph::OpKind::kSin, graph::OpKind::kMatMul)),
+                       blobs);
   };
   const std::unique_ptr<Session> session = watched_session(recording);
-  const auto found = cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = op}, open_strict, open_b, {});
+  const auto found =
+      cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = op}, open_strict, open_b, {});
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_TRUE(found->is_reproduced);
   EXPECT_EQ(found->capsule.program.ops.size(), 2u);
@@ -114,17 +124,22 @@ TEST(Capsule, GrowsToWhatReadsTheOp) {
   const graph::ValueId result = recording.program.ops[op].outputs[0].value;
   const auto reads_it = [](const graph::Program& program, graph::ValueId value) {
     return std::ranges::any_of(program.ops, [&](const graph::Op& other) {
-      return std::ranges::any_of(other.inputs, [&](const graph::Operand& operand) { return !operand.is_scalar() && operand.value == value; });
+      return std::ranges::any_of(
+          other.inputs, [&](const graph::Operand& operand) { return !operand.is_scalar() && operand.value == value; });
     });
   };
   ASSERT_TRUE(reads_it(recording.program, result));
   const auto open_b = [&](const auto& program, const auto& blobs) {
     const graph::ValueId here = program->ops[first_of(*program, graph::OpKind::kTanh)].outputs[0].value;
     const bool is_read = reads_it(*program, here);
-    return open_strict(std::make_shared<const graph::Program>(changed(*program, graph::OpKind::kTanh, is_read ? graph::OpKind::kSin : graph::OpKind::kTanh, graph::OpKind::kTanh)), blobs);
+    return open_strict(std::make_shared<const graph::Program>(
+                           changed(*program, graph::OpKind::kTanh, is_read ? graph::OpKind::kSin : graph::OpKind::kTanh,
+                                   graph::OpKind::kTanh)),
+                       blobs);
   };
   const std::unique_ptr<Session> session = watched_session(recording);
-  const auto found = cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = op}, open_strict, open_b, {});
+  const auto found =
+      cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = op}, open_strict, open_b, {});
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_TRUE(found->is_reproduced);
   EXPECT_EQ(found->capsule.program.ops.size(), ops_around(recording.program, op, 1).size());
@@ -133,7 +148,8 @@ TEST(Capsule, GrowsToWhatReadsTheOp) {
 TEST(Capsule, SaysWhenItShowsNothing) {
   const Recording recording = record(training_step(), 1, 1);
   const std::unique_ptr<Session> session = watched_session(recording);
-  const auto found = cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = 3}, open_strict, open_strict, {});
+  const auto found =
+      cut_smallest_capsule(recording.program, *recording.blobs, *session, {.op = 3}, open_strict, open_strict, {});
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_FALSE(found->is_reproduced);
 }
@@ -141,7 +157,8 @@ TEST(Capsule, SaysWhenItShowsNothing) {
 class CapsuleFile : public ::testing::Test {
  protected:
   CapsuleFile() {
-    capsule_ = cut(recording_, 0, ops_behind(recording_.program, first_of(recording_.program, graph::OpKind::kTanh), 1));
+    capsule_ =
+        cut(recording_, 0, ops_behind(recording_.program, first_of(recording_.program, graph::OpKind::kTanh), 1));
     capsule_.origin = "a test";
     bytes_ = *capsule_bytes(capsule_);
   }
@@ -153,7 +170,8 @@ class CapsuleFile : public ::testing::Test {
 TEST_F(CapsuleFile, ComesBackWhole) {
   const std::filesystem::path path = std::filesystem::temp_directory_path() / "crucible_capsule_test.crcapsule";
   ASSERT_TRUE(write_capsule(capsule_, path));
-  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600)) << "it has bytes of the recording";
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600))
+      << "it has bytes of the recording";
   EXPECT_TRUE(is_capsule(path));
   const auto back = read_capsule(path);
   ASSERT_TRUE(back) << back.error().message;

@@ -8,7 +8,8 @@
 namespace crucible::runtime {
 
 std::string identity_of(const backend::Device& device) {
-  std::string identity = fmt::format("{} {}\n{}\n", device.backend().name(), device.backend().version(), device.info().name);
+  std::string identity =
+      fmt::format("{} {}\n{}\n", device.backend().name(), device.backend().version(), device.info().name);
   if (const auto properties = device.properties()) {
     for (const auto& [name, text] : *properties) identity += fmt::format("{}={}\n", name, text);
   }

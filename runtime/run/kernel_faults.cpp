@@ -38,7 +38,8 @@ const void* place_of_fault([[maybe_unused]] const void* context) {
 #endif
 }
 
-/// The ops of the kernel in which the fault is, or null. dladdr() takes the loader's lock, which a thread that stands in a kernel does not have.
+/// The ops of the kernel in which the fault is, or null. dladdr() takes the loader's lock, which a thread that stands
+/// in a kernel does not have.
 const std::string* ops_at(const void* place) {
   Dl_info info = {};
   if (place == nullptr || dladdr(place, &info) == 0 || info.dli_sname == nullptr) return nullptr;
@@ -80,16 +81,20 @@ void report(int signal, siginfo_t* info, void* context) {
   write_text(*ops);
   write_text(" left its memory (at ");
   write_address(reinterpret_cast<std::uintptr_t>(info->si_addr));
-  write_text("): the file is damaged or was made to do harm, or the compiler made something else of the kernel; nothing was written there. Please report it\n");
+  write_text(
+      "): the file is damaged or was made to do harm, or the compiler made something else of the kernel; nothing was "
+      "written there. Please report it\n");
   _exit(3);
 }
 
 }  // namespace
 
 NamedKernels::NamedKernels() = default;
-NamedKernels::NamedKernels(std::vector<std::pair<std::string, std::string>> kernels) : table_(std::make_unique<KernelTable>()) {
+NamedKernels::NamedKernels(std::vector<std::pair<std::string, std::string>> kernels)
+    : table_(std::make_unique<KernelTable>()) {
   table_->kernels = std::move(kernels);
-  for (auto& [name, ops] : table_->kernels) ops = without_commands(ops);  // a file's words; a signal handler cannot do it
+  for (auto& [name, ops] : table_->kernels)
+    ops = without_commands(ops);  // a file's words; a signal handler cannot do it
   const std::lock_guard lock(changing);
   table_->next = first_table.load();
   if (table_->next != nullptr) table_->next.load()->previous = table_.get();

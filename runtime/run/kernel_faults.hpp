@@ -1,5 +1,6 @@
-// A compiled kernel that reaches beyond its memory, on a device that is the host: the process says which op of the recorded program the
-// kernel is of, and ends. What lies around a kernel's memory are pages that nobody may touch (the CPU plugin makes them).
+// A compiled kernel that reaches beyond its memory, on a device that is the host: the process says which op of the
+// recorded program the kernel is of, and ends. What lies around a kernel's memory are pages that nobody may touch (the
+// CPU plugin makes them).
 #pragma once
 
 #include <memory>
@@ -25,8 +26,9 @@ class NamedKernels {
   std::unique_ptr<KernelTable> table_;
 };
 
-/// From now on a fault (SIGSEGV, SIGBUS) inside a named kernel prints "crucible: error: the kernel of OPS left its memory ..." and ends the
-/// process with exit code 3. Every other fault does what it did. Of the program, once, never of a library: a signal is the whole process's.
+/// From now on a fault (SIGSEGV, SIGBUS) inside a named kernel prints "crucible: error: the kernel of OPS left its
+/// memory ..." and ends the process with exit code 3. Every other fault does what it did. Of the program, once, never
+/// of a library: a signal is the whole process's.
 void report_kernel_faults();
 
 }  // namespace crucible::runtime

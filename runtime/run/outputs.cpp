@@ -1,5 +1,5 @@
-// What an iteration gave back, read from the arena or the interpreter's buffers: losses as numbers, tensors to be compared
-// with the recorded ones. Judging is in verify.cpp.
+// What an iteration gave back, read from the arena or the interpreter's buffers: losses as numbers, tensors to be
+// compared with the recorded ones. Judging is in verify.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +25,9 @@ ByteRange Session::State::range_of(const graph::Output& output) const {
   return {static_cast<std::uint64_t>(view.offset) * size, (last + 1) * size};
 }
 
+/// Units: bytes of inputs. A thread that is woken to run an iteration takes as long as writing some of this does.
+constexpr std::uint64_t kWorthStarting = 16 << 10;
+
 void Session::State::find_near_places() {
   std::vector<ByteRange> numbers, tensors, states;
   for (const graph::Output& output : program->outputs) {
@@ -42,7 +45,23 @@ void Session::State::find_near_places() {
     const std::uint64_t at = offset_of(state.start);
     states.push_back({at, at + bytes_of(program->values[state.start])});
   }
-  for (const graph::Input& input : program->inputs) keep(input.value);
+  std::uint64_t input_bytes = 0;
+  for (const graph::Input& input : program->inputs) {
+    keep(input.value);
+    if (!placement.has_two_places() || placement.second_of[input.value] == graph::kNone) continue;
+    kept_begins.push_back(placement.plan.offsets[placement.second_of[input.value]]);
+    input_bytes += bytes_of(program->values[input.value]);
+  }
+  if (const KeptPlaces* const all = options.memory.kept.get(); all != nullptr) {  // those of other variants too
+    kept_begins.insert(kept_begins.end(), all->states.begin(), all->states.end());
+    for (const auto& [constant, offset] : all->constants) kept_begins.push_back(offset);
+  }
+  all_begins = kept_begins;
+  is_worth_starting = !options.poison && input_bytes >= kWorthStarting;
+  for (std::size_t buffer = 0; buffer < placement.buffers.size(); ++buffer) {
+    if (placement.buffers[buffer].size_bytes > 0) all_begins.push_back(placement.plan.offsets[buffer]);
+  }
+  std::ranges::sort(all_begins);
   for (const graph::Constant& constant : program->constants) keep(constant.value);
   std::ranges::sort(kept_begins);
   near_numbers = near_ranges(std::move(numbers));
@@ -51,10 +70,12 @@ void Session::State::find_near_places() {
 }
 
 NearReads Session::State::reads_of(std::span<const ByteRange> near) const {
-  return NearReads(near, [this](std::uint64_t offset, std::span<std::byte> bytes) { return arena->read(offset, bytes); });
+  return NearReads(near,
+                   [this](std::uint64_t offset, std::span<std::byte> bytes) { return arena->read(offset, bytes); });
 }
 
-Result<void> Session::State::read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes, NearReads& reads) const {
+Result<void> Session::State::read_range(graph::ValueId value, const ByteRange& range, std::span<std::byte> bytes,
+                                        NearReads& reads) const {
   if (interpreted || bytes.empty() || schedule.on_host(value)) return read_bytes(value, range.begin, bytes);
   return reads.read(offset_of(value) + range.begin, bytes);
 }
@@ -77,12 +98,14 @@ Result<std::optional<Error>> Session::State::index_outside(NearReads& reads) con
     CRUCIBLE_TRY(const std::vector<std::byte> bytes, read_tensor(output, reads));
     std::vector<std::int64_t> extrema(bytes.size() / sizeof(std::int64_t));
     std::memcpy(extrema.data(), bytes.data(), extrema.size() * sizeof(std::int64_t));
-    if (const Result<void> inside = graph::check_bounds(*program, output, extrema); !inside) return std::optional<Error>(inside.error());
+    if (const Result<void> inside = graph::check_bounds(*program, output, extrema); !inside)
+      return std::optional<Error>(inside.error());
   }
   return std::optional<Error>();
 }
 
-/// The elements of a tensor, dense and row-major: what lies between its first and its last one is read, and picked from.
+/// The elements of a tensor, dense and row-major: what lies between its first and its last one is read, and picked
+/// from.
 Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& output, NearReads& reads) const {
   const graph::View& view = output.operand.view;
   const std::size_t size = size_bytes(program->values[output.operand.value].dtype);
@@ -107,7 +130,8 @@ Result<std::vector<std::byte>> Session::State::read_tensor(const graph::Output& 
   return dense;
 }
 
-Result<OutputDifference> Session::State::compare_output(const graph::Output& output, std::uint32_t iteration, NearReads& reads) const {
+Result<OutputDifference> Session::State::compare_output(const graph::Output& output, std::uint32_t iteration,
+                                                        NearReads& reads) const {
   const DType dtype = program->values[output.operand.value].dtype;
   CRUCIBLE_TRY(const std::vector<std::byte> expected, blobs->load(output.blobs[iteration]));
   CRUCIBLE_TRY(const std::vector<std::byte> actual, read_tensor(output, reads));
@@ -116,7 +140,12 @@ Result<OutputDifference> Session::State::compare_output(const graph::Output& out
     return Error{difference.error().code,
                  fmt::format("output {} of iteration {}: {}", output.name, iteration, difference.error().message)};
   }
-  OutputDifference found{output.name, iteration, dtype, difference->max_rel_diff, output_tolerance(dtype), difference->bit_equal,
+  OutputDifference found{output.name,
+                         iteration,
+                         dtype,
+                         difference->max_rel_diff,
+                         output_tolerance(dtype),
+                         difference->bit_equal,
                          hash_of_elements(dtype, actual)};
   if (!found.is_within()) found.words = words_of_difference(dtype, actual, expected);
   return found;
@@ -128,11 +157,12 @@ Result<std::vector<std::byte>> Session::output_bytes(std::size_t index) const {
 }
 
 Result<std::vector<OutputDifference>> Session::compare_outputs() const {
-  if (state_->next_iteration == 0) return Error{ErrorCode::kUsage, "outputs are compared after an iteration has run"};
-  const std::uint32_t iteration = state_->next_iteration - 1;
+  if (next_ == 0) return Error{ErrorCode::kUsage, "outputs are compared after an iteration has run"};
+  const std::uint32_t iteration = turns_[next_ - 1].index;
   const graph::OutputTensors shown = graph::output_tensors(*state_->program);
   NearReads reads = state_->reads_of(state_->near_tensors);
-  std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> compared;  // by first_alike and recorded blob: the first place that has both
+  std::map<std::pair<std::size_t, std::uint32_t>, std::size_t>
+      compared;  // by first_alike and recorded blob: the first place that has both
   std::vector<OutputDifference> differences;
   for (std::size_t place = 0; place < shown.outputs.size(); ++place) {
     const graph::Output& output = *shown.outputs[place];
@@ -145,6 +175,7 @@ Result<std::vector<OutputDifference>> Session::compare_outputs() const {
       differences.back().name = output.name;
     }
     differences.back().place = place;
+    differences.back().iteration = next_ - 1;
   }
   return differences;
 }

@@ -17,9 +17,13 @@ namespace {
 
 DeviceLoss describe(const Session& session, std::uint32_t iteration, const Error& error) {
   const backend::DeviceInfo& info = session.lost()->info();
-  DeviceLoss loss{.device = info.id, .name = info.name, .iteration = iteration, .when = "after the last iteration", .reason = error.message};
+  DeviceLoss loss{.device = info.id,
+                  .name = info.name,
+                  .iteration = iteration,
+                  .when = "after the last iteration",
+                  .reason = error.message};
   if (iteration == graph::kNone) return loss;
-  loss.when = fmt::format("in iteration {} (of 0 to {})", iteration, session.program().iterations - 1);
+  loss.when = fmt::format("in iteration {} (of 0 to {})", iteration, session.iterations() - 1);
   const std::string twice = fmt::format("iteration {}: ", iteration);
   if (loss.reason.starts_with(twice)) loss.reason.erase(0, twice.size());
   return loss;
@@ -62,7 +66,8 @@ Result<void> ReroutedRun::keep() {
   return {};
 }
 
-/// Everything that had run has run on the new device, too, or its states are there. Another loss on the way is another turn.
+/// Everything that had run has run on the new device, too, or its states are there. Another loss on the way is another
+/// turn.
 Result<void> ReroutedRun::move_on(std::uint32_t iteration, const Error& error) {
   // An iteration whose result is there was complete, even where reading its states back was not.
   const auto complete = static_cast<std::uint32_t>(results_.size());
@@ -72,7 +77,9 @@ Result<void> ReroutedRun::move_on(std::uint32_t iteration, const Error& error) {
     if (!options_.next) return Error{ErrorCode::kUnavailable, fmt::format("{}\n{}", loss_text(loss), kLossAdvice)};
     session_.reset();  // gives back what the lost device still has, before another one starts
     Result<std::unique_ptr<Session>> next = options_.next(loss);
-    if (!next) return Error{ErrorCode::kUnavailable, fmt::format("{}\nno other device takes over: {}", loss_text(loss), next.error().message)};
+    if (!next)
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("{}\nno other device takes over: {}", loss_text(loss), next.error().message)};
     session_ = *std::move(next);
     loss.went_on = session_->device() == nullptr ? "" : session_->device()->info().id;
     loss.from_iteration = last_.next_iteration;

@@ -1,5 +1,6 @@
-// A run that outlives its device: when one is lost, a session on another takes its states and goes on from the last iteration of
-// which there are any. Where the next device comes from is the caller's affair; one session on one device is session.hpp.
+// A run that outlives its device: when one is lost, a session on another takes its states and goes on from the last
+// iteration of which there are any. Where the next device comes from is the caller's affair; one session on one device
+// is session.hpp.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct DeviceLoss {
 struct RerouteOptions {
   /// Makes a session of the same program on the next device; the lost one's is gone by then. Null: a loss is an error.
   std::function<Result<std::unique_ptr<Session>>(const DeviceLoss&)> next = nullptr;
-  /// States are read back after every so many iterations; 0: never, so that a run begins anew elsewhere. Without `next` nothing is.
+  /// States are read back after every so many iterations; 0: never, so that a run begins anew elsewhere. Without `next`
+  /// nothing is.
   std::uint32_t keep_every = 1;
   bool compare_outputs = false;                         // of each iteration, with the recorded ones
   std::function<void(std::uint32_t)> progress = nullptr;  // hears of each iteration before it runs
@@ -44,10 +46,11 @@ struct KeptStates {
 class ReroutedRun {
  public:
   ReroutedRun(std::unique_ptr<Session> session, RerouteOptions options);
-  /// Runs the iterations that are missing until `iterations` have run. Errors: those of Session; kUnavailable when the device was
-  /// lost and none takes over, naming device, iteration, steps, and what to do.
+  /// Runs the iterations that are missing until `iterations` have run. Errors: those of Session; kUnavailable when the
+  /// device was lost and none takes over, naming device, iteration, steps, and what to do.
   Result<void> run(std::uint32_t iterations);
-  /// Asks something of the present session; when its device is lost meanwhile, the same of the next one, which has come as far.
+  /// Asks something of the present session; when its device is lost meanwhile, the same of the next one, which has come
+  /// as far.
   template <class Ask>
   auto ask(Ask&& what) -> decltype(what(std::declval<Session&>())) {
     for (;;) {
@@ -82,7 +85,8 @@ class ReroutedRun {
 std::string loss_text(const DeviceLoss& loss);
 /// What to do about a loss where nothing may run elsewhere.
 inline constexpr const char* kLossAdvice =
-    "nothing may go on elsewhere (fallback = forbid): with --fallback warn or allow another device takes over; or see what became of this one, "
+    "nothing may go on elsewhere (fallback = forbid): with --fallback warn or allow another device takes over; or see "
+    "what became of this one, "
     "and run it again";
 
 }  // namespace crucible::runtime

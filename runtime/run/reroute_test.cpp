@@ -49,8 +49,8 @@ Outcome fail(Outcome outcome, const Error& error) {
 }
 
 /// `devices` take over one after the other; without any, a loss is an error.
-Outcome replay(const Recording& recording, const Device& first, std::vector<std::function<Device()>> devices, Options options = {},
-               std::uint32_t keep_every = 1) {
+Outcome replay(const Recording& recording, const Device& first, std::vector<std::function<Device()>> devices,
+               Options options = {}, std::uint32_t keep_every = 1) {
   Outcome outcome;
   if (!first) return fail(outcome, first.error());
   options.numerics = kernel::Numerics::kStrict;
@@ -88,7 +88,8 @@ TEST(ReroutedRun, GoesOnFromTheLastIterationWithTheSameBits) {
   for (std::uint32_t lost_in = 0; lost_in < 5; ++lost_in) {
     for (const bool poison : {true, false}) {
       SCOPED_TRACE(testing::Message() << "iteration " << lost_in << ", poison " << poison);
-      const Outcome moved = replay(recording, open_losing("replay#" + std::to_string(lost_in + 1)), {open_cpu}, {.poison = poison});
+      const Outcome moved =
+          replay(recording, open_losing("replay#" + std::to_string(lost_in + 1)), {open_cpu}, {.poison = poison});
       ASSERT_EQ(moved.error, "");
       EXPECT_TRUE(moved.verified);
       EXPECT_EQ(moved.sha256, alone.sha256);
@@ -105,7 +106,8 @@ TEST(ReroutedRun, GoesOnFromTheLastIterationWithTheSameBits) {
   }
 }
 
-/// While states, inputs and constants are loaded, a plan is built, outputs and states are read: at every call of the device there is.
+/// While states, inputs and constants are loaded, a plan is built, outputs and states are read: at every call of the
+/// device there is.
 TEST(ReroutedRun, ALossAtAnyCallIsSurvived) {
   const Recording recording = record(training_step(), 3, 2);
   const Outcome alone = replay(recording, open_cpu(), {});
@@ -196,17 +198,22 @@ TEST(ReroutedRun, ForbiddenNamesDeviceIterationStepAndWhatToDo) {
   const Recording recording = record(training_step(), 4, 6);
   const Outcome lost = replay(recording, open_losing("replay#3"), {});
   EXPECT_EQ(lost.code, ErrorCode::kUnavailable);
-  EXPECT_THAT(lost.error, AllOf(HasSubstr("device refusing:0 (a device that refuses) was lost in iteration 2 (of 0 to 3): in step 1 of "),
-                                HasSubstr("fell off the bus"), HasSubstr("--fallback warn or allow")));
+  EXPECT_THAT(
+      lost.error,
+      AllOf(HasSubstr("device refusing:0 (a device that refuses) was lost in iteration 2 (of 0 to 3): in step 1 of "),
+            HasSubstr("fell off the bus"), HasSubstr("--fallback warn or allow")));
 }
 
 TEST(ReroutedRun, NobodyTakesOver) {
   const Recording recording = record(training_step(), 4, 7);
-  const auto none = []() -> Device { return Error{ErrorCode::kUnavailable, "none of these:\n  acme:0: it is switched off"}; };
+  const auto none = []() -> Device {
+    return Error{ErrorCode::kUnavailable, "none of these:\n  acme:0: it is switched off"};
+  };
   const Outcome lost = replay(recording, open_losing("replay#2"), {none});
   EXPECT_EQ(lost.code, ErrorCode::kUnavailable);
-  EXPECT_THAT(lost.error, AllOf(HasSubstr("refusing:0"), HasSubstr("in iteration 1"), HasSubstr("no other device takes over: none of these:"),
-                                HasSubstr("acme:0: it is switched off")));
+  EXPECT_THAT(lost.error,
+              AllOf(HasSubstr("refusing:0"), HasSubstr("in iteration 1"),
+                    HasSubstr("no other device takes over: none of these:"), HasSubstr("acme:0: it is switched off")));
 }
 
 /// What is no loss stays an error, and nobody is asked for another device.

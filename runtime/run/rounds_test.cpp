@@ -29,7 +29,8 @@ TEST(Rounds, QuantilesAreLinearBetweenRounds) {
 /// A machine that became ten times slower in the second of three rounds: the quotient of each round is the same.
 TEST(Rounds, RatiosAreThoseOfTheRounds) {
   EXPECT_DOUBLE_EQ(median_ratio({.rounds = {10, 100, 10}}, {.rounds = {5, 50, 5}}), 2);
-  EXPECT_DOUBLE_EQ(median_ratio({.rounds = {10, 100, 10}}, {.rounds = {5, 50}}), 2);  // the other one failed in the third
+  EXPECT_DOUBLE_EQ(median_ratio({.rounds = {10, 100, 10}}, {.rounds = {5, 50}}),
+                   2);  // the other one failed in the third
   EXPECT_EQ(median_ratio({}, {}), 0);
 }
 
@@ -38,8 +39,10 @@ TEST(Rounds, EverybodyRunsInTurns) {
   const auto a = session_of(recording), b = session_of(recording);
   std::vector<std::pair<std::uint32_t, std::size_t>> heard;
   const Turn turns[] = {turn_of(*a, 2), turn_of(*b, 2)};
-  const std::vector<Timing> timings = run_rounds(turns, 3, [&](std::uint32_t round, std::size_t turn) { heard.emplace_back(round, turn); });
-  EXPECT_EQ(heard, (std::vector<std::pair<std::uint32_t, std::size_t>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}}));
+  const std::vector<Timing> timings =
+      run_rounds(turns, 3, [&](std::uint32_t round, std::size_t turn) { heard.emplace_back(round, turn); });
+  EXPECT_EQ(heard,
+            (std::vector<std::pair<std::uint32_t, std::size_t>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}}));
   ASSERT_EQ(timings.size(), 2u);
   for (const Timing& timing : timings) {
     ASSERT_EQ(timing.rounds.size(), 3u);

@@ -1,6 +1,6 @@
 // The session: claims, schedule, placement, then iteration by iteration inputs and slots in, replay, outputs out.
-// Compiling and the backend's plans are in session_pieces.cpp, the poisoned form in session_poison.cpp, verification of what
-// came out in verify.cpp.
+// Compiling and the backend's plans are in session_pieces.cpp, the poisoned form in session_poison.cpp, verification of
+// what came out in verify.cpp.
 #include "runtime/run/session.hpp"
 
 #include <fmt/format.h>
@@ -19,13 +19,10 @@
 #include "runtime/run/session_state.hpp"
 
 namespace crucible::runtime {
-namespace {
 
 Error at_stage(std::string_view stage, const Error& error) {
   return {error.code, fmt::format("{}: {}", stage, error.message)};
 }
-
-}  // namespace
 
 Result<void> Session::State::make_schedule() {
   LibraryClaims claims(device);
@@ -59,11 +56,12 @@ Result<void> Session::State::make_schedule() {
 }
 
 std::uint64_t Session::State::offset_of(graph::ValueId value) const {
-  return placement.plan.offsets[placement.buffer_of[value]];
+  return placement.plan.offsets[placement.buffer_at(value, place)];
 }
 
 std::span<std::byte> Session::State::on_host(graph::ValueId value) {
-  return std::span(host_arena).subspan(placement.host_plan.offsets[placement.host_of[value]], bytes_of(program->values[value]));
+  return std::span(host_arena)
+      .subspan(placement.host_plan.offsets[placement.host_of[value]], bytes_of(program->values[value]));
 }
 
 std::string Session::State::name_of(graph::ValueId value) const {
@@ -79,7 +77,8 @@ Result<void> Session::State::write_blob(graph::ValueId value, std::uint32_t blob
     if (schedule.on_host(value)) return std::ranges::fill(on_host(value), std::byte{0}), Result<void>();
     const bool is_twice = std::ranges::find(loaded_twice, value) != loaded_twice.end();
     if (is_twice) CRUCIBLE_TRY_VOID(second_arena->fill(offset_of(value), size, 0));
-    if (writes && NearWrites::takes(size)) return writes->add(offset_of(value), std::vector<std::byte>(size)), Result<void>();
+    if (writes && NearWrites::takes(size))
+      return writes->add(offset_of(value), std::vector<std::byte>(size)), Result<void>();
     return arena->fill(offset_of(value), size, 0);
   }
   CRUCIBLE_TRY(std::vector<std::byte> bytes, blobs->load(blob));
@@ -97,16 +96,20 @@ Result<void> Session::State::write_bytes(graph::ValueId value, std::vector<std::
   if (is_empty || interpreted) return {};
   if (schedule.on_host(value)) return std::ranges::copy(bytes, on_host(value).begin()), Result<void>();
   const std::uint64_t offset = offset_of(value);
-  if (std::ranges::find(loaded_twice, value) != loaded_twice.end()) CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
+  if (std::ranges::find(loaded_twice, value) != loaded_twice.end())
+    CRUCIBLE_TRY_VOID(second_arena->write(offset, bytes));
   if (writes && NearWrites::takes(bytes.size())) return writes->add(offset, std::move(bytes)), Result<void>();
   return arena->write(offset, bytes);
 }
 
-Result<void> Session::State::write_together(const std::function<Result<void>()>& pieces) {
+Result<void> Session::State::write_together(const std::function<Result<void>()>& pieces,
+                                            std::span<const std::uint64_t> kept) {
   if (interpreted || options.poison || is_sized) return pieces();  // there zones between buffers are watched
-  writes.emplace(kept_begins);
+  writes.emplace(kept);
   Result<void> done = pieces();
-  if (done) done = writes->flush([this](std::uint64_t offset, std::span<const std::byte> bytes) { return arena->write(offset, bytes); });
+  if (done)
+    done = writes->flush(
+        [this](std::uint64_t offset, std::span<const std::byte> bytes) { return arena->write(offset, bytes); });
   writes.reset();
   return done;
 }
@@ -121,7 +124,8 @@ Result<void> Session::State::load_states() {
 
 Result<void> Session::State::load_constants() {
   const Result<void> written = write_together([&]() -> Result<void> {
-    for (const graph::Constant& constant : program->constants) CRUCIBLE_TRY_VOID(write_blob(constant.value, constant.blob));
+    for (const graph::Constant& constant : program->constants)
+      CRUCIBLE_TRY_VOID(write_blob(constant.value, constant.blob));
     return {};
   });
   return written ? written : at_stage("constants", written.error());
@@ -136,16 +140,29 @@ Result<void> Session::State::load_inputs(std::uint32_t index) {
                                                      name_of(input.value), input.blobs.size(), index)};
     }
     const bool is_shaken = shaking && !input.is_draw && input.blobs[index] != graph::kNone;
-    CRUCIBLE_TRY_VOID(is_shaken ? perturb(input.value, input.blobs[index], *shaking) : write_blob(input.value, input.blobs[index]));
+    CRUCIBLE_TRY_VOID(is_shaken ? perturb(input.value, input.blobs[index], *shaking)
+                                : write_blob(input.value, input.blobs[index]));
   }
   return {};
 }
 
 Result<void> Session::State::load_iteration(std::uint32_t index) {
   if (interpreted) carry_interpreted_states();
-  if (options.poison) CRUCIBLE_TRY_VOID(poison_transient());
+  place = place_of(index);
+  if (options.poison) {
+    CRUCIBLE_TRY_VOID(poison_transient());
+    forget_inputs();
+  }
   loaded_iteration = index;
-  const Result<void> written = write_together([&] { return load_inputs(index); });
+  return fill_place(index);
+}
+
+Result<void> Session::State::fill_place(std::uint32_t index) {
+  if (placement.has_two_places() && loaded[place] == index) return {};
+  loaded[place] = graph::kNone;
+  const std::uint64_t began_ns = steady_ns();
+  const Result<void> written =
+      write_together([&] { return load_inputs(index); }, placement.has_two_places() ? all_begins : kept_begins);
   if (!written) return at_stage(fmt::format("inputs of iteration {}", index), written.error());
   std::vector<graph::Number> numbers;
   std::vector<std::uint64_t> bits;
@@ -158,10 +175,24 @@ Result<void> Session::State::load_iteration(std::uint32_t index) {
     bits.push_back(numbers.back().bits());
   }
   for (Piece& piece : pieces) {
-    if (piece.plan) CRUCIBLE_TRY_VOID(piece.plan->set_slots(bits));
+    if (piece.plans[place]) CRUCIBLE_TRY_VOID(piece.plans[place]->set_slots(bits));
   }
   if (interpreted) interpreted->slots = std::move(numbers);
+  loaded[place] = index;
+  note(Busy::With::kInputs, index, began_ns);
   return {};
+}
+
+void Session::State::load_ahead(std::uint32_t index) {
+  const std::uint32_t present = std::exchange(place, place_of(index));
+  (void)static_cast<bool>(fill_place(index));
+  place = present;
+}
+
+void Session::State::note(Busy::With with, std::uint32_t iteration, std::uint64_t begin_ns) const {
+  if (!options.busy || !device) return;
+  options.busy->add(
+      {.device = device->info().id, .with = with, .iteration = iteration, .begin_ns = begin_ns, .end_ns = steady_ns()});
 }
 
 std::vector<const backend::Module*> Session::State::modules() const {
@@ -179,57 +210,33 @@ std::uint64_t Session::State::bytes_of(const graph::Value& value) {
   return static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
 }
 
-Session::Session() : state_(std::make_unique<State>()) {}
 Session::~Session() = default;
-
-Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const graph::Program> program,
-                                                 std::shared_ptr<const trace::BlobStore> blobs,
-                                                 std::shared_ptr<backend::Device> device, const Options& options) {
-  if (!program || !blobs || !device)
-    return Error{ErrorCode::kInternal, "a session needs a program, blobs and a device"};
-  std::unique_ptr<Session> session(new Session);
-  State& state = *session->state_;
-  state.program = std::move(program);
-  state.blobs = std::make_shared<const KeptBlobs>(std::move(blobs));
-  state.device = std::move(device);
-  state.options = options;
-  CRUCIBLE_TRY_VOID(state.make_schedule());
-  CRUCIBLE_TRY_VOID(state.compile());
-  const PassInProgress pass("building the plan and loading what it starts with");
-  CRUCIBLE_TRY_VOID(state.build_plan());
-  state.find_near_places();
-  CRUCIBLE_TRY_VOID(state.load_states());
-  CRUCIBLE_TRY_VOID(state.load_constants());
-  return session;
-}
 
 Result<IterationResult> Session::run(std::uint32_t index) {
   CRUCIBLE_TRY(IterationResult result, run_unjudged(index));
   if (result.outside) {
-    --state_->next_iteration;  // an iteration whose results mean nothing has not run
+    --next_;  // an iteration whose results mean nothing has not run
     return *std::move(result.outside);
   }
   return result;
 }
 
 Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
-  if (index != state_->next_iteration) {
-    return Error{ErrorCode::kUsage,
-                 fmt::format("iteration {} cannot run now: the state is that before iteration {}; reset first", index,
-                             state_->next_iteration)};
-  }
-  if (index >= state_->program->iterations) {
-    return Error{ErrorCode::kUsage,
-                 fmt::format("iteration {} was not recorded: there are {}", index, state_->program->iterations)};
-  }
-  CRUCIBLE_TRY_VOID(state_->load_iteration(index));
+  CRUCIBLE_TRY_VOID(begin(index, false));
+  return finish();
+}
+
+Result<void> Session::start(std::uint32_t index) { return begin(index, true); }
+
+Result<IterationResult> Session::finish() {
+  const std::uint32_t index = next_, own = turns_[index].index;
+  const bool is_next_alike = index + 1 < iterations() && turns_[index + 1].variant == turns_[index].variant;
+  if (state_->is_worth_starting && !state_->in_flight.empty() && is_next_alike) state_->load_ahead(own + 1);
+  Result<std::uint64_t> ran = state_->wait_for_iteration(state_->began_ns);
+  if (!ran) return at_stage(fmt::format("iteration {}", index), ran.error());
   IterationResult result;
-  const auto start = std::chrono::steady_clock::now();
-  const Result<void> replayed = state_->interpreted ? state_->interpret() : state_->replay();
-  const auto end = std::chrono::steady_clock::now();
-  if (!replayed) return at_stage(fmt::format("iteration {}", index), replayed.error());
-  result.time_ns =
-      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
+  result.time_ns = *ran;
+  const std::uint64_t began_ns = steady_ns();
   NearReads reads = state_->reads_of(state_->near_numbers);
   CRUCIBLE_TRY(result.outside, state_->index_outside(reads));
   if (result.outside) result.outside = at_stage(fmt::format("iteration {}", index), *result.outside);
@@ -237,33 +244,27 @@ Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
     if (!output.is_number()) continue;  // compare_outputs() reads it when somebody asks
     CRUCIBLE_TRY(const double loss, state_->read_output(output, reads));
     result.losses.push_back(loss);
-    const bool recorded = index < output.recorded.size();
-    result.recorded_losses.push_back(recorded ? output.recorded[index] : std::numeric_limits<double>::quiet_NaN());
-    if (recorded)
-      result.max_rel_diff = std::max(result.max_rel_diff, relative_difference(loss, output.recorded[index]));
+    const bool recorded = own < output.recorded.size();
+    result.recorded_losses.push_back(recorded ? output.recorded[own] : std::numeric_limits<double>::quiet_NaN());
+    if (recorded) result.max_rel_diff = std::max(result.max_rel_diff, relative_difference(loss, output.recorded[own]));
   }
-  ++state_->next_iteration;
+  state_->note(Busy::With::kResults, index, began_ns);
+  const std::vector<graph::State>& states = state_->program->states;
+  for (std::size_t i = 0; variants_.size() > 1 && i < states.size(); ++i) {
+    if (states[i].start != states[i].end) set_changed(i);
+  }
+  ++next_;
   return result;
-}
-
-Result<void> Session::reset() {
-  CRUCIBLE_TRY_VOID(state_->load_states());
-  if (state_->interpreted) {
-    CRUCIBLE_TRY_VOID(state_->load_constants());
-    state_->interpreted->is_run = false;
-  }
-  state_->next_iteration = 0;
-  return {};
 }
 
 Result<std::vector<std::uint64_t>> Session::profile() {
   if (state_->interpreted) {
     return Error{ErrorCode::kUsage, "the reference interpreter has no steps that could be profiled: name a plugin"};
   }
-  if (state_->program->iterations == 0)
+  if (turns_.empty())
     return Error{ErrorCode::kUsage, "a program without iterations cannot be profiled"};
   // The inputs may have been overwritten in place or their memory reused: load those of the last iteration again.
-  CRUCIBLE_TRY_VOID(state_->load_iteration(state_->next_iteration == 0 ? 0 : state_->next_iteration - 1));
+  CRUCIBLE_TRY_VOID(load_again());
   return state_->profile();
 }
 
@@ -271,9 +272,11 @@ std::string Session::times_from() const { return state_->times_from(); }
 std::vector<backend::Properties> Session::plan_facts() const { return state_->plan_facts(); }
 
 Result<Counted> Session::count(std::span<const std::string> names) {
-  if (state_->interpreted) return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};
-  if (state_->program->iterations == 0) return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};
-  CRUCIBLE_TRY_VOID(state_->load_iteration(state_->next_iteration == 0 ? 0 : state_->next_iteration - 1));
+  if (state_->interpreted)
+    return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};
+  if (turns_.empty())
+    return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};
+  CRUCIBLE_TRY_VOID(load_again());
   Result<backend::Counting> counting = backend::Counting::begin(state_->device, names);
   if (!counting && state_->device->lost() != nullptr) return counting.error();
   if (!counting) return Counted{.values = {}, .refusal = counting.error().message};

@@ -1,4 +1,5 @@
-// A program bound to one device (or to the reference interpreter): compiled, planned, loaded with its starting state, ready to replay.
+// A program bound to one device (or to the reference interpreter): compiled, planned, loaded with its starting state,
+// ready to replay.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "core/base/result.hpp"
 #include "core/budget/line.hpp"
 #include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
 #include "core/kernel/schedule.hpp"
 #include "runtime/judge/compare.hpp"
 #include "runtime/judge/kernel_trials.hpp"
@@ -21,10 +23,13 @@
 #include "core/trace/trace.hpp"
 #include "plugins/loader/backend.hpp"
 #include "plugins/loader/counters.hpp"
+#include "runtime/run/verification.hpp"
 
 namespace crucible::runtime {
 
-class Choices;  // choices.hpp
+struct Tolerances;  // noise.hpp
+class Choices;    // choices.hpp
+class BusyTimes;  // submission.hpp
 
 /// What happens to a kernel that the device refuses: an error, or the second device runs it (with a word, or without).
 enum class Fallback : std::uint8_t { kForbid, kWarn, kAllow };
@@ -37,6 +42,10 @@ struct MemoryOptions {
   std::uint64_t budget_bytes = 0;  // the arena may not be larger; 0: as large as it gets
   bool or_smallest = false;        // where the budget cannot be met, the smallest peak instead of an error
   budget::Costs costs = {};        // of the device, to choose what is computed twice
+  /// Inputs have two places in the arena, used in turn, so that the next iteration's are written while one runs. Where
+  /// there is a budget or as little memory as can be is asked for, they have one all the same.
+  bool inputs_ahead = true;
+  std::shared_ptr<const KeptPlaces> kept = nullptr;  // of several variants, set by their session; null: of one program
 };
 
 struct Options {
@@ -45,139 +54,19 @@ struct Options {
   MemoryOptions memory = {};
   bool poison = false;  // overwrite every range of the arena when it dies (CRUCIBLE_POISON=1)
   Fallback fallback = Fallback::kForbid;
-  /// Which products and convolutions generated kernels run faster than the library, in fast mode; shared with the caller, who measures. Null: none.
+  /// Which products and convolutions generated kernels run faster than the library, in fast mode; shared with the
+  /// caller, who measures. Null: none.
   std::shared_ptr<Choices> choices = nullptr;
   TrialOptions trial = {};  // of compiled kernels, before they are used
+  /// Hears what the devices and the host are busy with, iteration by iteration; shared with the caller, who looks at it
+  /// when all is over. Null: nobody does.
+  std::shared_ptr<BusyTimes> busy = nullptr;
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_second = nullptr;
-  /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none may.
+  /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none
+  /// may.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_opaque = nullptr;
 };
-
-/// A tensor that an iteration gave back, against the recorded one.
-struct OutputDifference {
-  std::string name;
-  std::uint32_t iteration = 0;
-  DType dtype = DType::kF32;
-  double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor
-  double tolerance = 0;     // of its dtype
-  bool bit_equal = false;
-  ContentHash elements = {};  // of those that the replay gave: hash_of_elements() (result_hash.hpp)
-  std::size_t place = 0;         // among the iteration's tensors
-  std::string words = {};        // words_of_difference(), of one beyond its tolerance
-  double spread = 0;             // see Spread; 0 where it was not measured
-  bool is_undetermined = false;  // as StateDifference's
-  bool is_within() const { return max_rel_diff <= tolerance; }
-  bool is_bad() const { return !is_within() && !is_undetermined; }
-};
-
-struct IterationResult {
-  std::vector<double> losses;           // one per number among Program::outputs, which stand first
-  std::vector<double> recorded_losses;  // NaN where none was recorded
-  double max_rel_diff = 0;              // over the losses
-  std::uint64_t time_ns = 0;            // the device's work alone: no input copies
-  std::vector<OutputDifference> outputs = {};  // one per tensor among Program::outputs, from compare_outputs()
-  std::optional<Error> outside = std::nullopt;  // an index beyond what its op takes: only run_unjudged() tells it here
-};
-
-struct StateDifference {
-  std::string name;  // no other state has it: the second one of a name has " (2)" behind it
-  double max_rel_diff = 0;  // largest |a - b| over the largest |b| of the tensor, elements of noise left out (noise.hpp)
-  bool bit_equal = false;
-  std::size_t state = 0;         // in Program::states
-  Gap gap = {};                  // of one beyond the tolerance, in full
-  std::string words = {};        // words_of_difference(), of one beyond the tolerance
-  Gap spread = {};               // see Spread; 0 where it was not measured
-  bool is_undetermined = false;  // beyond the tolerance, but not beyond what runs spread: consider_spread()
-  Move move = {}, move_spread = {};  // of what the iterations moved it by, as `gap` and `spread`
-  bool is_other_move = false;        // within the tolerance, but it moved otherwise, and by more than runs spread
-  bool is_eager_inexact = false;  // the reference interpreter ends where the replay ends, and not where the recording does: explain.hpp
-};
-
-/// A loss beyond the tolerance.
-struct LossDifference {
-  std::uint32_t iteration = 0;
-  std::size_t output = 0;  // among Program::outputs
-  std::string name;
-  double loss = 0, recorded = 0, rel_diff = 0;
-  double spread = 0;             // see Spread; 0 where it was not measured
-  bool is_undetermined = false;  // as StateDifference's
-  bool is_eager_inexact = false;  // as StateDifference's
-};
-
-/// The end of a run: what is compared, beside its losses.
-struct RunEnd {
-  std::vector<std::vector<std::byte>> states = {};                // by Program::states
-  std::vector<std::vector<double>> losses = {};                   // by iteration, as IterationResult::losses
-  std::vector<std::vector<std::shared_ptr<const std::vector<std::byte>>>> outputs = {};  // by iteration and place, alike ones shared; empty where nobody asked
-};
-
-/// How far runs end from each other that start one unit in the last place apart, by state: elements of noise left out. And by how much
-/// their losses and their outputs differ.
-struct Spread {
-  std::uint32_t runs = 0;
-  std::vector<Gap> states = {};  // by Program::states
-  std::vector<Move> moves = {};  // the same of how far they moved
-  std::string device = {};       // "": the judged one
-  std::vector<std::vector<double>> losses = {};   // largest relative difference, of each iteration, as IterationResult::losses
-  std::vector<std::vector<double>> outputs = {};  // the same of tensors, as TensorDifference::max_rel_diff; empty where nobody asked
-  RunEnd first = {};                              // what it is measured from: the run before these
-};
-
-struct Verification {
-  bool verified = false;
-  double loss_tolerance = 1e-5, state_tolerance = 1e-4;  // of f32 and f64; larger for narrower dtypes (noise.hpp)
-  MoveTolerance move_tolerance = {};
-  std::uint32_t first_bad_iteration = graph::kNone;
-  std::uint32_t iterations = 0;
-  std::size_t losses_compared = 0;
-  double loss_rounding = 0;      // largest rounding_of_loss() (noise.hpp) that excused a loss; 0: none did
-  std::size_t losses_rounded = 0;  // beyond the tolerance, but no further from the recorded ones than that
-  double max_loss_rel_diff = 0;
-  std::vector<LossDifference> losses;   // those beyond the tolerance, in the order of the iterations
-  std::vector<StateDifference> states;  // worst first
-  std::vector<std::string>
-      states_not_recorded;  // changed by the iteration, but the recording has no final bytes of them
-  std::size_t noise_elements = 0, noise_parameters = 0;  // compared by their size alone: see noise.hpp
-  std::size_t outputs_compared = 0;             // tensors, of all iterations
-  std::vector<OutputDifference> outputs;        // those that are not bit-equal, the one furthest beyond its tolerance first
-  std::vector<std::string> outputs_left_out;    // recorded, but the program cannot give them; each with the reason
-  std::uint32_t spread_runs = 0;        // 0: not measured
-  std::uint32_t spread_most = 0;        // as many runs as were allowed; 0: none were asked for
-  std::string spread_device;            // as Spread's
-  std::size_t states_undetermined = 0, losses_undetermined = 0, outputs_undetermined = 0;  // beyond the tolerance, within kSpreads times their spread
-  std::string reason;   // "" when verified; else names the iteration and the tensor
-  std::string verdict;  // "yes", "yes, 3 states are not determined by the arithmetic", "no: " and the reason
-  std::string other_reason;   // why it is not verified whatever was compared: nothing could be. Others may add theirs with add_reason()
-  std::string found;          // of the reference interpreter, why: the first op that differs, with its line; "" where it was not asked
-  std::vector<std::string> notes;  // what explaining found, in sentences
-  std::uint32_t rough_runs = 0;    // of the reference interpreter with rough arithmetic: explain.hpp
-  std::size_t ops_checked = 0;     // results of single ops that are the reference interpreter's: explain.hpp
-
-  /// The first loss that is beyond the tolerance and determined; null when there is none.
-  const LossDifference* first_bad_loss() const;
-  /// Whether something that was compared is beyond its tolerance and not explained.
-  bool differs() const;
-  /// Another reason why it is not verified.
-  void add_reason(const std::string& text);
-
-  /// Makes `verdict`, `reason`, `verified` and the counts of the parts. The one place where a verdict is put into words.
-  void settle();
-};
-
-/// A state, or a loss, that is not further from the recorded one than this many times its spread is not determined by the arithmetic: the
-/// recorded run could have ended elsewhere too.
-inline constexpr double kSpreads = 4;
-
-/// Whether runs that part by `spread` may be as far apart as `gap`: at worst, on average and, a tenth of the tolerance there, in the middle
-/// element. Elements that went another way at a branch excuse themselves, not a factor that all elements have.
-bool is_explained(const Gap& gap, double tolerance, const Gap& spread);
-
-/// Sets `is_other_move`.
-void judge_move(StateDifference& state, const Verification& verdict);
-
-/// Judges states, losses and outputs anew, knowing how far runs spread.
-void consider_spread(Verification& verdict, const Spread& spread);
 
 /// A step that the device refused and the second one runs.
 struct RefusedStep {
@@ -212,31 +101,54 @@ struct ArrangeReport;  // arrange.hpp
 
 class Session {
  public:
-  /// Schedules, fits into memory, compiles, allocates the arena and loads the starting state and the constants. Errors: those of the stages, each
-  /// naming its stage; kUnavailable when the device refuses a kernel and the fallback is forbidden, naming the ops; kBadInput when the program has
-  /// opaque ops that no device runs, naming all of them.
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program, std::shared_ptr<const trace::BlobStore> blobs,
+  /// Schedules, fits into memory, compiles, allocates the arena and loads the starting state and the constants. Errors:
+  /// those of the stages, each naming its stage; kUnavailable when the device refuses a kernel and the fallback is
+  /// forbidden, naming the ops; kBadInput when the program has opaque ops that no device runs, naming all of them.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Program> program,
+                                                 std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
-  /// Without a device, each value in memory of its own. kFast: the reference interpreter (core/graph/reference.hpp) runs every op in
-  /// double precision and exact integers. kStrict: the interpreter of the kernel IR (core/kernel/ir/interpreter.hpp) runs the kernels
-  /// that a device would compile, and ends with the bits that every device must end with. schedule() and placement() stay empty.
-  /// Errors: those of loading, and in strict numerics of scheduling.
-  static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Program> program, std::shared_ptr<const trace::BlobStore> blobs,
+  /// The same of a recording of several variants: each is scheduled, planned and compiled by itself. One arena, as
+  /// large as the largest of them needs, is for all: states and constants have the same places in it whoever runs.
+  /// Iterations are the turns. Errors: those, with the variant; kUsage for a memory budget where there are several.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Variants> variants,
+                                                 std::shared_ptr<const trace::BlobStore> blobs,
+                                                 std::shared_ptr<backend::Device> device, const Options& options);
+  /// Without a device, each value in memory of its own. kFast: the reference interpreter (core/graph/reference.hpp)
+  /// runs every op in double precision and exact integers. kStrict: the interpreter of the kernel IR
+  /// (core/kernel/ir/interpreter.hpp) runs the kernels that a device would compile, and ends with the bits that every
+  /// device must end with. schedule() and placement() stay empty. Errors: those of loading, and in strict numerics of
+  /// scheduling.
+  static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Program> program,
+                                                           std::shared_ptr<const trace::BlobStore> blobs,
+                                                           kernel::Numerics numerics = kernel::Numerics::kFast);
+  static Result<std::unique_ptr<Session>> create_reference(std::shared_ptr<const graph::Variants> variants,
+                                                           std::shared_ptr<const trace::BlobStore> blobs,
                                                            kernel::Numerics numerics = kernel::Numerics::kFast);
   ~Session();
+  /// How many were recorded, of all variants.
+  std::uint32_t iterations() const { return static_cast<std::uint32_t>(turns_.size()); }
+  std::size_t variants() const { return variants_.size(); }
+  /// The variant that iteration `index` runs: its program, and which of the program's iterations that is.
+  const graph::Program& program_of(std::uint32_t index) const;
+  const graph::Turn& turn(std::uint32_t index) const { return turns_[index]; }
   /// Loads iteration `index`'s inputs and slots, runs it once and reads the outputs. Call with 0, 1, ... in order.
   /// Errors: those of the device, and kBadInput for an index that eager would have refused (graph::Bound).
   Result<IterationResult> run(std::uint32_t index);
-  /// As run(), but such an index is part of the result. For who compares two sessions: where one alone has it, its device is wrong and
-  /// not the recording, and the ops before it say where.
+  /// As run(), but such an index is part of the result. For who compares two sessions: where one alone has it, its
+  /// device is wrong and not the recording, and the ops before it say where.
   Result<IterationResult> run_unjudged(std::uint32_t index);
+  /// The two halves of run_unjudged(), for who has more than one session and lets their devices work at the same time:
+  /// start() loads what iteration `index` needs and submits it, finish() writes the next one's inputs while it runs,
+  /// waits, and reads the outputs. Between them nothing else may be asked of the session. Errors: as of run_unjudged().
+  Result<void> start(std::uint32_t index);
+  Result<IterationResult> finish();
   /// Compares each tensor that the iteration which ran last gave back with the recorded one; the caller keeps them in
   /// the iteration's result. Errors: kUsage when none has run; kBadInput when recorded bytes are damaged or too few.
   Result<std::vector<OutputDifference>> compare_outputs() const;
   /// Puts the starting state back, so that run(0) may follow.
   Result<void> reset();
-  /// Reads the states that iterations change back to the host, as they are after the last one that ran. On an error `into` is
-  /// worth nothing. Errors: those of reading from the device.
+  /// Reads the states that iterations change back to the host, as they are after the last one that ran. On an error
+  /// `into` is worth nothing. Errors: those of reading from the device.
   Result<void> save(Checkpoint& into) const;
   /// Puts them into a session of the same program, whatever its device, so that run(from.next_iteration) may follow.
   /// Errors: kInternal for states of another program; those of writing to the device.
@@ -248,31 +160,37 @@ class Session {
   /// Judges losses and outputs of all iterations and compares the present state with the recorded one; call after the
   /// last iteration. Errors: kUsage when iterations have not run, or their outputs were not compared.
   Result<Verification> verify(const std::vector<IterationResult>& results) const;
-  /// The present state and the losses of `results`; call after the last iteration. Errors: kUsage when iterations have not run.
+  /// The present state and the losses of `results`; call after the last iteration. Errors: kUsage when iterations have
+  /// not run.
   Result<RunEnd> end_of_run(const std::vector<IterationResult>& results) const;
-  /// Begins a spread (sensitivity.cpp) with the end of a run, whose outputs are read by running it again where `with_outputs` asks for them.
-  /// Errors: as of end_of_run(), and those of run().
+  /// Begins a spread (sensitivity.cpp) with the end of a run, whose outputs are read by running it again where
+  /// `with_outputs` asks for them. Errors: as of end_of_run(), and those of run().
   Result<void> start_spread(const std::vector<IterationResult>& results, Spread& spread, bool with_outputs = false);
-  /// Runs all iterations once more, with every floating-point element of the recorded starting state, of the inputs and of the constants
-  /// one unit in the last place further up or down (whole numbers and random draws stay), another one for each run of the spread, and
-  /// widens that by how far it ends from the first. The state is another one then: reset() afterwards. Errors: those of run().
+  /// Runs all iterations once more, with every floating-point element of the recorded starting state, of the inputs and
+  /// of the constants one unit in the last place further up or down (whole numbers and random draws stay), another one
+  /// for each run of the spread, and widens that by how far it ends from the first. The state is another one then:
+  /// reset() afterwards. Errors: those of run().
   Result<void> widen_spread(Spread& spread);
-  /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards. Errors: kUsage without steps.
+  /// Nanoseconds per step over one more run of the present inputs. The state moves on: reset() afterwards. Errors:
+  /// kUsage without steps.
   Result<std::vector<std::uint64_t>> profile();
   /// Where the times of the last profile() are from, in the plugins' words; "" where they do not say.
   std::string times_from() const;
   /// What the plugins say of each plan of an iteration, and of its replays so far.
   std::vector<backend::Properties> plan_facts() const;
-  /// The device's counters of these names over one more run of the present inputs; what runs on a second device is not counted. The state
-  /// moves on: reset() afterwards. Errors: kUsage as of profile(); those of the run.
+  /// The device's counters of these names over one more run of the present inputs; what runs on a second device is not
+  /// counted. The state moves on: reset() afterwards. Errors: kUsage as of profile(); those of the run.
   Result<Counted> count(std::span<const std::string> names);
 
   /// A state as the last iteration that ran left it, whole. Errors: those of reading from the device.
   Result<std::vector<std::byte>> state_bytes(const graph::State& state) const;
-  /// Output `index` of the program that was given, dense and row-major, as the last iteration left it. Errors: those of reading.
+  /// Output `index` of the program that was given, dense and row-major, as the last iteration left it. Errors: those of
+  /// reading.
   Result<std::vector<std::byte>> output_bytes(std::size_t index) const;
   bool is_reference() const;
-  /// The program that runs: the given one, or with ops in another order and some of them twice, as the memory options ask.
+  /// Of several variants, this and what follows are of that which ran last, of the first one before any did.
+  /// The program that runs: the given one, or with ops in another order and some of them twice, as the memory options
+  /// ask.
   const graph::Program& program() const;
   /// What arranging it in memory gave. Empty of the reference interpreter.
   const ArrangeReport& arrange_report() const;
@@ -282,7 +200,8 @@ class Session {
   bool compiled_from_cache() const;
   /// Of both devices; nothing when a plugin does not say, and of the reference interpreter.
   std::optional<backend::CompileCounts> compile_counts() const;
-  /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment. 0 of the interpreter.
+  /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment. 0
+  /// of the interpreter.
   std::uint64_t arena_bytes() const;
   /// What the backend's library said when it failed to answer a claim for another reason than "unsupported"; mostly "".
   const std::string& library_failure() const;
@@ -292,9 +211,35 @@ class Session {
   std::string step_in_words(std::uint32_t step) const;
 
  private:
-  Session();
   struct State;
-  std::unique_ptr<State> state_;
+  explicit Session(const graph::Variants& variants);
+  static Result<std::unique_ptr<Session>> create_on(const graph::Variants& variants,
+                                                    std::shared_ptr<const trace::BlobStore> blobs,
+                                                    std::shared_ptr<backend::Device> device, const Options& options);
+  static Result<std::unique_ptr<Session>> create_interpreted(const graph::Variants& variants,
+                                                             std::shared_ptr<const trace::BlobStore> blobs,
+                                                             kernel::Numerics numerics);
+  /// The variant of iteration `index` is the present one, with the states as they are before it.
+  Result<void> select(std::uint32_t index);
+  Result<void> change_to(std::size_t variant);
+  Result<void> begin(std::uint32_t index, bool starts);
+  /// Inputs of the last iteration that ran, or of the first, are there again: for measuring.
+  Result<void> load_again();
+  /// State `index` of the present variant is newer than that of the others.
+  void set_changed(std::size_t index);
+  bool is_changed(const graph::State& state) const;
+  Result<RunEnd> run_all(bool with_outputs);
+  Tolerances tolerances() const;
+
+  std::vector<std::unique_ptr<State>> variants_;
+  State* state_ = nullptr;  // the present variant
+  std::vector<graph::Turn> turns_;
+  std::uint32_t next_ = 0;  // iteration
+  /// By state: whether an iteration changes it, when that last happened, and by variant of when it has it.
+  std::vector<bool> changes_;
+  std::vector<std::uint64_t> changed_;
+  std::vector<std::vector<std::uint64_t>> held_;
+  std::uint64_t clock_ = 0;
 };
 
 }  // namespace crucible::runtime

@@ -1,5 +1,5 @@
-// Compiling for a device that may refuse some kernels, and running the result: one plan, or several that run on two
-// devices in turn with copies between them.
+// Compiling for a device that may refuse some kernels, and what becomes of the result: one plan, or several on two
+// devices with copies between them. Running them is in session_run.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +16,6 @@
 
 namespace crucible::runtime {
 namespace {
-
-Error at_stage(std::string_view stage, const Error& error) {
-  return {error.code, fmt::format("{}: {}", stage, error.message)};
-}
 
 std::string op_name(const graph::Program& program, const graph::Op& op) {
   return op.kind == graph::OpKind::kOpaque ? graph::opaque_of(program, op).name() : std::string(graph::name(op.kind));
@@ -52,7 +48,8 @@ std::string source_of(const graph::Program& program, const kernel::Step& step) {
 constexpr std::chrono::milliseconds kFromCache(20);  // in which a plugin whose cache has everything is done
 
 constexpr std::string_view kWrongAdvice =
-    "a compiler that is wrong about one kernel may be right in another version: name another one (crucible plugin explain NAME lists the "
+    "a compiler that is wrong about one kernel may be right in another version: name another one (crucible plugin "
+    "explain NAME lists the "
     "plugin's options), or another --backend";
 
 /// "device acme:0 refuses 2 of 14 steps: ..." with the ops of each, ten at most.
@@ -86,14 +83,18 @@ Result<void> Session::State::compile() {
   for (const kernel::Step& step : schedule.steps) {
     if (step.kind != kernel::StepKind::kLaunch || !of_steps.insert(step.kernel).second) continue;
     const std::string source = source_of(*program, step);
-    named.emplace_back(schedule.kernels[step.kernel].name, source.empty() ? kinds_of(*program, step) : fmt::format("{} at {}", kinds_of(*program, step), source));
+    named.emplace_back(
+        schedule.kernels[step.kernel].name,
+        source.empty() ? kinds_of(*program, step) : fmt::format("{} at {}", kinds_of(*program, step), source));
   }
   named_kernels = NamedKernels(std::move(named));
   const PassInProgress pass("compiling kernels");
   TrialReferences references(trial_place(device));
   if (options.trial.is_on && trial_place(device).computes()) references.start(neutral, kFromCache);
-  Result<AcceptedKernels> accepted = compile_accepted(device, kernel::math_prelude(), takes_opaque ? opaque : neutral, &failed);
-  if (!accepted) return Error{accepted.error().code, fmt::format("compile: {}{}", accepted.error().message, ops_of_kernels(failed))};
+  Result<AcceptedKernels> accepted =
+      compile_accepted(device, kernel::math_prelude(), takes_opaque ? opaque : neutral, &failed);
+  if (!accepted)
+    return Error{accepted.error().code, fmt::format("compile: {}{}", accepted.error().message, ops_of_kernels(failed))};
   CRUCIBLE_TRY_VOID(try_accepted(device, neutral, references, *accepted));
   module = std::move(accepted->module);
   careful = std::move(accepted->careful);
@@ -105,10 +106,11 @@ Result<void> Session::State::compile() {
   }
   if (opaque.empty()) return refused.empty() ? Result<void>() : compile_refused(neutral, refused);
   if (!refused.empty()) {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("device {} refuses {} kernels ({}), and the program has opaque ops too: one program runs on "
-                             "two devices at most\n{}",
-                             device->info().id, refused.size(), refused[0].reason, graph::opaque_list(*program))};
+    return Error{
+        ErrorCode::kUnavailable,
+        fmt::format("device {} refuses {} kernels ({}), and the program has opaque ops too: one program runs on "
+                    "two devices at most\n{}",
+                    device->info().id, refused.size(), refused[0].reason, graph::opaque_list(*program))};
   }
   return compile_opaque(opaque);
 }
@@ -118,8 +120,9 @@ TrialPlace Session::State::trial_place(const std::shared_ptr<backend::Device>& o
 }
 
 /// Kernels that came out wrong leave `accepted.module`.
-Result<void> Session::State::try_accepted(const std::shared_ptr<backend::Device>& on, std::span<const backend::KernelText> texts,
-                                          TrialReferences& references, AcceptedKernels& accepted) {
+Result<void> Session::State::try_accepted(const std::shared_ptr<backend::Device>& on,
+                                          std::span<const backend::KernelText> texts, TrialReferences& references,
+                                          AcceptedKernels& accepted) {
   Result<void> done = try_kernels(trial_place(on), options.trial, texts, references, accepted, trials);
   return done ? done : at_stage("trial of the compiled kernels", done.error());
 }
@@ -134,8 +137,8 @@ std::string Session::State::ops_of_kernels(std::string_view kernels) const {
       const kernel::Step& step = schedule.steps[index];
       if (step.kind != kernel::StepKind::kLaunch || schedule.kernels[step.kernel].name != name) continue;
       const std::string source = source_of(*program, step);
-      text += fmt::format("\n  kernel {}: {}{}{} (its text: crucible kernels FILE --show {})", name, kinds_of(*program, step), source.empty() ? "" : " at ",
-                          source, index);
+      text += fmt::format("\n  kernel {}: {}{}{} (its text: crucible kernels FILE --show {})", name,
+                          kinds_of(*program, step), source.empty() ? "" : " at ", source, index);
       break;  // of its steps the first one
     }
   }
@@ -144,7 +147,8 @@ std::string Session::State::ops_of_kernels(std::string_view kernels) const {
 
 /// Names each op that the device cannot run, with its words.
 Error Session::State::opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const {
-  std::string text = graph::opaque_list(*program) + fmt::format("\ndevice {} cannot run {} of them:", by.info().id, refused.size());
+  std::string text =
+      graph::opaque_list(*program) + fmt::format("\ndevice {} cannot run {} of them:", by.info().id, refused.size());
   for (const Refusal& refusal : refused) text += "\n  " + refusal.reason;
   return {ErrorCode::kBadInput, text};
 }
@@ -152,10 +156,11 @@ Error Session::State::opaque_refused(const backend::Device& by, const std::vecto
 /// A second device runs the opaque ops, or the user hears which they are.
 Result<void> Session::State::compile_opaque(const std::vector<backend::KernelText>& texts) {
   if (!options.open_opaque) {
-    return Error{ErrorCode::kBadInput,
-                 fmt::format("{}\nbackend {} runs neutral ops alone; with --fallback warn or allow the plugin torch runs "
-                             "these, where it is installed",
-                             graph::opaque_list(*program), device->backend().name())};
+    return Error{
+        ErrorCode::kBadInput,
+        fmt::format("{}\nbackend {} runs neutral ops alone; with --fallback warn or allow the plugin torch runs "
+                    "these, where it is installed",
+                    graph::opaque_list(*program), device->backend().name())};
   }
   Result<std::shared_ptr<backend::Device>> second = options.open_opaque();
   if (!second) {
@@ -190,9 +195,11 @@ Result<void> Session::State::compile_refused(const std::vector<backend::KernelTe
                               refusal_of(schedule.kernels[step.kernel].name)->reason});
   }
   if (options.fallback == Fallback::kForbid || !options.open_second) {
-    const bool is_wrong = std::ranges::any_of(trials.wrong, [](const WrongKernel& kernel) { return !kernel.is_mended; });
-    return forbidden(*device, fallback.steps, schedule.steps.size(),
-                     is_wrong ? kWrongAdvice : "--fallback allow lets the CPU plugin run them, with copies between the devices");
+    const bool is_wrong =
+        std::ranges::any_of(trials.wrong, [](const WrongKernel& kernel) { return !kernel.is_mended; });
+    return forbidden(
+        *device, fallback.steps, schedule.steps.size(),
+        is_wrong ? kWrongAdvice : "--fallback allow lets the CPU plugin run them, with copies between the devices");
   }
   Result<std::shared_ptr<backend::Device>> second = options.open_second();
   if (!second) return at_stage("device for refused kernels", second.error());
@@ -212,19 +219,25 @@ Result<void> Session::State::compile_refused(const std::vector<backend::KernelTe
   if (accepted.refused.empty()) return {};
   std::vector<RefusedStep> wrong;
   for (const RefusedStep& step : fallback.steps) {
-    const auto found = std::ranges::find(accepted.refused, schedule.kernels[schedule.steps[step.step].kernel].name, &Refusal::kernel);
+    const auto found =
+        std::ranges::find(accepted.refused, schedule.kernels[schedule.steps[step.step].kernel].name, &Refusal::kernel);
     if (found != accepted.refused.end()) wrong.push_back({step.step, step.ops, step.source, found->reason});
   }
   return forbidden(*fallback.device, wrong, schedule.steps.size(), kWrongAdvice);
 }
 
-Result<void> Session::State::build_plan() {
-  if (Result<void> certified = check_certificate(placement); !certified) return at_stage("memory plan", certified.error());
+Result<void> Session::State::allocate_arena(std::uint64_t size_bytes) {
   // An empty program still gets an arena: backends need not support allocations of nothing.
-  const std::uint64_t size = std::max(placement.plan.peak_bytes, kAlignment);
-  Result<backend::Buffer> allocated = backend::Buffer::allocate(device, size, kAlignment);
+  Result<backend::Buffer> allocated = backend::Buffer::allocate(device, std::max(size_bytes, kAlignment), kAlignment);
   if (!allocated) return at_stage("arena", allocated.error());
-  arena.emplace(*std::move(allocated));
+  arena = std::make_shared<backend::Buffer>(*std::move(allocated));
+  submitted = std::make_shared<Submissions>(device);
+  return {};
+}
+
+Result<void> Session::State::build_plan() {
+  if (Result<void> certified = check_certificate(placement); !certified)
+    return at_stage("memory plan", certified.error());
   std::vector<bool> on_second;
   for (const kernel::Step& step : schedule.steps) {
     on_second.push_back(step.kind == kernel::StepKind::kLaunch && step.kernel < is_second_kernel.size() &&
@@ -233,10 +246,12 @@ Result<void> Session::State::build_plan() {
   Result<Split> cut = split(*program, schedule, placement, on_second, options.poison);
   if (!cut) return at_stage("plan", cut.error());
   if (fallback.device) {
-    Result<backend::Buffer> other = backend::Buffer::allocate(fallback.device, size, kAlignment);
+    Result<backend::Buffer> other = backend::Buffer::allocate(
+        fallback.device, std::max(placement.plan.peak_bytes, kAlignment), kAlignment);
     if (!other) return at_stage("arena of the second device", other.error());
     second_arena.emplace(*std::move(other));
   }
+  if (fallback.device) second_submitted.emplace(fallback.device);
   is_second_sized = fallback.device && wants_buffer_bytes(*fallback.device);
   fallback.segments = static_cast<std::uint32_t>(cut->segments.size());
   fallback.copies_per_iteration = cut->copies;
@@ -252,37 +267,50 @@ Result<void> Session::State::build_plan() {
 
 Result<void> Session::State::build_piece(Segment segment) {
   if (segment.is_transfer) {
-    pieces.push_back({std::move(segment), std::nullopt, {}});
+    pieces.push_back({std::move(segment), {}, {}});
     return {};
   }
   const backend::Buffer& own_arena = segment.on_second ? *second_arena : *arena;
   const std::optional<backend::Module>& own_module = segment.on_second ? second_module : module;
   const std::optional<CarefulKernels>& own_careful = segment.on_second ? second_careful : careful;
   const FindKernel find = [&](std::string_view name) -> Result<crucible_kernel*> {
-    if (own_careful && std::ranges::find(own_careful->names, name) != own_careful->names.end()) return own_careful->module.kernel(name);
+    if (own_careful && std::ranges::find(own_careful->names, name) != own_careful->names.end())
+      return own_careful->module.kernel(name);
     if (!own_module) return Error{ErrorCode::kInternal, fmt::format("kernel {} was not compiled", name)};
     return own_module->kernel(name);
   };
-  CRUCIBLE_TRY(const PlanOps listed, PlanOps::build(*program, schedule, placement, own_arena.address(), find,
-                                                    options.poison,
-                                                    {.begin = segment.begin, .end = segment.end, .homes = segment.homes,
-                                                     .has_sizes = segment.on_second ? is_second_sized : is_sized}));
-  CRUCIBLE_TRY(backend::Plan built, backend::Plan::build(segment.on_second ? fallback.device : device, listed.ops(),
-                                                         static_cast<std::uint32_t>(program->slots.size())));
-  pieces.push_back({std::move(segment), std::move(built), listed.op_of_step()});
+  const StepRange range{.begin = segment.begin,
+                        .end = segment.end,
+                        .homes = segment.homes,
+                        .has_sizes = segment.on_second ? is_second_sized : is_sized};
+  const std::shared_ptr<backend::Device>& on = segment.on_second ? fallback.device : device;
+  Piece& piece = pieces.emplace_back(std::move(segment));
+  for (std::uint32_t each = 0; each < (placement.has_two_places() ? 2 : 1); ++each) {
+    StepRange of_place = range;
+    of_place.place = each;
+    CRUCIBLE_TRY(const PlanOps listed,
+                 PlanOps::build(*program, schedule, placement, own_arena.address(), find, options.poison, of_place));
+    CRUCIBLE_TRY(backend::Plan built,
+                 backend::Plan::build(on, listed.ops(), static_cast<std::uint32_t>(program->slots.size())));
+    piece.plans[each].emplace(std::move(built));
+    piece.op_of_step = listed.op_of_step();
+  }
   return {};
 }
 
-/// Through the host: devices of two plugins know nothing of each other.
+/// Through the host: devices of two plugins know nothing of each other, nor of each other's timelines. Nothing may be
+/// in flight that writes what is copied, or uses the place where it goes.
 Result<void> Session::State::copy_into(const Segment& segment) {
   std::vector<std::byte> bytes;
+  const std::uint64_t began_ns = steady_ns();
   backend::Buffer& to = segment.on_second ? *second_arena : *arena;
   const backend::Buffer& from = segment.on_second ? *arena : *second_arena;
   for (const CrossCopy& copy : segment.before) {
     bytes.resize(copy.size_bytes);
-    CRUCIBLE_TRY_VOID(from.read(copy.offset_bytes, bytes));
-    CRUCIBLE_TRY_VOID(to.write(copy.offset_bytes, bytes));
+    CRUCIBLE_TRY_VOID(from.read(offset_of(copy.value), bytes));
+    CRUCIBLE_TRY_VOID(to.write(offset_of(copy.value), bytes));
   }
+  if (!segment.before.empty()) note(Busy::With::kCopies, loaded_iteration, began_ns);
   return {};
 }
 
@@ -293,8 +321,9 @@ Result<void> Session::State::transfer(const kernel::Step& step, std::uint32_t in
   if (program->values[from].kind == graph::ValueKind::kInput) {
     const auto input = std::ranges::find(program->inputs, from, &graph::Input::value);
     if (input == program->inputs.end() || loaded_iteration >= input->blobs.size()) {
-      return Error{ErrorCode::kBadInput, fmt::format("input {} was recorded {} times, iteration {} is asked for", name_of(from),
-                                                     input == program->inputs.end() ? 0 : input->blobs.size(), loaded_iteration)};
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("input {} was recorded {} times, iteration {} is asked for", name_of(from),
+                               input == program->inputs.end() ? 0 : input->blobs.size(), loaded_iteration)};
     }
     CRUCIBLE_TRY_VOID(write_blob(to, input->blobs[loaded_iteration]));
   } else if (schedule.on_host(to)) {
@@ -306,7 +335,8 @@ Result<void> Session::State::transfer(const kernel::Step& step, std::uint32_t in
   for (std::size_t buffer = 0; buffer < placement.buffers.size(); ++buffer) {  // what dies with this step
     const memory::Buffer& dead = placement.buffers[buffer];
     if (dead.end != index + 1 || dead.size_bytes == 0) continue;
-    CRUCIBLE_TRY_VOID(arena->fill(placement.plan.offsets[buffer], dead.size_bytes - placement.red_zone_bytes, kPoisonByte));
+    CRUCIBLE_TRY_VOID(
+        arena->fill(placement.plan.offsets[buffer], dead.size_bytes - placement.red_zone_bytes, kPoisonByte));
   }
   for (std::size_t buffer = 0; buffer < placement.host_buffers.size(); ++buffer) {
     const memory::Buffer& dead = placement.host_buffers[buffer];
@@ -316,44 +346,16 @@ Result<void> Session::State::transfer(const kernel::Step& step, std::uint32_t in
   return {};
 }
 
-Result<void> Session::State::replay() {
-  for (Piece& piece : pieces) {
-    CRUCIBLE_TRY_VOID(copy_into(piece.segment));
-    const bool has_step = piece.segment.begin < piece.segment.end;
-    if (options.poison && has_step) CRUCIBLE_TRY_VOID(fill_red_zones(piece.segment.begin));
-    const Result<void> ran = piece.plan ? piece.plan->replay() : transfer(schedule.steps[piece.segment.begin], piece.segment.begin);
-    if (!ran) return with_lost_steps(piece, ran.error());
-    if (options.poison && has_step) CRUCIBLE_TRY_VOID(check_red_zones(piece.segment.begin, piece.segment.on_second));
-  }
-  return {};
-}
-
-Result<std::vector<std::uint64_t>> Session::State::profile() {
-  std::vector<std::uint64_t> per_step;
-  for (Piece& piece : pieces) {
-    CRUCIBLE_TRY_VOID(copy_into(piece.segment));
-    if (!piece.plan) {
-      const auto start = std::chrono::steady_clock::now();
-      CRUCIBLE_TRY_VOID(transfer(schedule.steps[piece.segment.begin], piece.segment.begin));
-      const auto passed = std::chrono::steady_clock::now() - start;
-      per_step.push_back(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()));
-      continue;
-    }
-    CRUCIBLE_TRY(const std::vector<std::uint64_t> per_op, piece.plan->profile());
-    for (const std::uint32_t op : piece.op_of_step) per_step.push_back(op < per_op.size() ? per_op[op] : 0);
-  }
-  return per_step;
-}
-
 std::string Session::step_in_words(std::uint32_t step) const {
-  const std::string ops = kinds_of(*state_->program, state_->schedule.steps[step]), source = source_of(*state_->program, state_->schedule.steps[step]);
+  const std::string ops = kinds_of(*state_->program, state_->schedule.steps[step]),
+                    source = source_of(*state_->program, state_->schedule.steps[step]);
   return source.empty() ? ops : fmt::format("{} at {}", ops, source);
 }
 
 std::vector<backend::Properties> Session::State::plan_facts() const {
   std::vector<backend::Properties> all;
   for (const Piece& piece : pieces) {
-    if (piece.plan) all.push_back(piece.plan->facts());
+    if (piece.plans[place]) all.push_back(piece.plans[place]->facts());
   }
   return all;
 }
@@ -361,7 +363,8 @@ std::vector<backend::Properties> Session::State::plan_facts() const {
 std::string Session::State::times_from() const {
   std::vector<std::string> all;
   for (const Piece& piece : pieces) {
-    const std::string from = piece.plan ? piece.plan->times_from() : "the host's clock around each transfer";
+    const std::string from =
+        piece.plans[place] ? piece.plans[place]->times_from() : "the host's clock around each transfer";
     if (!from.empty() && std::ranges::find(all, from) == all.end()) all.push_back(from);
   }
   return fmt::format("{}", fmt::join(all, "; "));

@@ -1,5 +1,5 @@
-// CRUCIBLE_POISON=1: what is dead is overwritten, and behind each buffer lies a red zone that nobody may write to. Each step
-// is a piece of its own, so that the step which did it can be named.
+// CRUCIBLE_POISON=1: what is dead is overwritten, and behind each buffer lies a red zone that nobody may write to. Each
+// step is a piece of its own, so that the step which did it can be named.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ Result<void> Session::State::poison_transient() {
   for (const graph::Constant& constant : program->constants) carry(constant.value);
   for (std::size_t buffer = 0; buffer < carried_on_host.size(); ++buffer) {
     if (carried_on_host[buffer]) continue;
-    const auto range = std::span(host_arena).subspan(placement.host_plan.offsets[buffer], placement.host_buffers[buffer].size_bytes);
+    const auto range =
+        std::span(host_arena).subspan(placement.host_plan.offsets[buffer], placement.host_buffers[buffer].size_bytes);
     std::ranges::fill(range, std::byte{kPoisonByte});
   }
   for (std::size_t buffer = 0; buffer < carried.size(); ++buffer) {
@@ -56,7 +57,7 @@ Result<void> Session::State::check_red_zones(std::uint32_t step, bool on_second)
   std::vector<std::uint32_t> touched;
   if (placement.scratch_of[step] != graph::kNone) touched.push_back(placement.scratch_of[step]);
   for (const kernel::BufferArgument& argument : schedule.steps[step].buffers) {
-    if (!schedule.on_host(argument.value)) touched.push_back(placement.buffer_of[argument.value]);
+    if (!schedule.on_host(argument.value)) touched.push_back(placement.buffer_at(argument.value, place));
   }
   std::vector<std::byte> bytes(placement.red_zone_bytes);
   for (const std::uint32_t buffer : touched) {
@@ -66,10 +67,11 @@ Result<void> Session::State::check_red_zones(std::uint32_t step, bool on_second)
     CRUCIBLE_TRY_VOID((on_second ? *second_arena : *arena).read(end, bytes));
     const auto damaged = std::ranges::find_if(bytes, [](std::byte byte) { return byte != std::byte{kRedZoneByte}; });
     if (damaged == bytes.end()) continue;
-    return Error{ErrorCode::kCheckFailed,
-                 fmt::format("step {} ({}) wrote {} bytes behind the end of a buffer of {} bytes at offset {} that holds {}", step,
-                             step_text(step), damaged - bytes.begin() + 1, size - placement.red_zone_bytes,
-                             placement.plan.offsets[buffer], holder_text(buffer))};
+    return Error{
+        ErrorCode::kCheckFailed,
+        fmt::format("step {} ({}) wrote {} bytes behind the end of a buffer of {} bytes at offset {} that holds {}",
+                    step, step_text(step), damaged - bytes.begin() + 1, size - placement.red_zone_bytes,
+                    placement.plan.offsets[buffer], holder_text(buffer))};
   }
   return {};
 }
@@ -88,6 +90,8 @@ std::string Session::State::step_text(std::uint32_t step) const {
 }
 
 std::string Session::State::holder_text(std::uint32_t buffer) const {
+  if (const auto second = std::ranges::find(placement.second_of, buffer); second != placement.second_of.end())
+    return name_of(static_cast<graph::ValueId>(second - placement.second_of.begin()));
   const auto found = std::ranges::find(placement.buffer_of, buffer);
   return found == placement.buffer_of.end() ? "a step's workspace"
                                             : name_of(static_cast<graph::ValueId>(found - placement.buffer_of.begin()));

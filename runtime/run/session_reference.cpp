@@ -1,5 +1,6 @@
-// A session without a device: the reference interpreter of core/graph runs the program on the host, or in strict numerics that of
-// core/kernel its kernels. No plan, no compiler; everything else (states, inputs, slots, outputs, verification) is as with a device.
+// A session without a device: the reference interpreter of core/graph runs the program on the host, or in strict
+// numerics that of core/kernel its kernels. No plan, no compiler; everything else (states, inputs, slots, outputs,
+// verification) is as with a device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,30 +11,25 @@
 
 namespace crucible::runtime {
 
-Result<std::unique_ptr<Session>> Session::create_reference(std::shared_ptr<const graph::Program> program,
-                                                           std::shared_ptr<const trace::BlobStore> blobs, kernel::Numerics numerics) {
-  if (!program || !blobs) return Error{ErrorCode::kInternal, "a session needs a program and blobs"};
+Result<void> Session::State::interpret_with(kernel::Numerics numerics) {
   if (!graph::opaque_uses(*program).empty()) {
-    return Error{ErrorCode::kBadInput, graph::opaque_list(*program) + "\nthe reference interpreter runs neutral ops alone"};
+    return Error{ErrorCode::kBadInput,
+                 graph::opaque_list(*program) + "\nthe reference interpreter runs neutral ops alone"};
   }
-  std::unique_ptr<Session> session(new Session);
-  State& state = *session->state_;
-  state.program = std::move(program);
-  state.blobs = std::move(blobs);
-  state.interpreted.emplace().values.resize(state.program->values.size());
+  interpreted.emplace().values.resize(program->values.size());
   if (numerics == kernel::Numerics::kStrict) {
-    CRUCIBLE_TRY(kernel::Schedule schedule, kernel::schedule(*state.program, {.claims = {}, .numerics = numerics}));
-    CRUCIBLE_TRY(kernel::ScheduleInterpreter interpreter, kernel::ScheduleInterpreter::create(*state.program, schedule));
-    state.interpreted->kernels.emplace(std::move(schedule), std::move(interpreter));
+    CRUCIBLE_TRY(kernel::Schedule made, kernel::schedule(*program, {.claims = {}, .numerics = numerics}));
+    CRUCIBLE_TRY(kernel::ScheduleInterpreter interpreter, kernel::ScheduleInterpreter::create(*program, made));
+    interpreted->kernels.emplace(std::move(made), std::move(interpreter));
   }
-  CRUCIBLE_TRY_VOID(state.load_states());
-  CRUCIBLE_TRY_VOID(state.load_constants());
-  return session;
+  CRUCIBLE_TRY_VOID(load_states());
+  return load_constants();
 }
 
 bool Session::is_reference() const { return state_->interpreted.has_value(); }
 
-/// The end of each state becomes its start. All ends are taken before any start is written: two states may change places.
+/// The end of each state becomes its start. All ends are taken before any start is written: two states may change
+/// places.
 void Session::State::carry_interpreted_states() {
   if (!interpreted->is_run) return;
   std::vector<graph::Bytes> ends;
@@ -43,9 +39,10 @@ void Session::State::carry_interpreted_states() {
 }
 
 Result<void> Session::State::interpret() {
-  auto ran = interpreted->kernels ? interpreted->kernels->interpreter.run(*program, interpreted->kernels->schedule,
-                                                                          std::move(interpreted->values), interpreted->slots, {}, false)
-                                  : graph::run_iteration(*program, std::move(interpreted->values), interpreted->slots);
+  auto ran = interpreted->kernels
+                 ? interpreted->kernels->interpreter.run(*program, interpreted->kernels->schedule,
+                                                         std::move(interpreted->values), interpreted->slots, {}, false)
+                 : graph::run_iteration(*program, std::move(interpreted->values), interpreted->slots);
   if (!ran) {
     interpreted->values.assign(program->values.size(), {});  // reset() loads everything again
     return ran.error();
@@ -65,8 +62,8 @@ Result<void> Session::State::read_bytes(graph::ValueId value, std::uint64_t offs
   if (!interpreted) return arena->read(offset_of(value) + offset, bytes);
   const graph::Bytes& from = interpreted->values[value];
   if (offset > from.size() || bytes.size() > from.size() - offset) {
-    return Error{ErrorCode::kInternal, fmt::format("{} has {} bytes, {} at {} are asked for", name_of(value), from.size(),
-                                                   bytes.size(), offset)};
+    return Error{ErrorCode::kInternal, fmt::format("{} has {} bytes, {} at {} are asked for", name_of(value),
+                                                   from.size(), bytes.size(), offset)};
   }
   std::memcpy(bytes.data(), from.data() + offset, bytes.size());
   return {};

@@ -64,7 +64,8 @@ TEST(ReferenceSession, ReplaysRandomPrograms) {
 /// The kernels of the program instead of its ops, with the sums that strict numerics name.
 TEST(ReferenceSession, RunsKernelsInStrictNumerics) {
   const Recording recording = record(training_step(), 4, 1);
-  auto made = Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs, kernel::Numerics::kStrict);
+  auto made = Session::create_reference(std::make_shared<const graph::Program>(recording.program), recording.blobs,
+                                        kernel::Numerics::kStrict);
   ASSERT_TRUE(made) << made.error().message;
   std::vector<std::vector<double>> losses;
   for (int round = 0; round < 2; ++round) {

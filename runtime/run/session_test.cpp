@@ -112,8 +112,8 @@ TEST(Session, ComparesEveryTensorThatComesBack) {
       EXPECT_EQ(outcome.verification.outputs_compared, 27u);
       EXPECT_EQ(outcome.verification.losses_compared, 0u);
       for (const OutputDifference& output : outcome.verification.outputs) {
-        EXPECT_TRUE(output.name == "y" || output.name == "cache" || output.name == "transposed" || output.name == "column" ||
-                    output.name == "spread")
+        EXPECT_TRUE(output.name == "y" || output.name == "cache" || output.name == "transposed" ||
+                    output.name == "column" || output.name == "spread")
             << output.name << " is only passed on";
       }
     }
@@ -129,7 +129,8 @@ TEST(Session, OutputsThatShowTheSameElementsAreEachJudged) {
   Recording recording = record(std::move(program), 2, 24);
   const std::size_t last = recording.program.outputs.size() - 1;
   for (const std::size_t otherwise : {last - 1, last}) {
-    recording.program.outputs[otherwise].blobs[1] = recording.blobs->add(std::vector<std::byte>(8 * 4 * 4, std::byte{0x40}));
+    recording.program.outputs[otherwise].blobs[1] =
+        recording.blobs->add(std::vector<std::byte>(8 * 4 * 4, std::byte{0x40}));
   }
   const Outcome outcome = replay(recording);
   ASSERT_EQ(outcome.error, "");

@@ -9,8 +9,8 @@
 
 namespace crucible::runtime {
 
-Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, graph::Program program, kernel::Numerics numerics,
-                                const Options& wanted) {
+Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, graph::Program program,
+                                kernel::Numerics numerics, const Options& wanted) {
   SmallRun made;
   LibraryClaims claims(device);
   kernel::Options options;
@@ -24,9 +24,10 @@ Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, 
   const auto scratch_of = [&claims](const kernel::Step& step) {
     return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
   };
-  CRUCIBLE_TRY(made.arranged_, arrange(shared, std::move(schedule), scratch_of, {}));
+  CRUCIBLE_TRY(made.arranged_, arrange(shared, std::move(schedule), scratch_of, {.inputs_ahead = false}));
   std::vector<backend::KernelText> texts;
-  for (const kernel::Kernel& kernel : made.arranged_.schedule.kernels) texts.push_back({kernel.name, kernel.opaque, kernel.ir});
+  for (const kernel::Kernel& kernel : made.arranged_.schedule.kernels)
+    texts.push_back({kernel.name, kernel.opaque, kernel.ir});
   if (!texts.empty()) {
     CRUCIBLE_TRY(backend::Module module, backend::Module::compile(device, kernel::math_prelude(), texts));
     made.module_.emplace(std::move(module));
@@ -38,8 +39,8 @@ Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, 
     if (!made.module_) return Error{ErrorCode::kInternal, fmt::format("kernel {} was not compiled", name)};
     return made.module_->kernel(name);
   };
-  CRUCIBLE_TRY(const PlanOps ops, PlanOps::build(*made.arranged_.program, made.arranged_.schedule, made.arranged_.placement,
-                                                 made.arena_->address(), find, false));
+  CRUCIBLE_TRY(const PlanOps ops, PlanOps::build(*made.arranged_.program, made.arranged_.schedule,
+                                                 made.arranged_.placement, made.arena_->address(), find, false));
   CRUCIBLE_TRY(backend::Plan plan, backend::Plan::build(device, ops.ops(), 0));
   made.plan_.emplace(std::move(plan));
   return made;
@@ -56,7 +57,8 @@ std::uint64_t SmallRun::size_of(graph::ValueId value) const {
 
 Result<void> SmallRun::write(graph::ValueId value, std::span<const std::byte> bytes) {
   if (bytes.size() != size_of(value))
-    return Error{ErrorCode::kInternal, fmt::format("value {} has {} bytes, not {}", value, size_of(value), bytes.size())};
+    return Error{ErrorCode::kInternal,
+                 fmt::format("value {} has {} bytes, not {}", value, size_of(value), bytes.size())};
   if (arranged_.placement.buffer_of[value] == graph::kNone) return {};  // nothing reads it
   return arena_->write(offset_of(value), bytes);
 }

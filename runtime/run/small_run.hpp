@@ -24,10 +24,10 @@ class SmallRun {
     std::size_t cut = 0;      // of generated products: kernel::ProductCut
   };
 
-  /// Schedules, plans, compiles and allocates. The program has inputs and tensors as outputs, no states, constants or slots. Errors:
-  /// those of the stages.
-  static Result<SmallRun> make(const std::shared_ptr<backend::Device>& device, graph::Program program, kernel::Numerics numerics,
-                               const Options& wanted);
+  /// Schedules, plans, compiles and allocates. The program has inputs and tensors as outputs, no states, constants or
+  /// slots. Errors: those of the stages.
+  static Result<SmallRun> make(const std::shared_ptr<backend::Device>& device, graph::Program program,
+                               kernel::Numerics numerics, const Options& wanted);
 
   /// The whole buffer of an input, before each run: its memory is somebody else's when its last reader is done.
   Result<void> write(graph::ValueId value, std::span<const std::byte> bytes);

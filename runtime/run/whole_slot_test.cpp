@@ -1,4 +1,5 @@
-// Sessions hand whole numbers over with all of their digits, and others in each iteration: to the reference interpreter and to the CPU plugin.
+// Sessions hand whole numbers over with all of their digits, and others in each iteration: to the reference interpreter
+// and to the CPU plugin.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -20,9 +21,11 @@ struct Recording {
 Recording recording() {
   Recording recording;
   graph::WholeSlotProgram made = graph::whole_slot_program();
-  for (graph::Input& input : made.program.inputs) input.blobs.assign(input.blobs.size(), recording.blobs->add(made.values[input.value]));
+  for (graph::Input& input : made.program.inputs)
+    input.blobs.assign(input.blobs.size(), recording.blobs->add(made.values[input.value]));
   for (std::size_t output = 0; output < made.program.outputs.size(); ++output) {
-    for (std::size_t i = 0; i < made.expected.size(); ++i) made.program.outputs[output].blobs[i] = recording.blobs->add(made.expected[i][output]);
+    for (std::size_t i = 0; i < made.expected.size(); ++i)
+      made.program.outputs[output].blobs[i] = recording.blobs->add(made.expected[i][output]);
   }
   recording.program = std::make_shared<const graph::Program>(std::move(made.program));
   return recording;
@@ -38,7 +41,8 @@ void expect_digits(Result<std::unique_ptr<Session>> made) {
       const auto outputs = session.compare_outputs();
       ASSERT_TRUE(outputs) << outputs.error().message;
       EXPECT_GE(outputs->size(), 30u);
-      for (const OutputDifference& output : *outputs) EXPECT_TRUE(output.bit_equal) << output.name << " of " << graph::kWholeNumbers[i];
+      for (const OutputDifference& output : *outputs)
+        EXPECT_TRUE(output.bit_equal) << output.name << " of " << graph::kWholeNumbers[i];
     }
     ASSERT_TRUE(session.reset());
   }
@@ -51,7 +55,8 @@ void expect_digits_on(const std::filesystem::path& plugin) {
   const auto device = (*loaded)->open("");
   ASSERT_TRUE(device) << device.error().message;
   const Recording made = recording();
-  for (const bool fuse : {true, false}) expect_digits(Session::create(made.program, made.blobs, *device, {.fuse = fuse}));
+  for (const bool fuse : {true, false})
+    expect_digits(Session::create(made.program, made.blobs, *device, {.fuse = fuse}));
 }
 
 TEST(WholeSlots, TheReferenceSessionKeepsEveryDigit) {

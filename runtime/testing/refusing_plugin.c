@@ -5,7 +5,7 @@
  * a kernel that has one of them is UNSUPPORTED (default: none is refused) silent     true: the refusal does not name
  * the kernel, as a plugin of ABI 0.1 answers emulated   true: the device says that it is emulated memory     bytes that
  * the device says it has (default 1 TiB) score      what score answers; without it there is none absent     true: the
- * device cannot be opened overrun    true: each replay of a plan damages the red zone that was filled last
+ * device cannot be opened overrun    true: each plan that is waited for damages the red zone that was filled last
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -144,8 +144,9 @@ static crucible_status score(crucible_str id, const crucible_kv* workload, uint3
 /* ---- compile ---- */
 int refusing_has_word(const crucible_kernel_source* source, crucible_str words); /* refusing_words.cpp */
 
-static crucible_status compile_sources(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources, uint32_t count,
-                                       crucible_module** module, crucible_compile_info* info) {
+static crucible_status compile_sources(crucible_device* device, crucible_str prelude,
+                                       const crucible_kernel_source* sources, uint32_t count, crucible_module** module,
+                                       crucible_compile_info* info) {
   crucible_status lost = lose("compile");
   if (lost != NULL) return lost;
   for (uint32_t i = 0; i < count; ++i) {
@@ -159,6 +160,7 @@ static crucible_status compile_sources(crucible_device* device, crucible_str pre
 /* ---- memory and plans: a write behind the end of a buffer ---- */
 static crucible_if_memory memory_table;
 static crucible_if_plan plan_table;
+static crucible_if_queue queue_table;
 static crucible_buffer* zone_buffer;
 static uint64_t zone_offset;
 
@@ -171,12 +173,17 @@ static crucible_status fill(crucible_buffer* buffer, uint64_t offset, uint64_t s
   return table->fill(buffer, offset, size, byte);
 }
 
-static crucible_status replay(crucible_plan* plan) {
-  const crucible_if_plan* table = target->interface_table(CRUCIBLE_IF_PLAN);
+static crucible_status submit(crucible_queue* queue, crucible_plan* plan, const crucible_point* waits,
+                              uint32_t wait_count, const crucible_point* signals, uint32_t signal_count) {
+  const crucible_if_queue* table = target->interface_table(CRUCIBLE_IF_QUEUE);
+  crucible_status lost = lose("replay");
+  return lost != NULL ? lost : table->submit(queue, plan, waits, wait_count, signals, signal_count);
+}
+
+static crucible_status timeline_wait(crucible_timeline* timeline, uint64_t value, uint64_t timeout_ns) {
+  const crucible_if_queue* table = target->interface_table(CRUCIBLE_IF_QUEUE);
   const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
-  crucible_status status = lose("replay");
-  if (status != NULL) return status;
-  status = table->replay(plan);
+  crucible_status status = table->timeline_wait(timeline, value, timeout_ns);
   if (status == NULL && zone_buffer != NULL) status = memory->fill(zone_buffer, zone_offset + 2, 1, 0);
   zone_buffer = NULL;
   return status;
@@ -200,7 +207,8 @@ static crucible_status read_buffer(crucible_buffer* buffer, uint64_t offset, voi
   return lost != NULL ? lost : table->read(buffer, offset, data, size);
 }
 
-static crucible_status build(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slots, crucible_plan** out) {
+static crucible_status build(crucible_device* device, const crucible_op* ops, uint32_t count, uint32_t slots,
+                             crucible_plan** out) {
   const crucible_if_plan* table = target->interface_table(CRUCIBLE_IF_PLAN);
   crucible_status lost = lose("build");
   return lost != NULL ? lost : table->build(device, ops, count, slots, out);
@@ -224,14 +232,18 @@ static void fill_tables(void) {
   compile_table.struct_size = sizeof(compile_table);
   const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
   const crucible_if_plan* plan = target->interface_table(CRUCIBLE_IF_PLAN);
-  memcpy(&memory_table, memory, memory->struct_size < sizeof(memory_table) ? memory->struct_size : sizeof(memory_table));
+  memcpy(&memory_table, memory,
+         memory->struct_size < sizeof(memory_table) ? memory->struct_size : sizeof(memory_table));
   memcpy(&plan_table, plan, plan->struct_size < sizeof(plan_table) ? plan->struct_size : sizeof(plan_table));
   memory_table.fill = fill;
   memory_table.alloc = allocate;
   memory_table.write = write_buffer;
   memory_table.read = read_buffer;
   plan_table.build = build;
-  plan_table.replay = replay;
+  const crucible_if_queue* queue = target->interface_table(CRUCIBLE_IF_QUEUE);
+  memcpy(&queue_table, queue, queue->struct_size < sizeof(queue_table) ? queue->struct_size : sizeof(queue_table));
+  queue_table.submit = submit;
+  queue_table.timeline_wait = timeline_wait;
 }
 
 static crucible_status init(const crucible_host_api* given) {
@@ -250,6 +262,8 @@ static const void* interface_table(uint32_t id) {
       return &memory_table;
     case CRUCIBLE_IF_PLAN:
       return &plan_table;
+    case CRUCIBLE_IF_QUEUE:
+      return &queue_table;
     case CRUCIBLE_IF_LIBRARY:
       return target->interface_table(id);
     default:
@@ -264,7 +278,8 @@ static crucible_status describe_options(crucible_kv_sink sink, void* user) {
       {"library", "str", ""}, {"compiler", "path", ""}, {"overrun", "bool", "false"},
       {"devices", "u64", ""}, {"lose", "str", ""}};
   static const char* const kVariables[] = {
-      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG", "", "", ""};
+      "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG",
+      "", "", ""};
   for (size_t i = 0; i < sizeof(kOptions) / sizeof(kOptions[0]); ++i) {
     const crucible_kv items[] = {{{"name", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][0])},
                                  {{"type", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][1])},

@@ -45,9 +45,9 @@ class ProgramBuilder {
 /// y = tanh(x w1) w2, squared error, gradients by hand, momentum, weight decay on a slot "lr": a whole training step.
 graph::Program training_step();
 
-/// A deep network and its gradients: each layer's activation waits for the layer's turn backwards, which is what recomputing
-/// is for. Layers of a few kinds and sizes of one, so that chains, states and numbers drawn by the host are in them.
-/// Runs of the same seed are the same.
+/// A deep network and its gradients: each layer's activation waits for the layer's turn backwards, which is what
+/// recomputing is for. Layers of a few kinds and sizes of one, so that chains, states and numbers drawn by the host are
+/// in them. Runs of the same seed are the same.
 graph::RandomProgram deep_program(std::uint64_t seed);
 
 /// A program with the bytes that it needs, "recorded" by the reference interpreter.

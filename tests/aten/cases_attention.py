@@ -57,9 +57,11 @@ def look_ahead_mask(d):
     return d.keep(lambda: torch.ones(5, 5).triu(1).bool())
 
 
-for variant, dtype, gelu, first, make_mask, kind in (
-        ("f32", F32, False, False, None, None), ("gelu, norm first", F32, True, True, None, None), ("f64, padding", F64, False, False, key_mask, 1),
-        ("look ahead", F32, True, False, look_ahead_mask, 0), ("f64", F64, True, True, None, None)):
+for variant, dtype, gelu, first, make_mask, kind in (("f32", F32, False, False, None,
+                                                      None), ("gelu, norm first", F32, True, True, None,
+                                                              None), ("f64, padding", F64, False, False, key_mask, 1),
+                                                     ("look ahead", F32, True, False, look_ahead_mask,
+                                                      0), ("f64", F64, True, True, None, None)):
     @case("_transformer_encoder_layer_fwd", variant)
     def layer(d, dtype=dtype, gelu=gelu, first=first, make_mask=make_mask, kind=kind):
         x = d.f(2, 5, 16, dtype=dtype)
@@ -90,7 +92,11 @@ def scaled_heads(d):
 def masked_softmax(d):
     scores = d.f(2, 3, 5, 5)
     wide = d.keep(lambda: torch.rand(2, 3, 5, 5) < 0.3)
-    return [aten._masked_softmax(scores, wide, -1, 2), aten._masked_softmax(scores, key_mask(d), -1, 1), aten._masked_softmax(scores, look_ahead_mask(d), -1, 0)]
+    return [
+        aten._masked_softmax(scores, wide, -1, 2),
+        aten._masked_softmax(scores, key_mask(d), -1, 1),
+        aten._masked_softmax(scores, look_ahead_mask(d), -1, 0)
+    ]
 
 
 @case("_masked_softmax_backward")
@@ -102,13 +108,15 @@ def masked_softmax_backward(d):
 
 @case("_nested_tensor_from_mask")
 def from_mask(d):
-    nested = aten._nested_tensor_from_mask(d.f(2, 5, 16), d.keep(lambda: ~torch.tensor([[False] * 5, [False] * 3 + [True] * 2])))
+    nested = aten._nested_tensor_from_mask(d.f(2, 5, 16),
+                                           d.keep(lambda: ~torch.tensor([[False] * 5, [False] * 3 + [True] * 2])))
     return aten.to_padded_tensor(nested, 0.5)
 
 
 @case("to_padded_tensor", "behind a layer")
 def padded_layer(d):
     attention, norms, ffn = layer_operands(d)
-    nested = aten._nested_tensor_from_mask(d.f(2, 5, 16), d.keep(lambda: ~torch.tensor([[False] * 4 + [True], [False] * 2 + [True] * 3])))
+    nested = aten._nested_tensor_from_mask(
+        d.f(2, 5, 16), d.keep(lambda: ~torch.tensor([[False] * 4 + [True], [False] * 2 + [True] * 3])))
     after = aten._transformer_encoder_layer_fwd(nested, 16, 4, *attention, False, False, 1e-5, *norms, *ffn)
     return aten.to_padded_tensor(after, 0.0, [2, 5, 16])

@@ -49,7 +49,8 @@ for variant, operand in halves(8, 4):
     simple("native_layer_norm", operand, [4], None, None, 1e-5, variant=variant)
     simple("_softmax", operand, 1, False, variant=variant)
     simple("linalg_vector_norm", operand, 2, variant=variant)
-    simple("mm", operand, lambda d, dtype=variant: d.f(4, 8, dtype=torch.float16 if dtype == "f16" else torch.bfloat16), variant=variant)
+    simple("mm", operand, lambda d, dtype=variant: d.f(4, 8, dtype=torch.float16
+                                                       if dtype == "f16" else torch.bfloat16), variant=variant)
     simple("_foreach_add_.Scalar", lambda d, operand=operand: [operand(d)], 0.3, variant=variant)
     simple("sigmoid", operand, variant=variant)
 simple("add.Tensor", i(3, 4), f(3, 4), variant="promotes")
@@ -100,7 +101,9 @@ simple("where.self", b(3, 4), f(4), f(3, 1))
 simple("where.self", b(4), i(4), f(4), variant="promotes")
 
 # Variants that the table derives from functional ops: the argument that is written is the result
-for op, operands in {"maximum": [f(4, 3), f(3)], "add": [f(4, 3), f(3)], "neg": [f(4, 3)], "gelu_backward": [f(3), f(3)]}.items():
+for op, operands in {
+        "maximum": [f(4, 3), f(3)], "add": [f(4, 3), f(3)], "neg": [f(4, 3)], "gelu_backward": [f(3), f(3)]
+}.items():
     overload = "grad_input" if op.endswith("_backward") else "out"
     simple(f"{op}.{overload}", *operands, **{overload: lambda d, op=op: d.f(3) if "_b" in op else d.f(4, 3)})
 simple("lt.Scalar_out", f(4), 0.0, out=b(4))
@@ -140,7 +143,8 @@ for dim in (1, 0, -1):
     simple("_log_softmax_backward_data", f(4, 6, 3), f(4, 6, 3), dim, torch.float32, variant=str(dim))
     simple("_softmax", f(4, 6, 3), dim, False, variant=str(dim))
     for op in ("_softmax", "_log_softmax"):
-        case(op, f"nothing {dim}")(lambda d, op=op, dim=dim: d.f(3) + getattr(aten, op)(d.f(0, 2, 3), dim, False).sum((0, 1)))
+        case(op, f"nothing {dim}")(lambda d, op=op, dim=dim: d.f(3) + getattr(aten, op)(d.f(0, 2, 3), dim, False).sum(
+            (0, 1)))
     simple("_softmax_backward_data", f(4, 6, 3), pos(4, 6, 3), dim, torch.float32, variant=str(dim))
 for name, reduction in (("none", 0), ("mean", 1), ("sum", 2)):
     for ignore in (-100, 2):
@@ -176,13 +180,17 @@ for affine in (True, False):
         weight, bias = (d.f(5), d.f(5)) if affine else (None, None)
         _, mean, scale = aten.native_layer_norm.default(x, [5], weight, bias, 1e-5)
         mask = [True, affine, affine]
-        return [r for r in aten.native_layer_norm_backward.default(g, x, [5], mean, scale, weight, bias, mask) if r is not None]
+        return [
+            r for r in aten.native_layer_norm_backward.default(g, x, [5], mean, scale, weight, bias, mask)
+            if r is not None
+        ]
 
     for training in (True, False):
         def batch_norm(d, affine=affine, training=training):
             weight, bias = (d.f(3), d.f(3)) if affine else (None, None)
             mean, var = d.f(3).clone(), d.pos(3).clone()
-            y, save_mean, save_scale = aten.native_batch_norm.default(d.f(4, 3, 2, 5), weight, bias, mean, var, training, 0.1, 1e-5)
+            y, save_mean, save_scale = aten.native_batch_norm.default(d.f(4, 3, 2, 5), weight, bias, mean, var,
+                                                                      training, 0.1, 1e-5)
             return [y, mean, var] + ([save_mean, save_scale] if training else [])
 
         def batch_norm_backward(d, affine=affine, training=training):
@@ -191,7 +199,8 @@ for affine in (True, False):
             mean, var = d.f(3).clone(), d.pos(3).clone()
             _, save_mean, save_scale = aten.native_batch_norm.default(x, weight, None, mean, var, training, 0.1, 1e-5)
             mask = [True, affine, affine]
-            results = aten.native_batch_norm_backward.default(g, x, weight, mean, var, save_mean, save_scale, training, 1e-5, mask)
+            results = aten.native_batch_norm_backward.default(g, x, weight, mean, var, save_mean, save_scale, training,
+                                                              1e-5, mask)
             return [r for r in results if r is not None]
 
         mode = variant + (" training" if training else " evaluation")
@@ -202,7 +211,8 @@ for affine in (True, False):
 @case("_native_batch_norm_legit")
 def batch_norm_legit(d):
     mean, var = d.f(3).clone(), d.pos(3).clone()
-    y, save_mean, save_scale = aten._native_batch_norm_legit.default(d.f(4, 3), d.f(3), d.f(3), mean, var, True, 0.1, 1e-5)
+    y, save_mean, save_scale = aten._native_batch_norm_legit.default(d.f(4, 3), d.f(3), d.f(3), mean, var, True, 0.1,
+                                                                     1e-5)
     return y, mean, var, save_mean, save_scale
 
 
@@ -223,7 +233,8 @@ for causal in (True, False):
         def attention_backward(d, causal=causal, masked=masked):
             q, k, v, mask = operands(d, masked)
             g = d.f(2, 7, 3, 8).transpose(1, 2)
-            y, log_sum = aten._scaled_dot_product_flash_attention_for_cpu.default(q, k, v, 0.0, causal, attn_mask=mask, scale=0.4)
+            y, log_sum = aten._scaled_dot_product_flash_attention_for_cpu.default(q, k, v, 0.0, causal, attn_mask=mask,
+                                                                                  scale=0.4)
             return aten._scaled_dot_product_flash_attention_for_cpu_backward.default(
                 g, q, k, v, y, log_sum, 0.0, causal, attn_mask=mask, scale=0.4)
 
@@ -346,7 +357,8 @@ simple("fill_.Scalar", f(2, 3), 0.1)
 simple("fill_.Tensor", f(2, 3), f())
 simple("fill.Scalar", f(2, 3), 0.1)
 simple("fill.Tensor", f(2, 3), f())
-for name, arguments in (("empty.memory_format", [[2, 3]]), ("empty_like", [f(2, 3)]), ("empty_strided", [[2, 3], [1, 2]]),
+for name, arguments in (("empty.memory_format", [[2, 3]]), ("empty_like", [f(2, 3)]), ("empty_strided", [[2, 3], [1,
+                                                                                                                  2]]),
                         ("new_empty", [f(2), [3]]), ("new_empty_strided", [f(2), [2, 3], [3, 1]])):
     packet, _, overload = name.partition(".")
 

@@ -44,7 +44,8 @@ for variant, dtype, size in (("f32", F32, (4, 3, 2, 5)), ("f64", F64, (6, 3)), (
         def backward(d, dtype=dtype, size=size, update=update):
             x, weight, bias, mean, var = operands(d, dtype, size)
             g = d.f(*size, dtype=dtype)
-            _, save_mean, save_scale, reserve = aten._batch_norm_with_update.default(x, weight, bias, mean, var, 0.1, 1e-5)
+            _, save_mean, save_scale, reserve = aten._batch_norm_with_update.default(
+                x, weight, bias, mean, var, 0.1, 1e-5)
             return aten.batch_norm_backward.default(g, x, weight, mean, var, save_mean, save_scale, update, 1e-5,
                                                     [True, True, True], reserve)
 

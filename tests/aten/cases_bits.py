@@ -11,8 +11,8 @@ NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
 
 
 def numbers(d, dtype, *sizes, beside=None):
-    """Both signs, and what has more bits set than small whole numbers. Nothing that a float of 16 bits beside it takes for a NaN: what the
-    other bits of one are after it was moved as a float, nobody promises."""
+    """Both signs, and what has more bits set than small whole numbers. Nothing that a float of 16 bits beside it takes
+    for a NaN: what the other bits of one are after it was moved as a float, nobody promises."""
     mask = {F16: ~(1 << 10), BF16: ~(1 << 7)}.get(beside)
 
     def make():
@@ -68,8 +68,12 @@ def complex_bits(d):
 
 
 def canonical(*values):
-    """Integers that arithmetic left in floats, as integers: what is NaN is the canonical one, whatever the processor makes."""
-    return [torch.where(x.isnan(), torch.full_like(x, float("nan")), x).view({2: I16, 4: I32, 8: I64}[x.element_size()]) for x in values]
+    """Integers that arithmetic left in floats, as integers: what is NaN is the canonical one, whatever the processor
+    makes."""
+    return [
+        torch.where(x.isnan(), torch.full_like(x, float("nan")), x).view({2: I16, 4: I32, 8: I64}[x.element_size()])
+        for x in values
+    ]
 
 
 for source in (F16, BF16, F32, F64):

@@ -9,7 +9,8 @@ def z(*sizes, dtype=torch.complex64):
     """Complex operands, with zeros and numbers of very different sizes among them."""
     def make(d):
         def build():
-            x = torch.complex(torch.randn(sizes, generator=d._generator), torch.randn(sizes, generator=d._generator)).to(dtype)
+            x = torch.complex(torch.randn(sizes, generator=d._generator), torch.randn(sizes,
+                                                                                      generator=d._generator)).to(dtype)
             if x.numel() > 3:
                 flat = x.view(-1)
                 flat[0], flat[1], flat[2] = 0, complex(0, -3e-5), 2e4
@@ -86,7 +87,12 @@ def filled(d):
 
 @case("zeros", "complex")
 def created(d):
-    made = [torch.zeros(3, dtype=torch.complex64), torch.ones(2, dtype=torch.complex128), torch.full((2,), 1 + 3j), torch.full_like(z(3)(d), 2j)]
+    made = [
+        torch.zeros(3, dtype=torch.complex64),
+        torch.ones(2, dtype=torch.complex128),
+        torch.full((2,), 1 + 3j),
+        torch.full_like(z(3)(d), 2j)
+    ]
     return [x + 1 for x in made]
 
 
@@ -137,8 +143,15 @@ def joined(d):
 @case("index.Tensor", "complex")
 def indexed(d):
     x = z(3, 4)(d)
-    return [x[INDEX(d)], x[:, INDEX(d)], x[MASK(d)], x.conj()[INDEX(d)].clone(), x.index_select(1, INDEX(d)), x.take(INDEX(d)),
-            torch.gather(x, 1, INDEX(d)[:, None]), torch.nn.functional.embedding(INDEX(d), x)]
+    return [
+        x[INDEX(d)], x[:, INDEX(d)], x[MASK(d)],
+        x.conj()[INDEX(d)].clone(),
+        x.index_select(1, INDEX(d)),
+        x.take(INDEX(d)),
+        torch.gather(x, 1,
+                     INDEX(d)[:, None]),
+        torch.nn.functional.embedding(INDEX(d), x)
+    ]
 
 
 @case("index_put_", "complex")
@@ -155,24 +168,52 @@ def index_written(d):
 @case("index_copy_", "complex")
 def rows_written(d):
     x, y = z(3, 4)(d), z(2, 4)(d)
-    made = [x.clone().index_copy_(0, SOME(d), y), x.clone().index_add_(0, SOME(d), y, alpha=-2), x.clone().index_fill_(0, SOME(d), 1j)]
+    made = [
+        x.clone().index_copy_(0, SOME(d), y),
+        x.clone().index_add_(0, SOME(d), y, alpha=-2),
+        x.clone().index_fill_(0, SOME(d), 1j)
+    ]
     place = SOME(d)[:, None].expand(2, 4)
-    return [*made, x.scatter(0, place, y), x.scatter_add(0, place, y), x.masked_fill(MASK(d), 3j), x.masked_fill(MASK(d), 2.0)]
+    return [
+        *made,
+        x.scatter(0, place, y),
+        x.scatter_add(0, place, y),
+        x.masked_fill(MASK(d), 3j),
+        x.masked_fill(MASK(d), 2.0)
+    ]
 
 
 @case("flip", "complex")
 def moved(d):
     x = z(3, 4)(d)
-    return [x.flip(0), x.roll(1, 1), x.repeat(2, 1), x.tril(), x.triu(1), x.rot90(), torch.diag_embed(x), x.cumsum(1), x[:3, :3].trace(),
-            torch.where(MASK(d), x, 2 * x), x.masked_select(MASK(d)), x.t().contiguous(), x.expand(2, 3, 4).clone()]
+    return [
+        x.flip(0),
+        x.roll(1, 1),
+        x.repeat(2, 1),
+        x.tril(),
+        x.triu(1),
+        x.rot90(),
+        torch.diag_embed(x),
+        x.cumsum(1), x[:3, :3].trace(),
+        torch.where(MASK(d), x, 2 * x),
+        x.masked_select(MASK(d)),
+        x.t().contiguous(),
+        x.expand(2, 3, 4).clone()
+    ]
 
 
 @case("select_backward", "complex")
 def gradients_of_views(d):
     aten = torch.ops.aten
     g = z(4)(d)
-    return [aten.select_backward(g, [3, 4], 0, 1), aten.diagonal_backward(g, [4, 5], 0, 0, 1), aten.slice_backward(z(2, 2)(d), [2, 5], 1, 1, 5, 2),
-            aten.select_scatter(z(3, 4)(d), g, 0, 2), aten.slice_scatter(z(3, 4)(d), z(1, 4)(d), 0, 1, 2)]
+    return [
+        aten.select_backward(g, [3, 4], 0, 1),
+        aten.diagonal_backward(g, [4, 5], 0, 0, 1),
+        aten.slice_backward(z(2, 2)(d), [2, 5], 1, 1, 5, 2),
+        aten.select_scatter(z(3, 4)(d), g, 0, 2),
+        aten.slice_scatter(z(3, 4)(d),
+                           z(1, 4)(d), 0, 1, 2)
+    ]
 
 
 @case("select.int", "complex, elsewhere in each iteration")
@@ -206,7 +247,8 @@ def drawn(d):
 
 # Functions. Away from zero and from where they grow beyond all bounds.
 def zu(*sizes, dtype=torch.complex64):
-    return lambda d: d.keep(lambda: torch.complex(torch.randn(sizes, generator=d._generator), torch.randn(sizes, generator=d._generator)).to(dtype))
+    return lambda d: d.keep(lambda: torch.complex(torch.randn(sizes, generator=d._generator),
+                                                  torch.randn(sizes, generator=d._generator)).to(dtype))
 
 
 for op in ("log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sigmoid", "exp2"):
@@ -218,8 +260,9 @@ for exponent in (2, 3, 0.5, -0.5, -1, -2, 1.7, 0, 1.5 - 0.5j):
     simple("pow.Tensor_Scalar", zu(3, 4), exponent, variant=f"complex, {exponent}")
 simple("pow.Tensor_Tensor", zu(3, 4), zu(4), variant="complex")
 simple("pow.Scalar", 1.5 + 1j, zu(3, 4), variant="complex")
-for op, sizes in (("addmm", ((3, 2), (3, 4), (4, 2))), ("baddbmm", ((2, 3, 2), (2, 3, 4), (2, 4, 2))), ("addbmm", ((3, 2), (2, 3, 4), (2, 4, 2))),
-                  ("addmv", ((3,), (3, 4), (4,))), ("addr", ((3, 4), (3,), (4,)))):
+for op, sizes in (("addmm", ((3, 2), (3, 4), (4, 2))), ("baddbmm", ((2, 3, 2), (2, 3, 4), (2, 4, 2))),
+                  ("addbmm", ((3, 2), (2, 3, 4), (2, 4, 2))), ("addmv", ((3,), (3, 4), (4,))), ("addr", ((3, 4), (3,),
+                                                                                                         (4,)))):
     simple(op, *(zu(*s) for s in sizes), variant="complex")
     simple(op, *(zu(*s) for s in sizes), variant="complex, scaled", beta=0.5 - 1j, alpha=2j)
 simple("mv", zu(3, 4), zu(4), variant="complex")
@@ -260,13 +303,34 @@ for op in ("var", "std"):
 @case("eye", "complex")
 def more_created(d):
     x = zu(2, 3)(d)
-    made = [torch.eye(3, dtype=torch.complex64), torch.eye(2, 3, dtype=torch.complex128), x.new_ones(2), x.new_full((2,), 1j), torch.scalar_tensor(2j, dtype=torch.complex64),
-            torch.linspace(1j, 2, 5, dtype=torch.complex64), *torch.var_mean(x, 1)]
+    made = [
+        torch.eye(3, dtype=torch.complex64),
+        torch.eye(2, 3, dtype=torch.complex128),
+        x.new_ones(2),
+        x.new_full((2,), 1j),
+        torch.scalar_tensor(2j, dtype=torch.complex64),
+        torch.linspace(1j, 2, 5, dtype=torch.complex64), *torch.var_mean(x, 1)
+    ]
     return [y * 2 for y in made]
 
 
 @case("reflection_pad2d", "complex")
 def images(d):
     x = zu(1, 4, 4, 4)(d)
-    return [torch.nn.functional.pad(x, (1, 2, 1, 0), mode="reflect"), torch.nn.functional.pad(x, (1, 2, 1, 0), mode="replicate"),
-            torch.nn.functional.pixel_shuffle(x, 2), torch.nn.functional.unfold(x, 2), x.norm(dim=1), x.isinf().logical_not()]
+    return [
+        torch.nn.functional.pad(x, (1, 2, 1, 0), mode="reflect"),
+        torch.nn.functional.pad(x, (1, 2, 1, 0), mode="replicate"),
+        torch.nn.functional.pixel_shuffle(x, 2),
+        torch.nn.functional.unfold(x, 2),
+        x.norm(dim=1),
+        x.isinf().logical_not()
+    ]
+
+
+for n in (1, 3, 6):
+    for component in (torch.float32, torch.float64):
+        @case("linalg_inv_ex", f"complex, {n} {component}")
+        def inverted(d, n=n, component=component):
+            x = torch.complex(d.f(2, n, n, dtype=component), d.f(2, n, n, dtype=component))
+            made = aten.linalg_inv_ex(x + 3 * torch.eye(n, dtype=x.dtype))
+            return torch.view_as_real(made[0]), made[1]

@@ -25,7 +25,11 @@ def numbers(dtype, low=-3.0, high=3.0):
 
 
 def awkward(dtype):
-    values = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 1e-30, 20.0] * 8  # whole vectors: the loop for the rest of a row treats some NaN otherwise
+    values = [
+        0.0, -0.0,
+        float("inf"), -float("inf"),
+        float("nan"), 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 1e-30, 20.0
+    ] * 8  # whole vectors: the loop for the rest of a row treats some NaN otherwise
     return lambda d: d.keep(lambda: torch.tensor(values, dtype=dtype))
 
 
@@ -48,11 +52,15 @@ def whole(dtype, nonzero=False):
 
 
 # Functions of one number: a range where each is smooth, every float dtype, integers, and awkward numbers
-RANGES = {"acos": (-1, 1), "asin": (-1, 1), "atanh": (-0.99, 0.99), "acosh": (1, 9), "log1p": (-0.9, 5), "log2": (0.1, 9),
-          "log10": (0.1, 9), "erfinv": (-0.99, 0.99), "lgamma": (0.1, 9), "digamma": (0.5, 9), "tan": (-1.4, 1.4), "logit": (0.05, 0.95)}
-for op in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "digamma", "erfc", "erfinv", "exp2", "expm1", "lgamma", "log10",
-           "log1p", "log2", "sinc", "sinh", "tan", "logit", "deg2rad", "rad2deg", "angle", "special_entr", "ceil", "floor", "trunc",
-           "round", "frac", "sign", "sgn", "signbit", "isinf", "isposinf", "isneginf", "nan_to_num"):
+RANGES = {
+    "acos": (-1, 1), "asin": (-1, 1), "atanh": (-0.99, 0.99), "acosh": (1, 9), "log1p": (-0.9, 5), "log2": (0.1, 9),
+    "log10": (0.1, 9), "erfinv": (-0.99, 0.99), "lgamma": (0.1, 9), "digamma": (0.5, 9), "tan": (-1.4, 1.4),
+    "logit": (0.05, 0.95)
+}
+for op in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "digamma", "erfc", "erfinv", "exp2", "expm1",
+           "lgamma", "log10", "log1p", "log2", "sinc", "sinh", "tan", "logit", "deg2rad", "rad2deg", "angle",
+           "special_entr", "ceil", "floor", "trunc", "round", "frac", "sign", "sgn", "signbit", "isinf", "isposinf",
+           "isneginf", "nan_to_num"):
     for dtype in FLOATS:
         simple(op, numbers(dtype, *RANGES.get(op, (-3, 3))), variant=name(dtype))
     values = awkward(torch.float32)
@@ -77,8 +85,9 @@ for dtype in [*INTEGERS, torch.bool]:
 # Remainders, division by mode
 for dtype in FLOATS:
     left, right = awkward_pairs(dtype)
-    for op in ("fmod.Tensor", "remainder.Tensor", "floor_divide", "atan2", "copysign.Tensor", "hypot", "fmax", "fmin", "maximum",
-               "minimum", "logaddexp", "logaddexp2", "heaviside", "xlogy.Tensor", "special_xlog1py", "ldexp.Tensor"):
+    for op in ("fmod.Tensor", "remainder.Tensor", "floor_divide", "atan2", "copysign.Tensor", "hypot", "fmax", "fmin",
+               "maximum", "minimum", "logaddexp", "logaddexp2", "heaviside", "xlogy.Tensor", "special_xlog1py",
+               "ldexp.Tensor"):
         if op == "copysign.Tensor":
             finite = lambda d, right=right: torch.nan_to_num(right(d))
             simple(op, left, finite, variant=name(dtype))
@@ -87,7 +96,8 @@ for dtype in FLOATS:
         if op != "heaviside":
             simple(op, numbers(dtype, 0.5, 5), numbers(dtype, 0.5, 3), variant=name(dtype))
     for mode in ("floor", "trunc", None):
-        simple("div.Tensor_mode", numbers(dtype, -9, 9), numbers(dtype, 0.5, 3), variant=f"{name(dtype)} {mode}", rounding_mode=mode)
+        simple("div.Tensor_mode", numbers(dtype, -9, 9), numbers(dtype, 0.5, 3), variant=f"{name(dtype)} {mode}",
+               rounding_mode=mode)
         if dtype != torch.bfloat16:
             simple("div.Tensor_mode", left, right, variant=f"{name(dtype)} {mode} awkward", rounding_mode=mode)
 for dtype in INTEGERS:
@@ -104,7 +114,8 @@ for dtype in INTEGERS:
     simple("pow.Tensor_Tensor", left, lambda d, right=right: right(d).abs() % 9, variant=name(dtype))
     for op in ("bitwise_left_shift", "bitwise_right_shift"):
         count = 81 if dtype == torch.uint8 else 144  # of `whole`
-        simple(f"{op}.Tensor", left, lambda d, dtype=dtype, n=count: d.keep(lambda: (torch.arange(n) % 8).to(dtype)), variant=name(dtype))
+        simple(f"{op}.Tensor", left, lambda d, dtype=dtype, n=count: d.keep(lambda: (torch.arange(n) % 8).to(dtype)),
+               variant=name(dtype))
 for op in ("fmod", "remainder", "floor_divide"):
     simple(f"{op}.Scalar", i(12, high=9, low=-9), 4)
     simple(f"{op}.Scalar", f(12), -0.75, variant="floats")
@@ -145,7 +156,8 @@ simple("clamp_max.Tensor", i(3, 5), i(5))
 # Activations: smooth numbers in every dtype, and the kinks
 for dtype in FLOATS:
     for make, variant in ((numbers(dtype, -8, 8), name(dtype)), (awkward(dtype), f"{name(dtype)} awkward")):
-        g = (lambda d, dtype=dtype: d.f(8, 4, dtype=dtype)) if variant == name(dtype) else (lambda d, dtype=dtype: d.f(128, dtype=dtype))
+        g = (lambda d, dtype=dtype: d.f(8, 4, dtype=dtype)) if variant == name(dtype) else (
+            lambda d, dtype=dtype: d.f(128, dtype=dtype))
         simple("hardtanh", make, -1, 2, variant=variant)
         simple("hardtanh_backward", g, make, -1, 2, variant=variant)
         for op in ("hardsigmoid", "hardswish", "mish"):
@@ -173,8 +185,10 @@ for dtype in FLOATS:
     simple("log_sigmoid_forward", numbers(dtype, -8, 8), variant=name(dtype))
 
 
-for op, operands in {"hardswish_": [], "hardtanh_": [-1, 2], "leaky_relu_": [0.1], "elu_": [], "hardsigmoid_": [], "mish_": [],
-                     "threshold_": [0.1, 2.0], "ceil_": [], "sign_": [], "log1p_": [], "nan_to_num_": []}.items():
+for op, operands in {
+        "hardswish_": [], "hardtanh_": [-1, 2], "leaky_relu_": [0.1], "elu_": [], "hardsigmoid_": [], "mish_": [],
+        "threshold_": [0.1, 2.0], "ceil_": [], "sign_": [], "log1p_": [], "nan_to_num_": []
+}.items():
     simple(op, pos(3, 5), *operands)
 simple("celu", f(12), 1.5)
 simple("celu_", f(12), 1.5)
@@ -196,8 +210,8 @@ def positive(d):
     return [d.pos(2, 3), d.pos(4), d.pos()]
 
 
-for op in ("exp", "expm1", "log", "log10", "log1p", "log2", "atan", "cos", "cosh", "sin", "sinh", "tan", "tanh", "erf", "erfc", "lgamma",
-           "sigmoid", "rsqrt", "ceil", "floor", "round", "trunc", "frac", "sign"):
+for op in ("exp", "expm1", "log", "log10", "log1p", "log2", "atan", "cos", "cosh", "sin", "sinh", "tan", "tanh", "erf",
+           "erfc", "lgamma", "sigmoid", "rsqrt", "ceil", "floor", "round", "trunc", "frac", "sign"):
     simple(f"_foreach_{op}", positive)
     simple(f"_foreach_{op}_", positive)
 for op in ("acos", "asin"):

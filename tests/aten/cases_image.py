@@ -113,7 +113,8 @@ for sides, modes in ((2, 3), (3, 2)):
 
                 def operands(d, size=size, sides=sides):
                     def grid():
-                        places = torch.rand(2, *[3, 4, 2][:sides], sides, dtype=F64, generator=torch.Generator().manual_seed(2))
+                        places = torch.rand(2, *[3, 4, 2][:sides], sides, dtype=F64,
+                                            generator=torch.Generator().manual_seed(2))
                         places = places * 3.4 - 1.7
                         places.view(-1)[:4] = torch.tensor([-1.0, 1.0, 0.0, 2.9], dtype=F64)
                         return places

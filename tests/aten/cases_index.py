@@ -22,7 +22,8 @@ def numbers(*values, dtype=torch.int64):
 
 def distinct(*sizes, high):
     """Different indices along the last dimension."""
-    return lambda d: d.keep(lambda: torch.rand(*sizes[:-1], high, generator=d._generator).argsort(-1)[..., : sizes[-1]].contiguous())
+    return lambda d: d.keep(lambda: torch.rand(*sizes[:-1], high, generator=d._generator).argsort(-1)[..., :sizes[-1]].
+                            contiguous())
 
 
 def with_nan(*sizes):
@@ -47,10 +48,12 @@ simple("index.Tensor", f(3, 7, 4, 2), picks(i(5, high=3), None, i(2, 5, high=4))
 simple("index.Tensor", f(3, 7, 4), picks(None, i(5, high=7), None), variant="trailing none")
 simple("index.Tensor", f(2, 3, 5, 4), picks(None, i(6, high=3), None, i(6, high=4)), variant="apart, behind a none")
 simple("index.Tensor", lambda d: d.f(4, 6, 3).transpose(0, 1), picks(i(5, high=6), i(5, high=4)), variant="strided")
-simple("index.Tensor", f(5, 4), picks(lambda d: d.keep(lambda: torch.tensor([False, True, True, False, True]))), variant="mask of rows")
+simple("index.Tensor", f(5, 4), picks(lambda d: d.keep(lambda: torch.tensor([False, True, True, False, True]))),
+       variant="mask of rows")
 simple("index.Tensor", f(5, 4), picks(b(5, 4)), variant="mask of all")
 simple("index.Tensor", f(3, 5, 4), picks(None, b(5, 4)), variant="mask behind")
-simple("index.Tensor", f(4, 5), picks(numbers(True, False, True, True, dtype=torch.bool), numbers(0, 2, 4)), variant="mask and index")
+simple("index.Tensor", f(4, 5), picks(numbers(True, False, True, True, dtype=torch.bool), numbers(0, 2, 4)),
+       variant="mask and index")
 simple("index.Tensor", i(6, 4), picks(i(3, high=6)), variant="integers")
 simple("index.Tensor", b(6, 4), picks(i(3, high=6), i(3, high=4)), variant="bools")
 simple("index.Tensor", bf(6, 4), picks(i(3, high=6)), variant="bf16")
@@ -66,14 +69,17 @@ for accumulate in (False, True):
     simple("index_put", h(7, 4), picks(rows), h(count, 4), accumulate, variant=f"{word} f16")
     simple("index_put", i(7, 4), picks(rows), i(count, 1), accumulate, variant=f"{word} integers")
     simple("index_put", f(3, 7, 4), picks(None, rows), f(count, 4), accumulate, variant=f"{word} middle")
-    simple("index_put", f(3, 5, 4), picks(distinct(3, high=3), None, distinct(3, high=4)), f(3, 5), accumulate, variant=f"{word} apart")
-    simple("index_put", f(2, 3, 5, 4), picks(None, distinct(3, high=3), None, distinct(3, high=4)), f(3, 2, 5), accumulate,
-           variant=f"{word} apart, behind a none")
+    simple("index_put", f(3, 5, 4), picks(distinct(3, high=3), None, distinct(3, high=4)), f(3, 5), accumulate,
+           variant=f"{word} apart")
+    simple("index_put", f(2, 3, 5, 4), picks(None, distinct(3, high=3), None, distinct(3, high=4)), f(3, 2, 5),
+           accumulate, variant=f"{word} apart, behind a none")
     simple("index_put", f(5, 4), picks(b(5)), f(4), accumulate, variant=f"{word} mask, broadcast")
     simple("index_put", f(5, 4), picks(b(5, 4)), f(), accumulate, variant=f"{word} mask, one")
-    simple("index_put", f(2, 4, 3), picks(None, numbers(True, False, True, True, dtype=torch.bool)), f(2, 3, 3), accumulate, variant=f"{word} mask, each")
+    simple("index_put", f(2, 4, 3), picks(None, numbers(True, False, True, True, dtype=torch.bool)), f(2, 3, 3),
+           accumulate, variant=f"{word} mask, each")
     simple("index_put_", lambda d: d.f(4, 7).t(), picks(rows), f(count, 4), accumulate, variant=f"{word} strided")
-    simple("_index_put_impl_", lambda d: torch.zeros(7, 4), picks(rows), f(count, 4), accumulate, variant=f"{word} zeros")
+    simple("_index_put_impl_", lambda d: torch.zeros(7, 4), picks(rows), f(count, 4), accumulate,
+           variant=f"{word} zeros")
     simple("_unsafe_index_put", f(7, 4), picks(rows), f(count, 4), accumulate, variant=word)
     simple("put", f(3, 4), numbers(3, -1, 3 if accumulate else 5), f(3), accumulate, variant=word)
 simple("index_put", b(6), picks(numbers(0, 2, 0)), b(3), True, variant="add bools")
@@ -91,8 +97,10 @@ simple("nonzero_static", b(4, 5), size=3, variant="fewer")
 for dim in (0, 1, -1):
     simple("gather", f(5, 6, 4), dim, i(3, 6, 2, high=4), variant=str(dim))
     simple("scatter_add", f(5, 6, 4), dim, i(3, 4, 2, high=4), f(3, 5, 4), variant=str(dim))
-    simple("index_add", f(5, 6, 4), dim, i(3, high=4), lambda d, dim=dim: d.f(5, 6, 4).narrow(dim, 0, 3), variant=str(dim))
-    simple("index_copy", f(5, 6, 4), dim, distinct(3, high=4), lambda d, dim=dim: d.f(5, 6, 4).narrow(dim, 0, 3), variant=str(dim))
+    simple("index_add", f(5, 6, 4), dim, i(3, high=4), lambda d, dim=dim: d.f(5, 6, 4).narrow(dim, 0, 3),
+           variant=str(dim))
+    simple("index_copy", f(5, 6, 4), dim, distinct(3, high=4), lambda d, dim=dim: d.f(5, 6, 4).narrow(dim, 0, 3),
+           variant=str(dim))
     simple("index_fill.int_Scalar", f(5, 6, 4), dim, numbers(1, -1), 2.5, variant=str(dim))
 simple("gather", f(), 0, numbers(0, 0), variant="0-dim")
 simple("gather", lambda d: d.f(6, 5).t(), 1, i(5, 3, high=6), variant="strided")
@@ -109,7 +117,8 @@ for how in ("sum", "prod", "mean", "amax", "amin"):
     for keep in (True, False):
         variant = f"{how} {keep}"
         simple("scatter_reduce.two", f(5, 4), 1, i(5, 9, high=4), f(5, 9), how, include_self=keep, variant=variant)
-        simple("scatter_reduce.two", i(5, 4), 0, i(9, 4, high=5), i(9, 4), how, include_self=keep, variant=f"{variant} integers")
+        simple("scatter_reduce.two", i(5, 4), 0, i(9, 4, high=5), i(9, 4), how, include_self=keep,
+               variant=f"{variant} integers")
         if how != "sum":
             simple("index_reduce", f(5, 4), 0, i(7, high=5), f(7, 4), how, include_self=keep, variant=variant)
 simple("scatter_reduce.two", f(3, 4), 1, i(3, 9, high=4), with_nan(3, 9), "amax", variant="nan")
@@ -220,7 +229,8 @@ OFFSETS = numbers(0, 2, 2, 7)
 for mode, word in ((0, "sum"), (1, "mean"), (2, "max")):
     for padding in (-1, 3):
         def bag(d, mode=mode, padding=padding):
-            return aten._embedding_bag(d.f(8, 3), d.i(10, high=8), OFFSETS(d), False, mode, False, None, False, padding)[0]
+            return aten._embedding_bag(d.f(8, 3), d.i(10, high=8), OFFSETS(d), False, mode, False, None, False,
+                                       padding)[0]
         case("_embedding_bag", f"{word} {padding}")(bag)
         case("_embedding_bag_forward_only", f"{word} {padding}")(
             lambda d, mode=mode, padding=padding: aten._embedding_bag_forward_only(
@@ -236,7 +246,8 @@ for mode, word in ((0, "sum"), (1, "mean"), (2, "max")):
 
 @case("_embedding_bag", "weights, last offset")
 def weighted_bag(d):
-    return aten._embedding_bag(d.f(8, 3), d.i(10, high=8), numbers(0, 2, 7, 10)(d), False, 0, False, d.f(10), True, -1)[0]
+    return aten._embedding_bag(d.f(8, 3), d.i(10, high=8),
+                               numbers(0, 2, 7, 10)(d), False, 0, False, d.f(10), True, -1)[0]
 
 
 @case("_embedding_bag_dense_backward")
@@ -255,7 +266,8 @@ def bag_weights(d):
 # Products over groups
 ENDS = numbers(3, 3, 8, 10, dtype=torch.int32)
 simple("_grouped_mm", bf(10, 16), bf(4, 16, 8), ENDS)
-simple("_grouped_mm", lambda d: d.bf(16, 8).t(), bf(16, 8), numbers(8, 8, 16, dtype=torch.int32), variant="groups of terms")
+simple("_grouped_mm", lambda d: d.bf(16, 8).t(), bf(16, 8), numbers(8, 8, 16, dtype=torch.int32),
+       variant="groups of terms")
 simple("_grouped_mm", bf(4, 16, 8), bf(4, 8, 16), variant="batches")
 
 # Segments of a dimension
@@ -269,10 +281,11 @@ def lengths_of(d):
 
 for how in ("sum", "mean", "max", "min", "prod"):
     for start in (None, 1.5, NAN):
-        simple("segment_reduce", numbers(*AWKWARD, dtype=torch.float32), how, variant=f"{how} awkward from {start}", lengths=LENGTHS, initial=start)
+        simple("segment_reduce", numbers(*AWKWARD, dtype=torch.float32), how, variant=f"{how} awkward from {start}",
+               lengths=LENGTHS, initial=start)
     for dtype in (torch.float64, torch.float16, torch.bfloat16):
-        simple("segment_reduce", lambda d, dtype=dtype: d.f(7, 3, 2, dtype=dtype), how, variant=f"{how} {dtype} offsets",
-               offsets=numbers(0, 2, 2, 6, 7))
+        simple("segment_reduce", lambda d, dtype=dtype: d.f(7, 3, 2, dtype=dtype), how,
+               variant=f"{how} {dtype} offsets", offsets=numbers(0, 2, 2, 6, 7))
     simple("segment_reduce", f(2, 6, 3), how, variant=f"{how} of rows", lengths=lengths_of, axis=1)
     simple("segment_reduce", f(9), how, variant=f"{how}, not all", offsets=numbers(1, 4, 7), unsafe=True)
 
@@ -287,8 +300,12 @@ for how in ("sum", "mean", "max", "min", "prod"):
 simple("segment_reduce", f(0, 3), "mean", variant="of nothing", lengths=numbers(0, 0))
 
 # Distinct elements: how many there are does not change between runs
-FEW = [lambda d: d.i(40, high=6), lambda d: d.i(5, 8, high=4).float(), lambda d: d.b(12), lambda d: d.i(20, high=9, low=-9).to(torch.int8),
-       numbers(NAN, 0.0, 2.0, NAN, -0.0, -1.0, 2.0, dtype=torch.float64), numbers(3.5, dtype=torch.float32)]
+FEW = [
+    lambda d: d.i(40, high=6), lambda d: d.i(5, 8, high=4).float(), lambda d: d.b(12),
+    lambda d: d.i(20, high=9, low=-9).to(torch.int8),
+    numbers(NAN, 0.0, 2.0, NAN, -0.0, -1.0, 2.0, dtype=torch.float64),
+    numbers(3.5, dtype=torch.float32)
+]
 for number, make in enumerate(FEW):
     simple("_unique", make, True, True, variant=f"{number}")
     simple("unique_consecutive", make, True, True, variant=f"{number}")
@@ -318,3 +335,10 @@ of_nothing("_unique2", lambda d: aten._unique2(d.f(0), True, True, True))
 of_nothing("unique_consecutive", lambda d: aten.unique_consecutive(d.f(2, 0), True, True))
 of_nothing("unique_dim", lambda d: aten.unique_dim(d.f(3, 0, 2), 1, True, True, True))
 simple("unique_dim_consecutive", lambda d: d.i(1, 4), 0, True, True, variant="one row")
+
+# Sequences of different lengths
+LENGTHS_DOWN = numbers(6, 4, 4, 1)
+simple("_pack_padded_sequence", f(6, 4, 3), LENGTHS_DOWN, False)
+simple("_pack_padded_sequence", f(4, 6, 3, 2), LENGTHS_DOWN, True, variant="batch first")
+simple("_pack_padded_sequence", f(9, 4), LENGTHS_DOWN, False, variant="steps behind the longest one")
+simple("_pack_padded_sequence", lambda d: d.bf(4, 6, 3).transpose(0, 1), LENGTHS_DOWN, False, variant="strided bf16")

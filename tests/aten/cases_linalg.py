@@ -1,6 +1,7 @@
 """Linear algebra: factorizations, triangular systems, inverses, determinants, least squares.
 
-Eigenvectors and singular vectors are unique up to their sign: their magnitudes are compared, and what they multiply out to.
+Eigenvectors and singular vectors are unique up to their sign: their magnitudes are compared, and what they multiply out
+to.
 """
 
 from case_support import F32, F64, aten, case, f, simple, torch
@@ -10,7 +11,8 @@ BATCHES = ((), (2,), (2, 3))
 
 def square(d, *batch, n=5, dtype=F32):
     """Matrices that have an inverse, and not a small one."""
-    return d.keep(lambda: torch.randn(*batch, n, n, generator=torch.Generator().manual_seed(n)).to(dtype) + 3 * torch.eye(n, dtype=dtype))
+    return d.keep(lambda: torch.randn(*batch, n, n, generator=torch.Generator().manual_seed(n)).to(dtype) + 3 * torch.
+                  eye(n, dtype=dtype))
 
 
 def positive(d, *batch, n=5, dtype=F32):
@@ -26,16 +28,19 @@ for upper in (False, True):
     for batch in BATCHES:
         simple("linalg_cholesky_ex", lambda d, b=batch: positive(d, *b), upper=upper, variant=f"{upper} {batch}")
     simple("cholesky", lambda d: positive(d, 2), upper, variant=f"{upper}")
-    simple("linalg_cholesky_ex", lambda d: by_columns(positive(d, 2, dtype=F64)), upper=upper, variant=f"{upper} columns")
+    simple("linalg_cholesky_ex", lambda d: by_columns(positive(d, 2, dtype=F64)), upper=upper,
+           variant=f"{upper} columns")
     for name in ("cholesky_solve", "_cholesky_solve_helper"):
         simple(name, f(2, 5, 3), lambda d: square(d, 2), upper, variant=f"{upper}")
     simple("cholesky_inverse", lambda d: square(d, 3), upper, variant=f"{upper}")
     for left in (False, True):
         for unit in (False, True):
             sizes = (2, 5, 3) if left else (2, 3, 5)
-            simple("linalg_solve_triangular", lambda d: square(d, 2), f(*sizes), upper=upper, left=left, unitriangular=unit, variant=f"{upper} {left} {unit}")
+            simple("linalg_solve_triangular", lambda d: square(d, 2), f(*sizes), upper=upper, left=left,
+                   unitriangular=unit, variant=f"{upper} {left} {unit}")
     for transpose in (False, True):
-        simple("triangular_solve", f(2, 5, 3), lambda d: square(d, 2), upper, transpose, False, variant=f"{upper} {transpose}")
+        simple("triangular_solve", f(2, 5, 3), lambda d: square(d, 2), upper, transpose, False,
+               variant=f"{upper} {transpose}")
 simple("linalg_solve_triangular", lambda d: square(d), f(2, 3, 5, 4), upper=True, variant="broadcast")
 simple("linalg_solve_triangular", lambda d: square(d, 2, 1), f(3, 5, 4), upper=False, variant="broadcast both")
 simple("linalg_cholesky_ex", lambda d: d.keep(lambda: torch.tensor([[4.0, 2.0], [2.0, 3.0]])), variant="by hand")
@@ -70,17 +75,20 @@ for left in (False, True):
         @case("linalg_lu_solve", f"{left} {adjoint}")
         def lu_solve(d, left=left, adjoint=adjoint):
             factors, pivots, _ = aten.linalg_lu_factor_ex.default(square(d, 2))
-            return aten.linalg_lu_solve.default(factors, pivots, d.f(*((2, 5, 3) if left else (2, 3, 5))), left=left, adjoint=adjoint)
+            return aten.linalg_lu_solve.default(factors, pivots, d.f(*((2, 5, 3) if left else (2, 3, 5))), left=left,
+                                                adjoint=adjoint)
 
 
 for turned in (False, True):
     for name in ("_linalg_det", "_linalg_slogdet"):
         for batch in BATCHES:
-            simple(name, lambda d, b=batch, t=turned: by_columns(square(d, *b)) if t else square(d, *b), variant=f"{turned} {batch}")
+            simple(name, lambda d, b=batch, t=turned: by_columns(square(d, *b))
+                   if t else square(d, *b), variant=f"{turned} {batch}")
         simple(name, lambda d, t=turned: by_columns(d.d(3, 6, 6)) if t else d.d(3, 6, 6), variant=f"{turned} f64")
     for left in (False, True):
         sizes = (2, 5, 3) if left else (2, 3, 5)
-        simple("_linalg_solve_ex", lambda d, t=turned: by_columns(square(d, 2)) if t else square(d, 2), f(*sizes), left=left, variant=f"{turned} {left}")
+        simple("_linalg_solve_ex", lambda d, t=turned: by_columns(square(d, 2))
+               if t else square(d, 2), f(*sizes), left=left, variant=f"{turned} {left}")
 simple("_linalg_det", f(2, 0, 0), variant="of nothing")
 simple("_linalg_det", lambda d: d.keep(lambda: torch.tensor([[1.0, 2.0], [2.0, 4.0]])), variant="singular")
 simple("_linalg_slogdet", lambda d: d.keep(lambda: torch.tensor([[1.0, 2.0], [2.0, 4.0]])), variant="singular")
@@ -106,8 +114,10 @@ def reflectors(d, *sizes):
 simple("linalg_householder_product", lambda d: reflectors(d, 2, 6, 4), lambda d: reflectors(d, 2, 4))
 simple("linalg_householder_product", lambda d: reflectors(d, 6, 4), lambda d: reflectors(d, 2), variant="fewer factors")
 for transpose in (False, True):
-    simple("ormqr", lambda d: reflectors(d, 2, 6, 4), lambda d: reflectors(d, 2, 4), f(2, 6, 3), True, transpose, variant=f"left {transpose}")
-    simple("ormqr", lambda d: reflectors(d, 2, 6, 4), lambda d: reflectors(d, 2, 4), f(2, 3, 6), False, transpose, variant=f"right {transpose}")
+    simple("ormqr", lambda d: reflectors(d, 2, 6, 4), lambda d: reflectors(d, 2, 4), f(2, 6, 3), True, transpose,
+           variant=f"left {transpose}")
+    simple("ormqr", lambda d: reflectors(d, 2, 6, 4), lambda d: reflectors(d, 2, 4), f(2, 3, 6), False, transpose,
+           variant=f"right {transpose}")
 
 for which in ("L", "U"):
     for batch in ((), (2,)):
@@ -116,13 +126,15 @@ for which in ("L", "U"):
             @case("_linalg_eigh", f"{which} {batch} {dtype}")
             def eigh(d, which=which, batch=batch, dtype=dtype):
                 # Eigenvalues that stand apart: beside a near one, rounding turns a vector.
-                x = d.keep(lambda: torch.randn(*batch, 6, 6, generator=torch.Generator().manual_seed(6), dtype=dtype) + torch.diag(torch.arange(6, dtype=dtype) * 4))
+                x = d.keep(lambda: torch.randn(*batch, 6, 6, generator=torch.Generator().manual_seed(6), dtype=dtype) +
+                           torch.diag(torch.arange(6, dtype=dtype) * 4))
                 values, vectors = aten._linalg_eigh.default(x, which)
                 return values, vectors.abs(), (vectors * values.unsqueeze(-2)) @ vectors.mT
 
 
 simple("_linalg_eigh", f(2, 4, 4), "L", False, variant="values")
-simple("_linalg_eigh", lambda d: d.keep(lambda: torch.diag(torch.tensor([3.0, -1.0, 0.0, 3.0]))), "L", False, variant="equal values")
+simple("_linalg_eigh", lambda d: d.keep(lambda: torch.diag(torch.tensor([3.0, -1.0, 0.0, 3.0]))), "L", False,
+       variant="equal values")
 for sizes in ((5, 5), (2, 6, 3), (3, 7), (4, 1), (1, 1)):
     for dtype in (F32, F64):
 
@@ -146,9 +158,12 @@ simple("_linalg_svd", f(2, 4, 3), False, False, variant="values")
 for hermitian in (False, True):
     for sizes in ((4, 4),) if hermitian else ((4, 4), (2, 6, 3), (3, 5)):
         simple("linalg_pinv.atol_rtol_tensor", f(*sizes), hermitian=hermitian, variant=f"{hermitian} {sizes}")
-simple("linalg_pinv.atol_rtol_tensor", lambda d: d.d(5, 3), atol=lambda d: d.keep(lambda: torch.tensor(1.5, dtype=F64)), variant="atol")
-simple("linalg_pinv.atol_rtol_tensor", f(2, 5, 3), rtol=lambda d: d.keep(lambda: torch.tensor([0.5, 0.01])), variant="rtol")
-# Not gelsy, the default: it starts from pivots that the framework leaves as they lie in memory, so that its roundings differ from run to run.
+simple("linalg_pinv.atol_rtol_tensor", lambda d: d.d(5, 3), atol=lambda d: d.keep(lambda: torch.tensor(1.5, dtype=F64)),
+       variant="atol")
+simple("linalg_pinv.atol_rtol_tensor", f(2, 5, 3), rtol=lambda d: d.keep(lambda: torch.tensor([0.5, 0.01])),
+       variant="rtol")
+# Not gelsy, the default: it starts from pivots that the framework leaves as they lie in memory, so that its roundings
+# differ from run to run.
 for driver in ("gels", "gelsd", "gelss"):
     simple("linalg_lstsq", f(6, 3), f(6, 2), driver=driver, variant=f"{driver}")
     simple("linalg_lstsq", f(2, 6, 3), f(2, 6, 2), driver=driver, variant=f"{driver} batch")

@@ -72,10 +72,10 @@ def pool_special(d):
     return aten.max_pool3d_with_indices.default(x, [2, 2, 2])
 
 
-for variant, size, output, dtype in (
-        ("regular", (2, 3, 6, 8), [3, 2], F32), ("uneven", (2, 3, 7, 5), [3, 4], F64), ("larger", (1, 2, 3, 4), [5, 4], F32),
-        ("one image", (3, 7, 5), [2, 5], F32), ("bf16", (1, 2, 6, 6), [3, 2], BF16), ("volume", (2, 2, 5, 4, 6), [2, 3, 6], F32),
-        ("regular volume", (2, 4, 4, 6), [2, 2, 3], F64)):
+for variant, size, output, dtype in (("regular", (2, 3, 6, 8), [3, 2], F32), ("uneven", (2, 3, 7, 5), [3, 4], F64),
+                                     ("larger", (1, 2, 3, 4), [5, 4], F32), ("one image", (3, 7, 5), [2, 5], F32),
+                                     ("bf16", (1, 2, 6, 6), [3, 2], BF16), ("volume", (2, 2, 5, 4, 6), [2, 3, 6], F32),
+                                     ("regular volume", (2, 4, 4, 6), [2, 2, 3], F64)):
     name = f"_adaptive_avg_pool{len(output)}d"
 
     def average(d, op=getattr(aten, name).default, size=size, output=output, dtype=dtype):
@@ -108,7 +108,8 @@ def adaptive_special(d):
     return aten.adaptive_max_pool2d.default(x, [3, 3])
 
 
-for variant, size, kernel, output in (("2d", (2, 3, 9, 8), [2, 3], [4, 3]), ("3d", (1, 2, 7, 8, 6), [2, 2, 2], [3, 4, 1])):
+for variant, size, kernel, output in (("2d", (2, 3, 9, 8), [2, 3], [4, 3]), ("3d", (1, 2, 7, 8, 6), [2, 2,
+                                                                                                     2], [3, 4, 1])):
     sides = len(kernel)
     name = f"fractional_max_pool{sides}d"
 

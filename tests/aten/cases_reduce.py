@@ -17,7 +17,8 @@ def typed(dtype, *sizes):
         count = 1
         for size in sizes:
             count *= size
-        return d.keep(lambda: (torch.randperm(count, generator=d._generator) - (0 if dtype == torch.uint8 else count // 2)).reshape(sizes).to(dtype))
+        return d.keep(lambda: (torch.randperm(count, generator=d._generator) -
+                               (0 if dtype == torch.uint8 else count // 2)).reshape(sizes).to(dtype))
     return make
 
 
@@ -28,8 +29,8 @@ def turned(*sizes):
 # NaN, infinities, equal elements, zeros of both signs, in lines of their own.
 AWKWARD = fixed([[1.0, NAN, 3.0, NAN, 2.0], [INF, 1.0, -INF, INF, 0.0], [-INF] * 5, [0.0, -0.0, 0.0, -0.0, 0.0],
                  [2.0, 2.0, 1.0, 1.0, 2.0], [NAN] * 5, [1e-42, -1e-42, 0.0, 3e38, -3e38]])
-NUMBERS = [("f64", torch.float64), ("bf16", torch.bfloat16), ("f16", torch.float16), ("i64", torch.int64), ("i32", torch.int32),
-           ("i16", torch.int16), ("i8", torch.int8), ("u8", torch.uint8)]
+NUMBERS = [("f64", torch.float64), ("bf16", torch.bfloat16), ("f16", torch.float16), ("i64", torch.int64),
+           ("i32", torch.int32), ("i16", torch.int16), ("i8", torch.int8), ("u8", torch.uint8)]
 FLOATS = NUMBERS[:3]
 
 # Extrema
@@ -95,7 +96,8 @@ simple("prod.dim_int", pos(3, 4, 5), 1)
 simple("prod.dim_int", b(6, 2), 1, variant="bools", dtype=torch.bool)
 simple("prod.dim_int", AWKWARD, 1, True, variant="awkward")
 simple("prod.dim_int", typed(torch.int32, 3, 3), 0, variant="i32")
-simple("prod.dim_int", fixed([[1.5, 2.0, 0.5, 1.25], [3.0, -0.5, 4.0, 1.0]], torch.bfloat16), 1, variant="bf16")  # exact in any order
+simple("prod.dim_int", fixed([[1.5, 2.0, 0.5, 1.25], [3.0, -0.5, 4.0, 1.0]], torch.bfloat16), 1,
+       variant="bf16")  # exact in any order
 simple("count_nonzero", AWKWARD)
 simple("count_nonzero", i(3, 4, high=2), 1, variant="dim")
 simple("count_nonzero.dim_IntList", b(3, 4, 2), [0, 2])
@@ -180,21 +182,30 @@ for dtype in (torch.float32, torch.float64):
     data = lambda d, dtype=dtype: d.f(40, 9, dtype=dtype)
     simple("histogram.bin_ct", data, 7, variant=f"{dtype}")
     simple("histogram.bin_ct", data, 20, variant=f"{dtype} range", range=[-1.5, 1.0], density=True)
-    simple("histogram.bin_ct", data, 5, variant=f"{dtype} weights", weight=lambda d, dtype=dtype: d.f(40, 9, dtype=dtype).abs())
-    simple("histogram.bins_tensor", data, fixed([-2.0, -0.5, -0.25, 0.0, 1.5]) if dtype == torch.float32 else
-           lambda d: d.keep(lambda: torch.tensor([-2.0, -0.5, 1.5], dtype=torch.float64)), variant=f"{dtype}", density=True)
-simple("histogram.bin_ct", fixed([1.0, NAN, 2.0, 3.0, 5.0, 1.5, float("inf"), -float("inf"), -0.0]), 4, variant="awkward", range=[0.0, 3.0])
+    simple("histogram.bin_ct", data, 5, variant=f"{dtype} weights",
+           weight=lambda d, dtype=dtype: d.f(40, 9, dtype=dtype).abs())
+    simple(
+        "histogram.bins_tensor", data,
+        fixed([-2.0, -0.5, -0.25, 0.0, 1.5])
+        if dtype == torch.float32 else lambda d: d.keep(lambda: torch.tensor([-2.0, -0.5, 1.5], dtype=torch.float64)),
+        variant=f"{dtype}", density=True)
+simple("histogram.bin_ct", fixed([1.0, NAN, 2.0, 3.0, 5.0, 1.5,
+                                  float("inf"), -float("inf"), -0.0]), 4, variant="awkward", range=[0.0, 3.0])
 simple("histogram.bin_ct", fixed([2.0, 2.0]), 3, variant="one number")
 simple("histogram.bin_ct", fixed([2.0, 1.0, 3.0]), 2, variant="equal ends", range=[2.0, 2.0])
 simple("histogram.bin_ct", f(0), 3, variant="nothing")
-simple("histogram.bins_tensor", fixed([0.0, 1.0, 1.0, 2.0, NAN, 3.0, 4.0]), fixed([0.0, 1.0, 1.0, 3.0]), variant="an empty bin")
+simple("histogram.bins_tensor", fixed([0.0, 1.0, 1.0, 2.0, NAN, 3.0, 4.0]), fixed([0.0, 1.0, 1.0, 3.0]),
+       variant="an empty bin")
 points = lambda d: d.f(5, 8, 3)
 simple("_histogramdd_bin_edges", points, [2, 3, 4])
 simple("_histogramdd_bin_edges", points, [2, 3, 4], variant="range", range=[0.0, 0.5, -1.0, 1.0, -0.25, 3.0])
 simple("_histogramdd_from_bin_cts", points, [2, 3, 4], weight=lambda d: d.f(5, 8))
-simple("_histogramdd_from_bin_cts", points, [2, 3, 2], variant="density", range=[-1.0, 0.5, -1.0, 1.0, -2.0, 3.0], density=True)
-simple("_histogramdd_from_bin_tensors", points, lambda d: [fixed([-1.0, 0.0, 1.0])(d), fixed([-2.0, 0.5, 0.75, 2.0])(d), fixed([-9.0, 9.0])(d)],
+simple("_histogramdd_from_bin_cts", points, [2, 3, 2], variant="density", range=[-1.0, 0.5, -1.0, 1.0, -2.0, 3.0],
        density=True)
+simple("_histogramdd_from_bin_tensors", points,
+       lambda d: [fixed([-1.0, 0.0, 1.0])
+                  (d), fixed([-2.0, 0.5, 0.75, 2.0])
+                  (d), fixed([-9.0, 9.0])(d)], density=True)
 simple("bincount", i(30))
 simple("bincount", i(30), None, 15, variant="minlength")
 simple("bincount", i(30), f(30), variant="weights")
@@ -203,13 +214,13 @@ for right in (False, True):
     simple("searchsorted.Tensor", fixed([1.0, 2.0, 2.0, 3.5]), fixed([[0.5, 2.0, 4.0], [NAN, INF, -INF]]), right=right,
            variant="right" if right else "")
     simple("bucketize.Tensor", i(3, 4), fixed([1, 3, 3, 7], torch.int64), right=right, variant="right" if right else "")
-simple("searchsorted.Tensor", lambda d: d.keep(lambda: torch.arange(12.0).reshape(2, 6)), lambda d: d.keep(lambda: torch.rand(2, 3) * 12),
-       out_int32=True, side="right", variant="rows")
+simple("searchsorted.Tensor", lambda d: d.keep(lambda: torch.arange(12.0).reshape(2, 6)),
+       lambda d: d.keep(lambda: torch.rand(2, 3) * 12), out_int32=True, side="right", variant="rows")
 simple("searchsorted.Scalar", fixed([1, 3, 5], torch.int64), 3)
 simple("searchsorted.Scalar", fixed([5, 1, 3], torch.int64), 4, variant="sorter", sorter=fixed([1, 2, 0], torch.int64))
 for right in (False, True):
-    simple("searchsorted.Tensor", fixed([[3.0, 1.0, 2.0], [9.0, 8.0, 7.0]]), fixed([[1.0, 2.5], [8.0, INF]]), variant=f"sorter {right}", right=right,
-           sorter=fixed([[1, 2, 0], [2, 1, 0]], torch.int64))
+    simple("searchsorted.Tensor", fixed([[3.0, 1.0, 2.0], [9.0, 8.0, 7.0]]), fixed([[1.0, 2.5], [8.0, INF]]),
+           variant=f"sorter {right}", right=right, sorter=fixed([[1, 2, 0], [2, 1, 0]], torch.int64))
 simple("bucketize.Scalar", 2.5, fixed([1.0, 3.0, 5.0]))
 
 # Statistics
@@ -245,7 +256,9 @@ simple("_safe_softmax", AWKWARD, 1)
 simple("_safe_softmax", f(3, 4, 5), 0, variant="dim")
 simple("_safe_softmax", lambda d: d.bf(4, 8), -1, torch.float32, variant="dtype")
 for dim in (0, 2):
-    simple("_weight_norm_interface", f(3, 4, 5), lambda d, dim=dim: d.pos(*[s if k == dim else 1 for k, s in enumerate((3, 4, 5))]), dim, variant=f"dim {dim}")
+    simple("_weight_norm_interface", f(3, 4, 5),
+           lambda d, dim=dim: d.pos(*[s if k == dim else 1 for k, s in enumerate((3, 4, 5))]), dim,
+           variant=f"dim {dim}")
 
     @case("_weight_norm_interface_backward", f"dim {dim}")
     def weight_norm_backward(d, dim=dim):
@@ -292,20 +305,24 @@ def group_norm(d, channels_last=False, affine=True, groups=3):
     x = d.f(2, 6, 4, 5)
     if channels_last:
         x = d.keep(lambda: x.contiguous(memory_format=torch.channels_last))
-    return aten.native_group_norm.default(x, d.f(6) if affine else None, d.f(6) if affine else None, 2, 6, 20, groups, 1e-5)
+    return aten.native_group_norm.default(x,
+                                          d.f(6) if affine else None,
+                                          d.f(6) if affine else None, 2, 6, 20, groups, 1e-5)
 
 
 def group_norm_backward(d, affine=True, mask=(True, True, True)):
     x, weight = d.f(2, 6, 4, 5), d.f(6)
     _, mean, rstd = aten.native_group_norm.default(x, None, None, 2, 6, 20, 3, 1e-5)
-    results = aten.native_group_norm_backward.default(d.f(2, 6, 4, 5), x, mean, rstd, weight if affine else None, 2, 6, 20, 3, list(mask))
+    results = aten.native_group_norm_backward.default(d.f(2, 6, 4, 5), x, mean, rstd, weight if affine else None, 2, 6,
+                                                      20, 3, list(mask))
     return [r for r, wanted in zip(results, mask) if wanted]
 
 
 case("native_group_norm")(group_norm)
 case("native_group_norm", "channels last")(lambda d: group_norm(d, channels_last=True))
 case("native_group_norm", "plain")(lambda d: group_norm(d, affine=False, groups=6))
-case("native_group_norm", "f64")(lambda d: aten.native_group_norm.default(d.d(2, 4, 3), d.d(4), d.d(4), 2, 4, 3, 2, 1e-3))
+case("native_group_norm",
+     "f64")(lambda d: aten.native_group_norm.default(d.d(2, 4, 3), d.d(4), d.d(4), 2, 4, 3, 2, 1e-3))
 case("native_group_norm_backward")(group_norm_backward)
 case("native_group_norm_backward", "plain")(lambda d: group_norm_backward(d, False, (True, False, False)))
 
@@ -339,8 +356,9 @@ def lstm_reverse(d):
 def lstm_backward(d, reverse=False, states=True):
     (y, hy, cy, workspace), x, weights, h, c = lstm_forward(d, reverse)
     dy, dh, dc = d.f(7, 2, 5), d.f(2, 5), d.f(2, 5)
-    return aten.mkldnn_rnn_layer_backward.default(x, *weights, h, c, y, hy, cy, dy, dh if states else None, dc if states else None, reverse,
-                                                  2, 5, 1, True, True, False, [], False, workspace)
+    return aten.mkldnn_rnn_layer_backward.default(x, *weights, h, c, y, hy, cy, dy, dh if states else None,
+                                                  dc if states else None, reverse, 2, 5, 1, True, True, False, [],
+                                                  False, workspace)
 
 
 case("mkldnn_rnn_layer_backward")(lstm_backward)

@@ -1,4 +1,5 @@
-"""Cases of ops on sparse tensors: what gradients of embeddings meet in optimizers. Results are dense, or the parts of sparse ones."""
+"""Cases of ops on sparse tensors: what gradients of embeddings meet in optimizers. Results are dense, or the parts of
+sparse ones."""
 
 import torch
 
@@ -17,7 +18,8 @@ def coo(*sizes, n=7, sparse_dims=1, dtype=F32, coalesced=False):
             return x
         # In memory of their own: coalesce() leaves what it does not need of its buffers as it lies in memory.
         once = x.coalesce()
-        return torch.sparse_coo_tensor(once.indices().clone(), once.values().clone(), sizes, is_coalesced=True, check_invariants=False)
+        return torch.sparse_coo_tensor(once.indices().clone(),
+                                       once.values().clone(), sizes, is_coalesced=True, check_invariants=False)
     return lambda d: d.keep(lambda: make(d))
 
 
@@ -29,9 +31,11 @@ def parts(x):
     return aten._indices(x), aten._values(x)
 
 
-KINDS = {"rows": coo(5, 3), "elements": coo(4, 6, sparse_dims=2, n=12), "planes": coo(3, 4, 2, 3, sparse_dims=2, n=9),
-         "one row": coo(1, 4, n=3), "nothing": coo(5, 3, n=0), "f64": coo(5, 3, dtype=F64), "bf16": coo(9, 3, dtype=BF16, n=4),
-         "each once": coo(5, 3, coalesced=True)}
+KINDS = {
+    "rows": coo(5, 3), "elements": coo(4, 6, sparse_dims=2, n=12), "planes": coo(3, 4, 2, 3, sparse_dims=2, n=9),
+    "one row": coo(1, 4, n=3), "nothing": coo(5, 3, n=0), "f64": coo(5, 3, dtype=F64),
+    "bf16": coo(9, 3, dtype=BF16, n=4), "each once": coo(5, 3, coalesced=True)
+}
 
 
 def cases_of(kind, make):

@@ -22,7 +22,8 @@ for reduction, number in REDUCTIONS:
         simple("binary_cross_entropy", unit(6, 5), unit(6, 5), weight, number, variant=variant)
         simple("binary_cross_entropy_backward", g, unit(6, 5), unit(6, 5), weight, number, variant=variant)
         simple("binary_cross_entropy_with_logits", f(6, 5), unit(6, 5), weight, None, number, variant=variant)
-    simple("binary_cross_entropy_with_logits", f(6, 5), unit(6, 5), None, pos(5), number, variant=f"{reduction} positive weights")
+    simple("binary_cross_entropy_with_logits", f(6, 5), unit(6, 5), None, pos(5), number,
+           variant=f"{reduction} positive weights")
     simple("soft_margin_loss", f(6, 5), lambda d: d.f(6, 5).sign(), number, variant=reduction)
     simple("soft_margin_loss_backward", g, f(6, 5), lambda d: d.f(6, 5).sign(), number, variant=reduction)
     for ignore in (-100, 2):
@@ -30,14 +31,16 @@ for reduction, number in REDUCTIONS:
 
             def forward(d, number=number, ignore=ignore, weighted=weighted):
                 weight = d.pos(5) if weighted else None
-                results = aten.nll_loss2d_forward.default(-d.pos(3, 5, 2, 4), d.i(3, 2, 4, high=5), weight, number, ignore)
+                results = aten.nll_loss2d_forward.default(-d.pos(3, 5, 2, 4), d.i(3, 2, 4, high=5), weight, number,
+                                                          ignore)
                 return results[:1] if number == 0 else results
 
             def backward(d, number=number, ignore=ignore, weighted=weighted):
                 x, target = d.f(3, 5, 2, 4), d.i(3, 2, 4, high=5)
                 weight = d.pos(5) if weighted else None
                 _, total = aten.nll_loss2d_forward.default(x, target, weight, 1, ignore)
-                return aten.nll_loss2d_backward.default(d.f(3, 2, 4) if number == 0 else d.f(), x, target, weight, number, ignore, total)
+                return aten.nll_loss2d_backward.default(
+                    d.f(3, 2, 4) if number == 0 else d.f(), x, target, weight, number, ignore, total)
 
             def rows(d, number=number, ignore=ignore, weighted=weighted):
                 weight = d.pos(5) if weighted else None
@@ -66,8 +69,12 @@ def steps(d):
 def fused_adam(op, variant, rate=0.01, dtype=torch.float32, grad_scale=None, found_inf=None, **options):
     @case(op, variant)
     def run(d):
-        settings = {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1, "eps": 1e-6, "amsgrad": False, "maximize": False, **options}
-        lists = [copies(some(d, dtype)) for _ in range(3)] + [copies([t.abs() for t in some(d, dtype)]) for _ in range(2)]
+        settings = {
+            "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1, "eps": 1e-6, "amsgrad": False, "maximize": False,
+            **options
+        }
+        lists = [copies(some(d, dtype)) for _ in range(3)
+                ] + [copies([t.abs() for t in some(d, dtype)]) for _ in range(2)]
         packet, _, overload = op.partition(".")
         extra = {}
         if grad_scale is not None:
@@ -99,7 +106,8 @@ def fused_sgd(op, variant, **options):
         x, g, m = copies(some(d)), copies(some(d)), copies(some(d))
         packet, _, overload = op.partition(".")
         lr = d.keep(lambda: torch.tensor(0.01)) if overload else 0.01
-        getattr(getattr(aten, packet), overload or "default")(x, g, m if settings["momentum"] else [], lr=lr, **settings)
+        getattr(getattr(aten, packet), overload or "default")(x, g, m if settings["momentum"] else [], lr=lr,
+                                                              **settings)
         return [*x, *m] if settings["momentum"] else x
 
 

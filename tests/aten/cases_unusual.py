@@ -16,12 +16,15 @@ def bordered(dtype, *borders):
 
 
 # Special functions of one number: on both sides of each border of their formulas
-SPECIAL = {"i0": (8, -8), "special_i0e": (8, -8), "special_i1": (8, -8), "special_i1e": (8, -8), "special_modified_bessel_i0": (8, -8),
-           "special_modified_bessel_i1": (8, -8), "special_modified_bessel_k0": (2, 8), "special_modified_bessel_k1": (2, 8),
-           "special_scaled_modified_bessel_k0": (2, 8), "special_scaled_modified_bessel_k1": (2, 8), "special_bessel_j0": (5, -5),
-           "special_bessel_j1": (5, -5), "special_bessel_y0": (5, 0.5), "special_bessel_y1": (5, 0.5),
-           "special_spherical_bessel_j0": (0.5, -0.5), "special_airy_ai": (2.09, -2.09, 8.32), "special_erfcx": (0, -6.1, 10),
-           "special_log_ndtr": (-1, 4), "special_ndtri": (0.1353, 0.8647, 0.5)}
+SPECIAL = {
+    "i0": (8, -8), "special_i0e": (8, -8), "special_i1": (8, -8), "special_i1e": (8, -8), "special_modified_bessel_i0":
+        (8, -8), "special_modified_bessel_i1": (8, -8), "special_modified_bessel_k0": (2, 8),
+    "special_modified_bessel_k1": (2, 8), "special_scaled_modified_bessel_k0": (2, 8),
+    "special_scaled_modified_bessel_k1": (2, 8), "special_bessel_j0": (5, -5), "special_bessel_j1": (5, -5),
+    "special_bessel_y0": (5, 0.5), "special_bessel_y1": (5, 0.5), "special_spherical_bessel_j0":
+        (0.5, -0.5), "special_airy_ai": (2.09, -2.09, 8.32), "special_erfcx": (0, -6.1, 10), "special_log_ndtr":
+            (-1, 4), "special_ndtri": (0.1353, 0.8647, 0.5)
+}
 for op, borders in SPECIAL.items():
     simple(op, bordered(F64, *borders), variant="float64")
     inner = (0.02, 0.98) if op == "special_ndtri" else (0.1, 9)
@@ -48,21 +51,30 @@ simple("mvlgamma", numbers(F64, 0.1, 4), 1, variant="one")
 simple("mvlgamma", i(8, low=4), 4, variant="int64")
 
 # Parts of numbers
-TINY = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -0.75, 1e-40, -1e-45, 1e-38, 3e38, -3.4028234663852886e38, float("inf"), -float("inf"), 7.999999]
+TINY = [
+    0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -0.75, 1e-40, -1e-45, 1e-38, 3e38, -3.4028234663852886e38,
+    float("inf"), -float("inf"), 7.999999
+]
 for dtype in (F32, F64, BF16):
-    simple("frexp.Tensor", lambda d, dtype=dtype: d.keep(lambda: torch.tensor(TINY, dtype=F64).to(dtype)), variant=name(dtype))
+    simple("frexp.Tensor", lambda d, dtype=dtype: d.keep(lambda: torch.tensor(TINY, dtype=F64).to(dtype)),
+           variant=name(dtype))
     left = lambda d, dtype=dtype: d.keep(lambda: torch.tensor(TINY, dtype=F64).to(dtype).repeat_interleave(4))
-    right = lambda d, dtype=dtype: d.keep(lambda: torch.tensor([0.0, 9.0, -float("inf"), float("inf")], dtype=dtype).repeat(len(TINY)))
+    right = lambda d, dtype=dtype: d.keep(lambda: torch.tensor([0.0, 9.0, -float("inf"),
+                                                                float("inf")], dtype=dtype).repeat(len(TINY)))
     simple("nextafter", left, right, variant=name(dtype))
-simple("frexp.Tensor", lambda d: d.keep(lambda: torch.tensor([5e-324, 2.2e-308, 1.7e308, -1e-310], dtype=F64)), variant="extremes")
-simple("nextafter", lambda d: d.keep(lambda: torch.tensor([5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, -1e-310], dtype=F64)),
-       lambda d: d.keep(lambda: torch.tensor([-1.0, 0.0, float("inf"), 0.0], dtype=F64)), variant="extremes")
+simple("frexp.Tensor", lambda d: d.keep(lambda: torch.tensor([5e-324, 2.2e-308, 1.7e308, -1e-310], dtype=F64)),
+       variant="extremes")
+simple(
+    "nextafter", lambda d: d.keep(lambda: torch.tensor(
+        [5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, -1e-310], dtype=F64)),
+    lambda d: d.keep(lambda: torch.tensor([-1.0, 0.0, float("inf"), 0.0], dtype=F64)), variant="extremes")
 simple("nextafter", awkward(F32), awkward(F32), variant="NaN")
 for dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
     simple("gcd", *whole(dtype), variant=name(dtype))
     simple("lcm", numbers(dtype, 1, 11), numbers(dtype, 1, 11), variant=name(dtype))
 simple("gcd", i(6, low=-90, high=90), i(4, 1, low=-90, high=90), variant="broadcast")
-simple("lcm", lambda d: d.keep(lambda: torch.tensor([0, -4, 6, 0])), lambda d: d.keep(lambda: torch.tensor([3, 6, -9, 0])), variant="signs")
+simple("lcm", lambda d: d.keep(lambda: torch.tensor([0, -4, 6, 0])),
+       lambda d: d.keep(lambda: torch.tensor([3, 6, -9, 0])), variant="signs")
 
 # Chebyshev polynomials: orders as data
 for letter in "tuvw":
@@ -70,14 +82,16 @@ for letter in "tuvw":
         op = prefix + letter
         orders = i(8, 1, low=-1, high=12)
         simple(op, numbers(F64, -1.5, 1.5), orders, variant="float64")
-        simple(op, lambda d: d.keep(lambda: torch.tensor([1.0, -1.0, 0.0, 0.999], dtype=F64)), orders, variant="edges")  # of NaN the framework gives what the memory held
+        simple(op, lambda d: d.keep(lambda: torch.tensor([1.0, -1.0, 0.0, 0.999], dtype=F64)), orders,
+               variant="edges")  # of NaN the framework gives what the memory held
         simple(f"{op}.n_scalar", numbers(F64, -1.1, 1.1), 5)
         simple(f"{op}.x_scalar", 0.7, orders)
 
 # Polynomials by recurrence: orders that are data, fractions and negative ones among them; high ones with a fixed order
-for op, high in (("special_hermite_polynomial_h", 40), ("special_hermite_polynomial_he", 90), ("special_laguerre_polynomial_l", 300),
-                 ("special_legendre_polynomial_p", 700)):
-    orders = lambda d: d.keep(lambda: torch.tensor([[-3.0], [-0.5], [0.0], [1.0], [1.9], [2.0], [3.0], [7.5], [15.0], [NAN], [INF], [-INF]], dtype=F64))
+for op, high in (("special_hermite_polynomial_h", 40), ("special_hermite_polynomial_he", 90),
+                 ("special_laguerre_polynomial_l", 300), ("special_legendre_polynomial_p", 700)):
+    orders = lambda d: d.keep(lambda: torch.tensor([[-3.0], [-0.5], [0.0], [1.0], [1.9], [2.0], [3.0], [7.5], [15.0],
+                                                    [NAN], [INF], [-INF]], dtype=F64))
     at = lambda d: d.keep(lambda: torch.tensor([0.5, 1.0, -1.0, 0.0, -0.0, 2.25, -1.75, 0.999, 1e-30], dtype=F64))
     simple(op, at, orders, variant="float64")
     simple(op, lambda d, at=at: at(d).float(), lambda d, o=orders: o(d).float(), variant="float32")
@@ -93,10 +107,13 @@ for op in ("special_hermite_polynomial_h", "special_hermite_polynomial_he"):
 
 # Incomplete gamma functions: around the borders of their formulas, far into both tails
 for op in ("igamma", "igammac"):
-    left = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-8, 0.3, 1.0, 1.1, 1.3, 4.0, 9.9, 10.1, 19.9, 150.0, 230.0, 5000.0], dtype=F64)[:, None])
-    right = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-5, 0.4, 0.6, 1.0, 1.09, 1.11, 3.0, 10.0, 12.0, 20.0, 160.0, 240.0, 4900.0, 5100.0], dtype=F64))
+    left = lambda d: d.keep(lambda: torch.tensor(
+        [0.0, 1e-8, 0.3, 1.0, 1.1, 1.3, 4.0, 9.9, 10.1, 19.9, 150.0, 230.0, 5000.0], dtype=F64)[:, None])
+    right = lambda d: d.keep(lambda: torch.tensor(
+        [0.0, 1e-5, 0.4, 0.6, 1.0, 1.09, 1.11, 3.0, 10.0, 12.0, 20.0, 160.0, 240.0, 4900.0, 5100.0], dtype=F64))
     # of large numbers that are nearly equal the framework's series has ten digits: in f64 they are kept apart
-    apart = lambda d: d.keep(lambda: torch.tensor([0.0, 1e-5, 0.4, 0.6, 1.0, 1.09, 1.11, 3.0, 10.0, 12.0, 20.0, 60.0, 400.0, 9000.0], dtype=F64))
+    apart = lambda d: d.keep(lambda: torch.tensor(
+        [0.0, 1e-5, 0.4, 0.6, 1.0, 1.09, 1.11, 3.0, 10.0, 12.0, 20.0, 60.0, 400.0, 9000.0], dtype=F64))
     simple(op, left, apart, variant="float64")
     simple(op, lambda d, left=left: left(d).float(), lambda d, right=right: right(d).float(), variant="float32")
     simple(op, lambda d: d.keep(lambda: torch.tensor([-1.0, -0.0, 0.5, NAN, INF, -INF, 0.0])[:, None]),
@@ -107,14 +124,20 @@ for op in ("igamma", "igammac"):
 # Margin losses
 for reduction in range(3):
     simple("multi_margin_loss", f(5, 4), i(5, high=4), 1, 1, None, reduction, variant=f"reduction {reduction}")
-    simple("multi_margin_loss_backward", f(5) if reduction == 0 else f(), f(5, 4), i(5, high=4), 2, 0.5, f(4), reduction, variant=f"reduction {reduction}")
-    simple("multilabel_margin_loss_backward", f(3) if reduction == 0 else f(), f(3, 4),
+    simple("multi_margin_loss_backward",
+           f(5) if reduction == 0 else f(), f(5, 4), i(5, high=4), 2, 0.5, f(4), reduction,
+           variant=f"reduction {reduction}")
+    simple("multilabel_margin_loss_backward",
+           f(3) if reduction == 0 else f(), f(3, 4),
            lambda d: d.keep(lambda: torch.tensor([[3, 0, -1, 1], [-1, 1, 2, 3], [2, 2, 1, -1]])), reduction,
-           lambda d: d.keep(lambda: torch.tensor([[1.0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0]])), variant=f"reduction {reduction}")
-    simple("multilabel_margin_loss_forward", f(3, 4), lambda d: d.keep(lambda: torch.tensor([[3, 0, -1, 1], [-1, 1, 2, 3], [2, 0, 1, 3]])),
-           reduction, variant=f"reduction {reduction}")
+           lambda d: d.keep(lambda: torch.tensor([[1.0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0]])),
+           variant=f"reduction {reduction}")
+    simple("multilabel_margin_loss_forward", f(3, 4),
+           lambda d: d.keep(lambda: torch.tensor([[3, 0, -1, 1], [-1, 1, 2, 3], [2, 0, 1, 3]])), reduction,
+           variant=f"reduction {reduction}")
 simple("multi_margin_loss", f(4), i(high=4), 2, 0.3, f(4), variant="one row")
-simple("multilabel_margin_loss_forward", f(4), lambda d: d.keep(lambda: torch.tensor([1, 3, -1, 0])), 1, variant="one row")
+simple("multilabel_margin_loss_forward", f(4), lambda d: d.keep(lambda: torch.tensor([1, 3, -1, 0])), 1,
+       variant="one row")
 simple("rrelu_with_noise_backward", f(6, 4), f(6, 4), f(6, 4), 0.1, 0.3, False, False, variant="inference")
 
 # Products
@@ -138,7 +161,8 @@ simple("_trilinear", f(2, 3), f(4, 3, 5), f(2, 5), [1, 3], [0], [1, 2], [2, 3])
 for kind, start, end in (("Tensor_Tensor", f(), f()), ("Tensor_Scalar", f(), 2.5), ("Scalar_Tensor", -1.5, f())):
     simple(f"linspace.{kind}", start, end, 7)
     simple(f"logspace.{kind}", start, end, 7, 2.0)
-simple("linspace.Tensor_Tensor", lambda d: d.keep(lambda: torch.tensor(2)), lambda d: d.keep(lambda: torch.tensor(9)), 5, variant="int64", dtype=torch.int64)
+simple("linspace.Tensor_Tensor", lambda d: d.keep(lambda: torch.tensor(2)), lambda d: d.keep(lambda: torch.tensor(9)),
+       5, variant="int64", dtype=torch.int64)
 simple("logspace", -1, 2, 6)
 simple("logspace", 0, 3, 4, 2.0, variant="base")
 simple("logspace", 1, 3, 1, variant="one step")
@@ -153,7 +177,8 @@ simple("copy", i(3, 4), f(3, 4), variant="dtype")
 simple("narrow_copy", f(3, 6), 1, 2, 3)
 simple("narrow_copy", f(3, 6), -1, -4, 2, variant="from the end")
 simple("_unsafe_masked_index", f(5, 6), b(3, 4), lambda d: [d.i(3, 1, high=5), d.i(3, 4, high=6)], 7.5)
-simple("_unsafe_masked_index_put_accumulate", f(5, 6), b(3, 4), lambda d: [d.i(3, 1, high=5), d.i(3, 4, high=6)], f(3, 4))
+simple("_unsafe_masked_index_put_accumulate", f(5, 6), b(3, 4),
+       lambda d: [d.i(3, 1, high=5), d.i(3, 4, high=6)], f(3, 4))
 
 
 for op, arguments in (("resize_", ([2, 3],)), ("resize_as_", (torch.zeros(2, 3),))):
@@ -172,8 +197,11 @@ def scores(d):
 
 
 TARGETS = torch.tensor([[1, 1, 2], [3, 2, 4], [4, 0, 0]])
-CTC = {"padded": (TARGETS, [6, 5, 4], [3, 2, 1], 0), "concatenated": (torch.tensor([1, 1, 2, 3, 4, 2]), [6, 6, 6], [3, 2, 1], 0),
-       "too short": (TARGETS, [3, 6, 6], [3, 3, 1], 0), "last class blank": (torch.tensor([[1, 1], [3, 2], [0, 0]]), [6, 3, 6], [2, 2, 0], 4)}
+CTC = {
+    "padded": (TARGETS, [6, 5, 4], [3, 2, 1], 0), "concatenated":
+        (torch.tensor([1, 1, 2, 3, 4, 2]), [6, 6, 6], [3, 2, 1], 0), "too short": (TARGETS, [3, 6, 6], [3, 3, 1], 0),
+    "last class blank": (torch.tensor([[1, 1], [3, 2], [0, 0]]), [6, 3, 6], [2, 2, 0], 4)
+}
 for variant, (targets, inputs, labels, blank) in CTC.items():
     for as_tensors in (False, True):
         suffix = ".Tensor" if as_tensors else ""

@@ -1,7 +1,7 @@
-// crucible_reference FILE [--iterations N | --composites]: lowers a recording, replays it with the reference interpreter and prints
-// how far losses, outputs and final states are from the recorded ones, as JSON. With --composites they stay whole, and the
-// interpreter's own implementations run. With --names: every op that has a lowering. The
-// yardstick of tests/aten; not installed.
+// crucible_reference FILE [--iterations N | --composites]: lowers a recording, replays it with the reference
+// interpreter and prints how far losses, outputs and final states are from the recorded ones, as JSON. With
+// --composites they stay whole, and the interpreter's own implementations run. With --names: every op that has a
+// lowering. The yardstick of tests/aten; not installed.
 #include <fmt/format.h>
 
 #include <algorithm>

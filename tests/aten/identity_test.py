@@ -1,7 +1,8 @@
 """One computation has one identity, however PyTorch was told to carry it out.
 
-Records the same seeded training with different flavours (optimizer loops, oneDNN on and off) and compares the hash of the final
-program, as `crucible graph --stages` prints it. All of a class are recorded by one process, for importing torch takes longer than they do.
+Records the same seeded training with different flavours (optimizer loops, oneDNN on and off) and compares the hash of
+the final program, as `crucible graph --stages` prints it. All of a class are recorded by one process, for importing
+torch takes longer than they do.
 Needs torch, `crucible` (environment CRUCIBLE) and its Python package (CRUCIBLE_PYTHON_FOLDER).
 """
 
@@ -20,7 +21,8 @@ FLAVOURS = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {
 
 
 TRAININGS = ("foreach", "loop", "fused", "without oneDNN", "another rate", "another decay",
-             *(f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad", "Adam", "scheduled") for flavour in FLAVOURS))
+             *(f"{optimizer} {flavour}" for optimizer in ("SGD", "Adagrad", "Adam", "scheduled")
+               for flavour in FLAVOURS))
 ATTENTIONS = ("plain", "causal", "masked", "scaled", "float64", "inference")
 
 
@@ -44,7 +46,8 @@ def attend(kernel, form):
                 return z.view(3, -1, 2, 12).transpose(1, 2)
 
             keys, values = self.keys(y).split(24, 2)
-            z = torch.nn.functional.scaled_dot_product_attention(heads(self.query(x)), heads(keys), heads(values), **options)
+            attention = torch.nn.functional.scaled_dot_product_attention
+            z = attention(heads(self.query(x)), heads(keys), heads(values), **options)
             return self.out(z.transpose(1, 2).reshape(3, 5, 24))
 
     dtype = torch.float64 if form == "float64" else torch.float32
@@ -88,11 +91,13 @@ def train(flavour):
         "fused": lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True),
         **{f"Adam {name}": lambda p, flags=flags: torch.optim.Adam(p, lr=1e-2, weight_decay=1e-2, amsgrad=True, **flags)
            for name, flags in FLAVOURS.items()},
-        **{f"SGD {name}": lambda p, flags=flags: torch.optim.SGD(p, lr=1e-2, momentum=0.9, weight_decay=1e-2, nesterov=True, **flags)
+        **{f"SGD {name}": lambda p, flags=flags: torch.optim.SGD(
+            p, lr=1e-2, momentum=0.9, weight_decay=1e-2, nesterov=True, **flags)
            for name, flags in FLAVOURS.items()},
         **{f"Adagrad {name}": lambda p, flags=flags: torch.optim.Adagrad(p, lr=1e-2, weight_decay=1e-2, **flags)
            for name, flags in FLAVOURS.items()},
-        **{f"scheduled {name}": lambda p, flags=flags: torch.optim.AdamW(p, lr=1e-2, **flags) for name, flags in FLAVOURS.items()},
+        **{f"scheduled {name}": lambda p, flags=flags: torch.optim.AdamW(p, lr=1e-2, **flags)
+           for name, flags in FLAVOURS.items()},
         "another rate": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=False),
         "another decay": lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1, foreach=False),
     }
@@ -115,7 +120,8 @@ def run_crucible(*command):
 def record_all(kind, folder):
     """`kind`.crtrace of each training, or of each attention, in the folder: by a process that runs this file."""
     path = os.pathsep.join(filter(None, [os.environ.get("CRUCIBLE_PYTHON_FOLDER"), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run([sys.executable, __file__, f"--{kind}", folder], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})
+    done = subprocess.run([sys.executable, __file__, f"--{kind}", folder], capture_output=True, text=True,
+                          check=False, env={**os.environ, "PYTHONPATH": path})
     if done.returncode != 0:
         raise AssertionError(f"recording {kind}: exit code {done.returncode}\n{done.stderr[-3000:]}")
 
@@ -136,7 +142,8 @@ class Identity(unittest.TestCase):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as folder:
             record_all("train", folder)
-            cls.hashes = {flavour: final_stage(pathlib.Path(folder) / f"{flavour}.crtrace")["hash"] for flavour in TRAININGS}
+            cls.hashes = {flavour: final_stage(pathlib.Path(folder) / f"{flavour}.crtrace")["hash"]
+                          for flavour in TRAININGS}
 
     def test_optimizer_loops(self):
         self.assertEqual(self.hashes["loop"], self.hashes["foreach"])
@@ -145,7 +152,8 @@ class Identity(unittest.TestCase):
         self.assertEqual(self.hashes["fused"], self.hashes["loop"])
         for optimizer in ("SGD", "Adagrad", "Adam", "scheduled"):
             for flavour in ("foreach", "fused"):
-                self.assertEqual(self.hashes[f"{optimizer} {flavour}"], self.hashes[f"{optimizer} loop"], (optimizer, flavour))
+                self.assertEqual(self.hashes[f"{optimizer} {flavour}"], self.hashes[f"{optimizer} loop"],
+                                 (optimizer, flavour))
         self.assertNotEqual(self.hashes["SGD loop"], self.hashes["Adagrad loop"])
 
     def test_onednn_on_and_off(self):

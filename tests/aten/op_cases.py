@@ -1,6 +1,7 @@
 """One case per op of the lowering table: run under `crucible record`, it leaves each result in a buffer of its own.
 
-Every case calls its op by name and overload; the files cases_*.py have them, case_support.py what they are written with.
+Every case calls its op by name and overload; the files cases_*.py have them, case_support.py what they are written
+with.
 With --list it prints the names. CRUCIBLE_CASES=REGEX chooses ops by name.
 """
 
@@ -19,11 +20,16 @@ import cases_elementwise  # noqa: F401
 import cases_image  # noqa: F401
 import cases_index  # noqa: F401
 import cases_linalg  # noqa: F401
+import cases_masks  # noqa: F401
 import cases_pool  # noqa: F401
+import cases_quantization  # noqa: F401
 import cases_reduce  # noqa: F401
+import cases_signal  # noqa: F401
 import cases_sparse  # noqa: F401
+import cases_sparse_matrix  # noqa: F401
 import cases_training  # noqa: F401
 import cases_unusual  # noqa: F401
+import cases_vision  # noqa: F401
 from case_support import CASES, Data, flat
 
 

@@ -1,4 +1,5 @@
-"""A few steps of an embedding with sparse gradients: sparse_steps.py {sgd,adagrad,sparse_adam}. Each batch has as many distinct ids."""
+"""A few steps of an embedding with sparse gradients: sparse_steps.py {sgd,adagrad,sparse_adam}. Each batch has as many
+distinct ids."""
 
 import sys
 

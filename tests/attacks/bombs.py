@@ -70,8 +70,9 @@ def many_compounds_and_many_uses():
     return t.data()
 
 
-EVERY_USE = (OPS, OPS + " --json", INFO, INFO + " --private", "trace export {f} --format jsonl -o {o}", "trace export {f} --format chrome -o {o}",
-             "trace diff {f} {f}", "trace optimize {f} -o {o}", "trace trim {f} -o {o} --iterations 0", REPLAY)
+EVERY_USE = (OPS, OPS + " --json", INFO, INFO + " --private", "trace export {f} --format jsonl -o {o}",
+             "trace export {f} --format chrome -o {o}", "trace diff {f} {f}", "trace optimize {f} -o {o}",
+             "trace trim {f} -o {o} --iterations 0", REPLAY)
 
 
 def compounds_of_compounds(height, parts, uses):
@@ -79,7 +80,10 @@ def compounds_of_compounds(height, parts, uses):
     t.loss(t.filled([]))
     levels = [t.view(None, [1]) for _ in range(height)]
     for number, tensor in enumerate(levels):
-        t.add("compounds", ident(tensor) + text("zero") + listing([text(f"part{part}") + T(levels[number - 1]) for part in range(parts if number else 0)]))
+        t.add(
+            "compounds",
+            ident(tensor) + text("zero") +
+            listing([text(f"part{part}") + T(levels[number - 1]) for part in range(parts if number else 0)]))
     for _ in range(uses):
         t.op("aten::neg(Tensor self) -> Tensor", [T(levels[-1])], [T(levels[-1])])
     return t.data()
@@ -113,7 +117,8 @@ def many_names_for_an_object():
         t.schema(f"my::op{number}(Tensor self) -> Tensor")
     whole = t.view(None, [1])
     part = t.view(None, [1])
-    t.add("compounds", ident(whole) + text("whole") + listing([text(f"part{number}") + T(part) for number in range(30_000)]))
+    t.add("compounds",
+          ident(whole) + text("whole") + listing([text(f"part{number}") + T(part) for number in range(30_000)]))
     t.op("my::op0(Tensor self) -> Tensor", [T(whole)], [T(part)])
     return t.data()
 
@@ -125,7 +130,8 @@ def many_losses_and_outputs():
     made = t.filled([])
     for number in range(60_000):
         t.loss(made)
-        t.add("outputs", varint(0) + text(f"out{number}") + ident(made) + ident(t.blob(floats(0)) if number == 0 else 0))
+        t.add("outputs",
+              varint(0) + text(f"out{number}") + ident(made) + ident(t.blob(floats(0)) if number == 0 else 0))
     return t.data()
 
 
@@ -184,13 +190,22 @@ def transposed_convolution_with_a_wide_stride():
     t = Recording()
     stride = 1 << 20
     x, w, y = t.filled([1, 16, 1, 1]), t.filled([16, 16, 1, 1]), t.tensor([1, 16, 1, stride])
-    t.op(CONVOLUTION, [T(x), T(w), NONE, L(I(1), I(stride)), L(I(0), I(0)), L(I(1), I(1)), B(True), L(I(0), I(stride - 1)), I(1)], [T(y)])
+    t.op(CONVOLUTION,
+         [T(x),
+          T(w), NONE,
+          L(I(1), I(stride)),
+          L(I(0), I(0)),
+          L(I(1), I(1)),
+          B(True),
+          L(I(0), I(stride - 1)),
+          I(1)], [T(y)])
     t.loss(t.sum(y))
     return t.data()
 
 
-CONVOLUTION = ("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
-               "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor")
+CONVOLUTION = (
+    "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+    "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor")
 
 
 @attack("bombs", "bounded", REPLAY, REPLAY + " --numerics strict", PLAN)
@@ -231,7 +246,8 @@ MANY = 1 << 40  # an extent beside one of 0: a loop over it turns as often, and 
 
 
 def without_elements(name, sizes, result, schema, arguments, dtypes=("f32",)):
-    """An op on a tensor of `sizes`, whose results have `result` and these dtypes; `arguments` stand behind the tensor."""
+    """An op on a tensor of `sizes`, whose results have `result` and these dtypes; `arguments` stand behind the
+    tensor."""
     def make():
         t = Recording()
         x, results = t.filled(sizes), [t.tensor(result, dtype) for dtype in dtypes]
@@ -242,18 +258,31 @@ def without_elements(name, sizes, result, schema, arguments, dtypes=("f32",)):
     attack("empties", "bounded", REPLAY, REPLAY + " --numerics strict")(make)
 
 
-without_elements("pooling", [MANY, 1, 4, 0], [MANY, 1, 4, 0], POOL, [L(I(1), I(1)), L(I(1), I(1)), L(I(0), I(0)), L(I(1), I(1)), B(False)], ("f32", "i64"))
-without_elements("running_sum", [MANY, 3, 0], [MANY, 3, 0], "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", [I(1), NONE])
-without_elements("sort", [MANY, 3, 0], [MANY, 3, 0], "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", [I(1), B(False)], ("f32", "i64"))
-without_elements("softmax", [MANY, 3, 0], [MANY, 3, 0], "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", [I(1), B(False)])
-without_elements("sum", [MANY, 0, 3], [MANY, 0], "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", [L(I(2)), B(False), NONE])
+without_elements("pooling", [MANY, 1, 4, 0], [MANY, 1, 4, 0], POOL,
+                 [L(I(1), I(1)), L(I(1), I(1)), L(I(0), I(0)),
+                  L(I(1), I(1)), B(False)], ("f32", "i64"))
+without_elements("running_sum", [MANY, 3, 0], [MANY, 3, 0],
+                 "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", [I(1), NONE])
+without_elements("sort", [MANY, 3, 0], [MANY, 3, 0],
+                 "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+                 [I(1), B(False)], ("f32", "i64"))
+without_elements("softmax", [MANY, 3, 0], [MANY, 3, 0],
+                 "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", [I(1), B(False)])
+without_elements(
+    "sum", [MANY, 0, 3], [MANY, 0],
+    "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    [L(I(2)), B(False), NONE])
 
 
 @attack("empties", "bounded", REPLAY, REPLAY + " --numerics strict")
 def convolution_without_elements():
     t = Recording()
     x, w, y = t.filled([MANY, 1, 0, 3]), t.filled([2, 1, 1, 1]), t.tensor([MANY, 2, 0, 3])
-    t.op(CONVOLUTION, [T(x), T(w), NONE, L(I(1), I(1)), L(I(0), I(0)), L(I(1), I(1)), B(False), L(I(0), I(0)), I(1)], [T(y)])
+    t.op(CONVOLUTION,
+         [T(x), T(w), NONE,
+          L(I(1), I(1)), L(I(0), I(0)),
+          L(I(1), I(1)), B(False),
+          L(I(0), I(0)), I(1)], [T(y)])
     t.loss(t.sum(y))
     return t.data()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the files of this folder: `python3 make_attacks.py [FOLDER]`. Each attack is a function; what must happen to it is said
-beside it and written to attacks.tsv (README.md has the columns)."""
+"""Makes the files of this folder: `python3 make_attacks.py [FOLDER]`. Each attack is a function; what must happen to it
+is said beside it and written to attacks.tsv (README.md has the columns)."""
 
 import pathlib
 import sys
@@ -11,8 +11,8 @@ from attack_list import *
 EMBEDDING = "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"
 
 
-# ids: numbers in a tensor that say where to read or write. The framework refuses each of these calls with IndexError, as the
-# reference interpreter does; what is also let pass is a loss to which nothing outside has come.
+# ids: numbers in a tensor that say where to read or write. The framework refuses each of these calls with IndexError,
+# as the reference interpreter does; what is also let pass is a loss to which nothing outside has come.
 JSON = "replay {f} --json"
 IDS = (JSON, JSON + " --numerics strict", JSON + " --backend reference")
 
@@ -42,8 +42,9 @@ def embedding_next():
     return embedding([4, 5, 6, 7])
 
 
-POOL_BACKWARD = ("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
-                 "int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor")
+POOL_BACKWARD = (
+    "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
+    "int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor")
 
 
 def pool_backward(places):
@@ -70,19 +71,23 @@ def pool_backward_before():
 
 
 def pool_of_nothing(planes, height, width, kernel, stride, padding, dilation, sizes):
-    """Windows whose taps all lie in the padding: the place of their maximum is outside the plane, and the gradient goes there."""
+    """Windows whose taps all lie in the padding: the place of their maximum is outside the plane, and the gradient goes
+    there."""
     t = Recording()
     x = t.tensor([1, planes, height, width], external=floats(*range(planes * height * width)))
     y, where = t.tensor([1, planes, *sizes]), t.tensor([1, planes, *sizes], "i64")
     pairs = [L(*map(I, pair)) for pair in (kernel, stride, padding, dilation)]
     t.op(POOL, [T(x), *pairs, B(False)], [T(y), T(where)])
     dx = t.tensor([1, planes, height, width])
-    t.op(POOL_BACKWARD, [T(x if sizes == [height, width] else y), T(x), *pairs, B(False), T(where)], [T(dx)], phase=BACKWARD)
+    t.op(POOL_BACKWARD,
+         [T(x if sizes == [height, width] else y),
+          T(x), *pairs, B(False), T(where)], [T(dx)], phase=BACKWARD)
     t.loss(t.sum(dx))
     return t.data()
 
 
-@attack("ids", "survive", REPLAY, REPLAY + " --numerics strict", "compare {f} --backends reference,cpu --numerics strict")
+@attack("ids", "survive", REPLAY, REPLAY + " --numerics strict",
+        "compare {f} --backends reference,cpu --numerics strict")
 def pool_windows_without_elements():
     return pool_of_nothing(4, 7, 8, (2, 1), (1, 1), (1 << 29, 0), ((1 << 30) + 6, 1), [1, 8])
 
@@ -93,8 +98,9 @@ def nll_class_far():
     scores = t.tensor([2, 3], external=floats(*range(6)))
     classes = t.tensor([2], "i64", external=longs(1 << 40, 1))
     loss, weight = t.tensor([]), t.tensor([])
-    t.op("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
-         [T(scores), T(classes), NONE, I(2), I(-100)], [T(loss), T(weight)])
+    t.op(
+        "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
+        [T(scores), T(classes), NONE, I(2), I(-100)], [T(loss), T(weight)])
     t.loss(loss)
     return t.data()
 
@@ -126,29 +132,34 @@ def table(t):
 
 
 def ids(t, *numbers, sizes=None, dtype="i64"):
-    data = longs(*numbers) if dtype == "i64" else b"".join(number.to_bytes(4, "little", signed=True) for number in numbers)
+    data = longs(*numbers) if dtype == "i64" else b"".join(
+        number.to_bytes(4, "little", signed=True) for number in numbers)
     return T(t.tensor(sizes or [len(numbers)], dtype, external=data))
 
 
 @attack("ids", "refuse", *IDS)
 def index_of_the_next_row():
-    return one_op("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda t: [table(t), L(ids(t, 0, 4))], [2, 2])
+    return one_op("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+                  lambda t: [table(t), L(ids(t, 0, 4))], [2, 2])
 
 
 @attack("ids", "refuse", *IDS)
 def index_beyond_a_row():
     """The column lies outside, its place in the table does not."""
-    return one_op("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda t: [table(t), L(ids(t, 0, 1), ids(t, 1, 3))], [2])
+    return one_op("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+                  lambda t: [table(t), L(ids(t, 0, 1), ids(t, 1, 3))], [2])
 
 
 @attack("ids", "refuse", *IDS)
 def index_before_the_first_row():
-    return one_op("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda t: [table(t), L(ids(t, -4, -5))], [2, 2])
+    return one_op("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+                  lambda t: [table(t), L(ids(t, -4, -5))], [2, 2])
 
 
 @attack("ids", "refuse", *IDS)
 def index_whose_place_wraps():
-    return one_op("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda t: [table(t), L(ids(t, 1 << 62, 0), ids(t, 0, 1))], [2])
+    return one_op("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+                  lambda t: [table(t), L(ids(t, 1 << 62, 0), ids(t, 0, 1))], [2])
 
 
 @attack("ids", "refuse", *IDS)
@@ -159,8 +170,11 @@ def gather_negative():
 
 @attack("ids", "refuse", *IDS)
 def scatter_add_far():
-    return one_op("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-                  lambda t: [table(t), I(0), ids(t, 1 << 40, 3, sizes=[1, 2]), T(t.tensor([1, 2], external=floats(1, 2)))], [4, 2])
+    return one_op(
+        "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+        lambda t: [table(t),
+                   I(0), ids(t, 1 << 40, 3, sizes=[1, 2]),
+                   T(t.tensor([1, 2], external=floats(1, 2)))], [4, 2])
 
 
 @attack("ids", "refuse", *IDS)
@@ -187,19 +201,29 @@ def narrow_ids_next():
 
 @attack("ids", "refuse", *IDS)
 def rows_of_an_empty_table():
-    return one_op(EMBEDDING, lambda t: [T(t.tensor([0, 2], external=b"")), ids(t, 0, 1), I(-1), B(False), B(False)], [2, 2])
+    return one_op(EMBEDDING,
+                  lambda t: [T(t.tensor([0, 2], external=b"")),
+                             ids(t, 0, 1), I(-1),
+                             B(False), B(False)], [2, 2])
 
 
 @attack("ids", "refuse", *IDS)
 def embedding_backward_far():
-    return one_op("aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
-                  lambda t: [T(t.tensor([2, 2], external=floats(1, 2, 3, 4))), ids(t, 3, 1 << 33), I(4), I(-1), B(False)], [4, 2])
+    return one_op(
+        "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
+        lambda t: [T(t.tensor([2, 2], external=floats(1, 2, 3, 4))),
+                   ids(t, 3, 1 << 33),
+                   I(4), I(-1),
+                   B(False)], [4, 2])
 
 
 @attack("ids", "refuse", *IDS)
 def unpool_far():
-    return one_op("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
-                  lambda t: [T(t.tensor([1, 1, 1, 2], external=floats(1, 2))), ids(t, 0, 16, sizes=[1, 1, 1, 2]), L(I(4), I(4))], [1, 1, 4, 4])
+    return one_op(
+        "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+        lambda t: [T(t.tensor([1, 1, 1, 2], external=floats(1, 2))),
+                   ids(t, 0, 16, sizes=[1, 1, 1, 2]),
+                   L(I(4), I(4))], [1, 1, 4, 4])
 
 
 # views: what a tensor says of its memory.
@@ -280,15 +304,20 @@ def schema_that_lets_a_window_be_any_number():
     t = Recording()
     x, y = t.filled([1, 1, 4, 4]), t.tensor([1, 1, 4, 4])
     most = (1 << 63) - 1
-    t.op("aten::avg_pool2d(Tensor self, Scalar[] kernel_size, Scalar[] stride=[], Scalar[] padding=0, bool ceil_mode=False, bool count_include_pad=True, "
-         "Scalar? divisor_override=None) -> Tensor", [T(x), L(I(most), I(most)), L(I(1), I(1)), L(I(most), I(most)), B(True), B(True), NONE], [T(y)])
+    t.op(
+        "aten::avg_pool2d(Tensor self, Scalar[] kernel_size, Scalar[] stride=[], Scalar[] padding=0, bool ceil_mode=False, bool count_include_pad=True, "
+        "Scalar? divisor_override=None) -> Tensor",
+        [T(x), L(I(most), I(most)),
+         L(I(1), I(1)), L(I(most), I(most)),
+         B(True), B(True), NONE], [T(y)])
     t.loss(t.sum(y))
     return t.data()
 
 
-ADAM = ("aten::_fused_adam_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, "
-        "Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, "
-        "Tensor? grad_scale=None, Tensor? found_inf=None) -> ()")
+ADAM = (
+    "aten::_fused_adam_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, "
+    "Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, "
+    "Tensor? grad_scale=None, Tensor? found_inf=None) -> ()")
 
 
 def optimizer_step(schema, *lengths):
@@ -329,15 +358,21 @@ def optimizer_whose_schema_calls_its_gradients_otherwise():
     return optimizer_step(ADAM.replace("grads", "gradients"), 3, 3, 3, 0, 3)
 
 
-@attack("empties", "bounded", REPLAY + " --numerics strict", KERNELS, "compare {f} --backends reference,cpu --numerics strict")
+@attack("empties", "bounded", REPLAY + " --numerics strict", KERNELS,
+        "compare {f} --backends reference,cpu --numerics strict")
 def gradient_of_a_convolution_without_results():
-    """A padded filter that reaches beyond its picture gives no result, and its gradient reads a tensor of no elements."""
+    """A padded filter that reaches beyond its picture gives no result, and its gradient reads a tensor of no
+    elements."""
     t = Recording()
-    g, x, w, dx = t.tensor([2, 1, 0, 8], external=b""), t.filled([2, 1, 4, 8]), t.filled([1, 1, 5, 1]), t.tensor([2, 1, 4, 8])
+    g, x, w, dx = t.tensor([2, 1, 0, 8], external=b""), t.filled([2, 1, 4, 8]), t.filled([1, 1, 5,
+                                                                                          1]), t.tensor([2, 1, 4, 8])
     one, none = L(I(1), I(1)), L(I(0), I(0))
-    t.op("aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, "
-         "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-         [T(g), T(x), T(w), NONE, one, none, one, B(False), none, I(1), L(B(True), B(False), B(False))], [T(dx), UNDEFINED, UNDEFINED], phase=BACKWARD)
+    t.op(
+        "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, "
+        "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        [T(g), T(x), T(w), NONE, one, none, one,
+         B(False), none, I(1),
+         L(B(True), B(False), B(False))], [T(dx), UNDEFINED, UNDEFINED], phase=BACKWARD)
     t.loss(t.sum(dx))
     return t.data()
 
@@ -376,8 +411,10 @@ def with_words(words, known=True):
     return t.data()
 
 
-@attack("words", "clean", INFO, OPS, REPLAY, REPLAY + " --profile", GRAPH, GRAPH + " --phase forward", PLAN, PLAN + " --depth 9", KERNELS, KERNELS + " --why 0",
-        KERNELS + " --show 0", "trace export {f} --format chrome -o {o}", "compare {f} --backends reference,cpu", "bench {f} --backends cpu --peers eager")
+@attack("words", "clean", INFO, OPS, REPLAY, REPLAY + " --profile", GRAPH, GRAPH + " --phase forward", PLAN,
+        PLAN + " --depth 9", KERNELS, KERNELS + " --why 0", KERNELS + " --show 0",
+        "trace export {f} --format chrome -o {o}", "compare {f} --backends reference,cpu",
+        "bench {f} --backends cpu --peers eager")
 def names_for_a_terminal():
     return with_words(ESCAPE)
 
@@ -417,7 +454,8 @@ def capsule_with_ids_far():
 def capsule_of_a_sort_of_2_to_the_40():
     def make(p):
         x = p.input("f32", 1, floats(1))
-        made = p.op("sort_ascending", [p.tensor(x, [1 << 40], [0])], [("f32", 1 << 40, [1 << 40]), ("i64", 1 << 40, [1 << 40])], dims=[0])
+        made = p.op("sort_ascending", [p.tensor(x, [1 << 40], [0])], [("f32", 1 << 40, [1 << 40]),
+                                                                      ("i64", 1 << 40, [1 << 40])], dims=[0])
         total, = p.op("reduce_sum", [p.tensor(made[0], [1 << 40])], [("f32", 1, [1], [0])], dims=[0])
         p.output(total, [1], floats(0))
     return capsule(make)
@@ -435,8 +473,9 @@ def blob_folder_of_the_system():
 
 
 # opaque: ops that the plugin `torch` runs by the name that the file gives them.
-FROM_FILE = ("aten::from_file(str filename, bool? shared=None, int? size=0, *, ScalarType? dtype=None, Layout? layout=None, "
-             "Device? device=None, bool? pin_memory=None) -> Tensor")
+FROM_FILE = (
+    "aten::from_file(str filename, bool? shared=None, int? size=0, *, ScalarType? dtype=None, Layout? layout=None, "
+    "Device? device=None, bool? pin_memory=None) -> Tensor")
 TORCH = "replay {f} --fallback warn --set plugins.folders={torch}"
 
 
@@ -468,25 +507,31 @@ def list_where_an_op_takes_a_number():
 
 
 # folders: what is found in the working folder, which somebody else has made (a repository, an archive).
-TOLD = ("project_inline", "project_dotted", "project_quoted", "project_dots_in_quotes", "project_escaped", "project_link")
+TOLD = ("project_inline", "project_dotted", "project_quoted", "project_dots_in_quotes", "project_escaped",
+        "project_link")
 FOLDERS = [(name, "projects", "told" if name in TOLD else "inert", command) for name, commands in {
-    "project_compiler": ("replay {good} --verify", "kernels {good}", "bench {good} --backends cpu --rounds 1"),
-    "project_plugin": ("replay {good} --verify", "config --explain", "devices", "plugin list", "doctor", "health"),
-    "project_driver": ("replay {good} --fallback warn", "devices", "health"),
-    "project_decisions": ("replay {good}", "devices", "config"),
-    "project_trace": ("replay {good}", "devices"),
-    "lock_link": ("record -- true", "record -o trace.crtrace -- true"),
-    "project_inline": ("replay {good} --verify",),
-    "project_dotted": ("replay {good} --verify",),
-    "project_quoted": ("replay {good} --verify",),
-    "project_dots_in_quotes": ("replay {good} --verify",),
-    "project_escaped": ("replay {good} --verify",),
-    "project_link": ("replay {good} --verify",),
-    "project_above": ("cd=a/b replay {good} --verify", "cd=a config"),
-    "project_own_plugin": ("replay {good}", "config --explain", "config --probe", "config trust", "config trust --json", "devices", "plugin list", "plugin list --no-probe", "plugin explain acme", "doctor"),
-    "project_libraries": ("replay {good}", "devices", "health", "doctor"),
-    "project_python": ("doctor",),
-    "outputs_are_links": ("plan {good} --svg plan.svg", "plan {good} --html plan.html", "replay {good} --receipt receipt.json", "bench {good} --backends cpu --rounds 1 --csv bench.csv --html bench.html", "replay {good} --profile-trace profile.json", "plugin list --decisions decisions.jsonl", "health -o health.json", "graph {good} -o graph.txt", "trace recover trace.crtrace"),
+    "project_compiler": ("replay {good} --verify", "kernels {good}",
+                         "bench {good} --backends cpu --rounds 1"), "project_plugin": ("replay {good} --verify",
+                                                                                       "config --explain", "devices",
+                                                                                       "plugin list", "doctor",
+                                                                                       "health"),
+    "project_driver": ("replay {good} --fallback warn", "devices",
+                       "health"), "project_decisions": ("replay {good}", "devices",
+                                                        "config"), "project_trace": ("replay {good}", "devices"),
+    "lock_link": ("record -- true", "record -o trace.crtrace -- true"), "project_inline": ("replay {good} --verify",),
+    "project_dotted": ("replay {good} --verify",), "project_quoted": ("replay {good} --verify",),
+    "project_dots_in_quotes": ("replay {good} --verify",), "project_escaped": ("replay {good} --verify",),
+    "project_link": ("replay {good} --verify",), "project_above": ("cd=a/b replay {good} --verify", "cd=a config"),
+    "project_own_plugin": ("replay {good}", "config --explain", "config --probe",
+                           "config trust", "config trust --json", "devices", "plugin list", "plugin list --no-probe",
+                           "plugin explain acme",
+                           "doctor"), "project_libraries": ("replay {good}", "devices", "health",
+                                                            "doctor"), "project_python": ("doctor",),
+    "outputs_are_links": ("plan {good} --svg plan.svg", "plan {good} --html plan.html",
+                          "replay {good} --receipt receipt.json",
+                          "bench {good} --backends cpu --rounds 1 --csv bench.csv --html bench.html",
+                          "replay {good} --profile-trace profile.json", "plugin list --decisions decisions.jsonl",
+                          "health -o health.json", "graph {good} -o graph.txt", "trace recover trace.crtrace"),
 }.items() for command in commands]
 FOLDERS += [("project_deep_keys", "projects", "bounded", command) for command in ("replay {good}", "config", "devices")]
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Runs attacks against a `crucible` and says which ones did harm: `run_attacks.py CRUCIBLE FOLDER... [--kind KIND] [--only WORD] [--on DEVICE]`.
+"""Runs attacks against a `crucible` and says which ones did harm: `run_attacks.py CRUCIBLE FOLDER... [--kind KIND]
+[--only WORD] [--on DEVICE]`.
 
-Each FOLDER has attacks.tsv: name of a file or of a folder, kind, demand, command. {f} is the file, {o} a file to write, {good} a
-recording without fault, {torch} the folder of the plugin `torch` (skipped where it was not built); a folder is copied and is the working folder ("cd=X ": X in it);
-links.tsv says which links it gets: folder, name, target (an archive or a version control may not keep links). Exit code 1 when anything did harm.
+Each FOLDER has attacks.tsv: name of a file or of a folder, kind, demand, command. {f} is the file, {o} a file to write,
+{good} a recording without fault, {torch} the folder of the plugin `torch` (skipped where it was not built); a folder is
+copied and is the working folder ("cd=X ": X in it); links.tsv says which links it gets: folder, name, target (an
+archive or a version control may not keep links). Exit code 1 when anything did harm.
 
-Demands, beside those on everything (no end by a signal, 20 s of a processor, 2 GiB of the process and its children together, exit code not 5):
+Demands, beside those on everything (no end by a signal, 20 s of a processor, 2 GiB of the process and its children
+together, exit code not 5):
   refuse      exit code 3, with one error in words
   loss=N      exit code 3, or a replay (--json) whose first loss is N: what lies outside was neither read nor written
   bounded     nothing more
@@ -72,8 +75,8 @@ def taken(group):
 def run(words, folder, environment, output):
     """(exit code or None, what ended it, most bytes, seconds)."""
     start, most, why = time.monotonic(), 0, ""
-    process = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                               start_new_session=True)
+    process = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                               stderr=output, start_new_session=True)
     while process.poll() is None:
         resident, worked = taken(process.pid)
         most, waited = max(most, resident), time.monotonic() - start
@@ -136,7 +139,9 @@ def main():
     parser.add_argument("--kind", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--on", default="", help="a device by its name (\"opencl: PoCL\"), or reference: what is replayed on the CPU plugin is replayed there")
+    parser.add_argument(
+        "--on", default="", help=
+        "a device by its name (\"opencl: PoCL\"), or reference: what is replayed on the CPU plugin is replayed there")
     given = parser.parse_args()
     given.crucible = os.path.abspath(given.crucible)
     here = devices(given.crucible) | {"reference": ["--backend", "reference"]} if given.on else {}
@@ -150,17 +155,24 @@ def main():
         (base / "home").mkdir()
         good = base / "good.crtrace"
         good.write_bytes(good_recording())
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("CRUCIBLE_", "XDG_")) or key == "CRUCIBLE_INTEL_OPENCL"}
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("CRUCIBLE_", "XDG_")) or key == "CRUCIBLE_INTEL_OPENCL"
+        }
         environment |= {"HOME": str(base / "home"), "NO_COLOR": "1"}
         if on:  # a driver starts cold, and a device is admitted to strict numerics once: no attack's time
-            subprocess.run([given.crucible, "replay", good, "--numerics", "strict", *on], env=environment, stdout=subprocess.DEVNULL, timeout=600, check=False)
+            subprocess.run([given.crucible, "replay", good, "--numerics", "strict", *on], env=environment,
+                           stdout=subprocess.DEVNULL, timeout=600, check=False)
         for place in given.folders:
             for row in (pathlib.Path(place) / "attacks.tsv").read_text().splitlines():
                 name, kind, demand, command = row.split("\t")
                 torch = pathlib.Path(given.crucible).resolve().parent / "torch"
-                if given.kind not in ("", kind) or given.only not in row or ("{torch}" in command and not torch.is_dir()):
+                if given.kind not in ("", kind) or given.only not in row or ("{torch}" in command
+                                                                             and not torch.is_dir()):
                     continue
-                if on and (not command.startswith("replay {f}") or "--backend" in command or "--threads" in command or "{torch}" in command):
+                if on and (not command.startswith("replay {f}") or "--backend" in command or "--threads" in command
+                           or "{torch}" in command):
                     continue
                 command += "".join(f" {word}" for word in on or ())
                 source, folder = pathlib.Path(place).resolve() / name, base / "work"
@@ -186,12 +198,15 @@ def main():
                 good_of, all_of = kinds.get(kind, (0, 0))
                 kinds[kind] = (good_of + (not why), all_of + 1)
                 if why or given.verbose:
-                    print(f"{'HARM' if why else 'ok  '} {name}: {command}: {why or demand} [{code}, {seconds:.1f} s, {most >> 20} MiB]")
+                    print(
+                        f"{'HARM' if why else 'ok  '} {name}: {command}: {why or demand} [{code}, {seconds:.1f} s, {most >> 20} MiB]"
+                    )
                 if given.verbose:
                     print("      " + "\n      ".join(ascii(line)[1:-1][:300] for line in text.splitlines()[:6]))
                 if why:
                     harm.append(name)
-    print(f"{count - len(harm)} of {count} did no harm; " + ", ".join(f"{kind} {a}/{b}" for kind, (a, b) in sorted(kinds.items())))
+    print(f"{count - len(harm)} of {count} did no harm; " +
+          ", ".join(f"{kind} {a}/{b}" for kind, (a, b) in sorted(kinds.items())))
     if count == 0:
         print("no attack is of that kind")
     return 1 if harm or count == 0 else 0

@@ -1,9 +1,11 @@
 """The three examples on every device that is here, real or emulated, of this project's plugins or another's
 (CRUCIBLE_PLUGIN_PATH), beside eager PyTorch and torch.compile: one `crucible bench`.
 
-    python backends_bench.py --crucible PATH [--rounds 7] [--numerics strict] [--devices 'cpu,nvidia (emulated)'] [--html F] [--json] [EXAMPLE...]
+    python backends_bench.py --crucible PATH [--rounds 7] [--numerics strict] [--devices 'cpu,nvidia (emulated)']
+    [--html F] [--json] [EXAMPLE...]
 
-The recorded command is long enough for all turns of a peer, so that none is started again. Exit code: that of `crucible bench`.
+The recorded command is long enough for all turns of a peer, so that none is started again. Exit code: that of `crucible
+bench`.
 """
 
 import argparse
@@ -19,7 +21,8 @@ from devices_here import all_devices  # noqa: E402
 
 EXAMPLES = ("mlp_sgd", "gpt_adamw", "resnet18_sgd")
 ITERATIONS = 8
-RUNS = 200  # at most, one rounding apart, for a recording whose arithmetic does not determine its end (docs/replay.md, "Chaos")
+# At most, one rounding apart, for a recording whose arithmetic does not determine its end (docs/replay.md, "Chaos").
+RUNS = 200
 
 
 def setting_of(options):
@@ -28,8 +31,8 @@ def setting_of(options):
 
 
 def chosen(here, folder):
-    """--backends, --set and the environment for the columns of devices_here. One plugin has one library in a process: where there are two OpenCL
-    drivers, OpenCL's own loader is shown both, and they are the plugin's devices."""
+    """--backends, --set and the environment for the columns of devices_here. One plugin has one library in a process:
+    where there are two OpenCL drivers, OpenCL's own loader is shown both, and they are the plugin's devices."""
     names, sets, environment = [], [], dict(os.environ)
     drivers = [name for name in here if name.startswith("opencl")]
     for name, options in here.items():
@@ -78,12 +81,18 @@ def main():
         for example in options.examples or EXAMPLES:
             trace = pathlib.Path(folder) / f"{example}.crtrace"
             steps = 4 + ITERATIONS * (options.rounds + 1)
-            done = subprocess.run([options.crucible, "record", "-o", trace, "--iterations", str(ITERATIONS), "--", sys.executable,
-                                   ROOT / "examples" / f"{example}.py", "--steps", str(steps)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            done = subprocess.run([
+                options.crucible, "record", "-o", trace, "--iterations",
+                str(ITERATIONS), "--", sys.executable, ROOT / "examples" / f"{example}.py", "--steps",
+                str(steps)
+            ], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             if done.returncode != 0:
                 sys.exit(f"error: {example} was not recorded: {done.stderr.strip()}")
             traces.append(trace)
-        command = [options.crucible, "bench", *traces, "--backends", ",".join(backends), "--rounds", options.rounds, "--numerics", options.numerics, "--sensitivity", RUNS, "--sensitivity-backend", "cpu"]
+        command = [
+            options.crucible, "bench", *traces, "--backends", ",".join(backends), "--rounds", options.rounds,
+            "--numerics", options.numerics, "--sensitivity", RUNS, "--sensitivity-backend", "cpu"
+        ]
         command += [word for setting in sets for word in ("--set", setting)]
         if options.peers:
             command += ["--peers", options.peers, "--script", "recorded"]
@@ -91,7 +100,8 @@ def main():
             if getattr(options, name):
                 command += [f"--{name}", getattr(options, name)]
         sys.stdout.flush()
-        return subprocess.run([str(word) for word in command + (["--json"] if options.json else [])], env=environment).returncode
+        return subprocess.run([str(word) for word in command + (["--json"] if options.json else [])],
+                              env=environment).returncode
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Memory budgets of two training steps, measured: python budget_bench.py --crucible PATH [--rounds 3]
 
-Records a GPT with 32 sequences and a ResNet-18 with 8 images of 224 x 224, replays each without a budget and within 80, 60,
-50 and 40 percent of the peak, and says what the plugin counted, whether the results are the same bits (without a budget they are verified), and what it
-cost: the runs take turns, the ratio is that of the medians. 10 percent must be refused; the smallest budget that is named must work.
-Both are measured twice: as a CPU is, and with a device profile that has a link to a host, where tensors and states may wait; the
-copies are then real ones, within the memory of this machine.
+Records a GPT with 32 sequences and a ResNet-18 with 8 images of 224 x 224, replays each without a budget and within 80,
+60,
+50 and 40 percent of the peak, and says what the plugin counted, whether the results are the same bits (without a budget
+they are verified), and what it cost: the runs take turns, the ratio is that of the medians. 10 percent must be refused;
+the smallest budget that is named must work.
+Both are measured twice: as a CPU is, and with a device profile that has a link to a host, where tensors and states may
+wait; the copies are then real ones, within the memory of this machine.
 """
 
 import argparse
@@ -49,9 +51,10 @@ def row(label, budget, runs, free):
     if not same:
         sys.exit(f"error: {label}: the results are other bits than without a budget")
     mib = 1 / 2**20
-    print(f"{label:>9} {budget * mib if budget else float('nan'):11.1f} {last['planned_peak_bytes'] * mib:12.1f} "
-          f"{last['peak_bytes'] * mib:13.1f} {last['memory']['steps_repeated']:9d} {last['memory']['transfers']:10d} {last['memory']['host_bytes'] * mib:12.1f} "
-          f"{'yes' if same else 'no':>10} {times / 1e6:9.1f} {times / free_times:6.2f}")
+    print(
+        f"{label:>9} {budget * mib if budget else float('nan'):11.1f} {last['planned_peak_bytes'] * mib:12.1f} "
+        f"{last['peak_bytes'] * mib:13.1f} {last['memory']['steps_repeated']:9d} {last['memory']['transfers']:10d} {last['memory']['host_bytes'] * mib:12.1f} "
+        f"{'yes' if same else 'no':>10} {times / 1e6:9.1f} {times / free_times:6.2f}")
 
 
 def measure(crucible, trace, profile, rounds):
@@ -61,7 +64,11 @@ def measure(crucible, trace, profile, rounds):
         sys.exit(f"error: {trace.stem}: {words}{free and free.get('reason')}")
     peak = free["peak_bytes"]
     smallest = refused(crucible, trace, peak // 10, profile)
-    budgets = {"none": 0, **{f"{share}%": peak * share // 100 for share in SHARES if peak * share // 100 >= smallest}, "smallest": smallest}
+    budgets = {
+        "none": 0, **{
+            f"{share}%": peak * share // 100 for share in SHARES if peak * share // 100 >= smallest
+        }, "smallest": smallest
+    }
     runs = {label: [] for label in budgets}
     for _ in range(rounds):
         for label, budget in budgets.items():
@@ -69,7 +76,8 @@ def measure(crucible, trace, profile, rounds):
             if document is None:
                 sys.exit(f"error: {trace.stem}, {label}: {words}")
             runs[label].append(document)
-    print("   budget  budget MiB  planned MiB  measured MiB  repeated  transfers  on host MiB  same bits  ms/step  ratio")
+    print(
+        "   budget  budget MiB  planned MiB  measured MiB  repeated  transfers  on host MiB  same bits  ms/step  ratio")
     for label, budget in budgets.items():
         row(label, budget, runs[label], runs["none"])
     for share in SHARES:

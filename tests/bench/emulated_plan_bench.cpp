@@ -1,5 +1,6 @@
-// What a replay of a plan costs on the host, kernels apart: plans with as many launches as a training step has, on the emulated drivers
-// of NVIDIA, AMD and Intel, whose launches do nothing here (CRUCIBLE_EMU_EMPTY). Part of what is left is the emulator's own.
+// What a replay of a plan costs on the host, kernels apart: plans with as many launches as a training step has, on the
+// emulated drivers of NVIDIA, AMD and Intel, whose launches do nothing here (CRUCIBLE_EMU_EMPTY). Part of what is left
+// is the emulator's own.
 //
 // At most 20 us and 0.1 us per node are wanted for a replay, 1 us for patching a slot.
 #include <benchmark/benchmark.h>
@@ -60,12 +61,16 @@ struct Bench {
     const std::filesystem::path emulators = CRUCIBLE_BENCH_EMULATORS;
     std::map<std::string, backend::Options> options = {
         {"nvidia", {{"library", emulators / "nvidia/libcuda.so.1"}, {"nvrtc", CRUCIBLE_BENCH_NVRTC}}},
-        {"amd", {{"library", emulators / "amd/libamdhip64.so.6"}, {"hiprtc", emulators / "amd/libhiprtc.so.6"}, {"compiler", "hiprtc"}}},
+        {"amd",
+         {{"library", emulators / "amd/libamdhip64.so.6"},
+          {"hiprtc", emulators / "amd/libhiprtc.so.6"},
+          {"compiler", "hiprtc"}}},
         {"intel", {{"library", emulators / "intel/libze_emulated.so"}}}};
     auto loaded = take(backend::Backend::load(take(backend::find_backend(name)), options.at(name)));
     device = take(loaded->open(""));
     const backend::KernelText text = sums();
-    module = std::make_unique<backend::Module>(take(backend::Module::compile(device, kernel::math_prelude(), std::span(&text, 1))));
+    module = std::make_unique<backend::Module>(
+        take(backend::Module::compile(device, kernel::math_prelude(), std::span(&text, 1))));
     buffer = std::make_unique<backend::Buffer>(take(backend::Buffer::allocate(device, kBuffers * 4096, 256)));
     for (std::uint32_t i = 0; i < kBuffers; ++i) places.push_back(buffer->address() + i * 4096);
     fixed.slot = CRUCIBLE_SLOT_NONE;
@@ -132,9 +137,20 @@ int main(int count, char** words) {
   for (const char* name : {"nvidia", "amd", "intel"}) {
     if (std::string(name) == "intel" && std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr) continue;
     using crucible::patch, crucible::patch_and_replay, crucible::replay;
-    benchmark::RegisterBenchmark((std::string("replay/") + name).c_str(), replay, name)->Arg(1)->Arg(250)->Arg(1000)->UseRealTime()->Unit(benchmark::kMicrosecond);
-    benchmark::RegisterBenchmark((std::string("patch/") + name).c_str(), patch, name)->Arg(250)->UseRealTime()->Unit(benchmark::kMicrosecond);
-    benchmark::RegisterBenchmark((std::string("patch_and_replay/") + name).c_str(), patch_and_replay, name)->Arg(250)->UseRealTime()->Unit(benchmark::kMicrosecond);
+    benchmark::RegisterBenchmark((std::string("replay/") + name).c_str(), replay, name)
+        ->Arg(1)
+        ->Arg(250)
+        ->Arg(1000)
+        ->UseRealTime()
+        ->Unit(benchmark::kMicrosecond);
+    benchmark::RegisterBenchmark((std::string("patch/") + name).c_str(), patch, name)
+        ->Arg(250)
+        ->UseRealTime()
+        ->Unit(benchmark::kMicrosecond);
+    benchmark::RegisterBenchmark((std::string("patch_and_replay/") + name).c_str(), patch_and_replay, name)
+        ->Arg(250)
+        ->UseRealTime()
+        ->Unit(benchmark::kMicrosecond);
   }
   benchmark::Initialize(&count, words);
   if (benchmark::ReportUnrecognizedArguments(count, words)) return 2;

@@ -53,8 +53,8 @@ void operator delete[](void* block, std::size_t) noexcept { release(block); }
 namespace crucible::bench {
 namespace {
 
-/// Of this process's processor, not of the clock on the wall: the pipeline has one thread and waits for nothing, and the
-/// machine may have other work.
+/// Of this process's processor, not of the clock on the wall: the pipeline has one thread and waits for nothing, and
+/// the machine may have other work.
 class Stopwatch {
  public:
   /// Seconds since the last call.
@@ -74,7 +74,8 @@ class Stopwatch {
 };
 
 std::filesystem::path written(const TrainingShape& shape) {
-  const auto path = std::filesystem::temp_directory_path() / ("crucible_graph_bench_" + std::to_string(getpid()) + ".crtrace");
+  const auto path =
+      std::filesystem::temp_directory_path() / ("crucible_graph_bench_" + std::to_string(getpid()) + ".crtrace");
   const auto done = trace::write_file(training_trace(shape), path);
   if (!done) {
     std::fprintf(stderr, "%s\n", done.error().message.c_str());
@@ -85,7 +86,8 @@ std::filesystem::path written(const TrainingShape& shape) {
 
 /// Arguments: ops per iteration, iterations, foreach.
 void FileToGraph(benchmark::State& state) {
-  const auto path = written({static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1)), state.range(2) != 0});
+  const auto path = written(
+      {static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1)), state.range(2) != 0});
   malloc_trim(0);
   double read_s = 0, lower_s = 0, passes_s = 0, hash_s = 0;
   std::size_t ops = 0, program_ops = 0, peak = 0, trace_bytes = 0, program_bytes = 0, count = 0;
@@ -119,7 +121,9 @@ void FileToGraph(benchmark::State& state) {
   }
   std::filesystem::remove(path);
   const auto per_op = [&](double total) { return total / static_cast<double>(ops); };
-  const auto each = [](double seconds) { return benchmark::Counter(seconds * 1e3, benchmark::Counter::kAvgIterations); };
+  const auto each = [](double seconds) {
+    return benchmark::Counter(seconds * 1e3, benchmark::Counter::kAvgIterations);
+  };
   state.counters["ops"] = static_cast<double>(ops);
   state.counters["program_ops"] = static_cast<double>(program_ops);
   state.counters["read_ms"] = each(read_s);

@@ -2,10 +2,11 @@
 
     python kernels_bench.py --crucible PATH [--rounds 7] [--json] [NAME...]
 
-Each peer is a process of its own; the peers take turns, so that a change of the machine's speed meets all of them. A figure is the
-median over the rounds of each round's median step; a ratio is the median of the rounds' ratios to the best of eager and
-torch.compile in the same round. "replay", "generated" and "strict" go by choices that were measured before the rounds (--tune measure). Below: how long the
-products and convolutions take by the library and by generated kernels, from a profile each.
+Each peer is a process of its own; the peers take turns, so that a change of the machine's speed meets all of them. A
+figure is the median over the rounds of each round's median step; a ratio is the median of the rounds' ratios to the
+best of eager and torch.compile in the same round. "replay", "generated" and "strict" go by choices that were measured
+before the rounds (--tune measure). Below: how long the products and convolutions take by the library and by generated
+kernels, from a profile each.
 """
 
 import argparse
@@ -24,16 +25,21 @@ STEPS = {"tinymlp": 400, "mlp": 200, "gpttiny": 80, "gpt2s": 8, "resnet18": 8}  
 TARGETS = {"tinymlp": 25, "mlp": 2.3, "gpttiny": 4.5, "gpt2s": 1.6, "resnet18": 3}
 WARMUP_TURNS = 2
 PEERS = {"eager": "nothing", "torch.compile, model": "model", "torch.compile, all": "everything"}
-REPLAYS = {"replay": [], "replay, library": ["--tune", "off"], "replay, generated": ["--set", "backend.cpu.library=none"],
-           "replay, strict": ["--numerics", "strict"]}
+REPLAYS = {
+    "replay": [], "replay, library": ["--tune", "off"], "replay, generated": ["--set", "backend.cpu.library=none"],
+    "replay, strict": ["--numerics", "strict"]
+}
 
 
 class TorchPeer:
     def __init__(self, name, compiled):
         steps = STEPS[name]
-        self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests/bench/workloads.py"), name, "--steps", str(steps * 1000), "--paced", str(steps),
-             "--compile", compiled], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen([
+            sys.executable,
+            str(ROOT / "tests/bench/workloads.py"), name, "--steps",
+            str(steps * 1000), "--paced",
+            str(steps), "--compile", compiled
+        ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.first = True
 
     def turn(self):
@@ -72,8 +78,8 @@ def record(crucible, name, folder):
     verified = subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--verify", "--sensitivity", "3"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for extra in ([], REPLAYS["replay, generated"], REPLAYS["replay, strict"]):
-        subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--tune", "measure", *extra], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--tune", "measure", *extra], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return trace, verified.returncode == 0
 
 
@@ -99,8 +105,8 @@ def products(crucible, trace):
     """Milliseconds of all products and convolutions of one step: {"library": ..., "generated": ...}."""
     result = {}
     for kind, extra in (("library", REPLAYS["replay, library"]), ("generated", REPLAYS["replay, generated"])):
-        done = subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--profile", "--json", *extra], check=True,
-                              capture_output=True, text=True)
+        done = subprocess.run([crucible, "replay", trace, "--backend", "cpu", "--profile", "--json", *extra],
+                              check=True, capture_output=True, text=True)
         steps = json.loads(done.stdout)["profile"]
         result[kind] = sum(step["time_ns"] for step in steps if step["ops"].startswith(("matmul", "conv2d"))) / 1e6
     return result

@@ -47,9 +47,11 @@ Problem train(std::uint32_t count) {
   for (std::uint32_t layer = 0; layer < layers; ++layer) {
     const std::uint32_t backward = 2 * layers - layer;
     problem.buffers.push_back({64 * (1 + random() % 60'000), layer, backward});
-    problem.buffers.push_back({64 * (1 + random() % 60'000), layer, layer + 1 + static_cast<std::uint32_t>(random() % 4)});
+    problem.buffers.push_back(
+        {64 * (1 + random() % 60'000), layer, layer + 1 + static_cast<std::uint32_t>(random() % 4)});
     problem.buffers.push_back({64 * (1 + random() % 60'000), backward - 1, backward + 1});
-    problem.buffers.push_back({64 * (1 + random() % 6'000), backward, backward + 2 + static_cast<std::uint32_t>(random() % 3)});
+    problem.buffers.push_back(
+        {64 * (1 + random() % 6'000), backward, backward + 2 + static_cast<std::uint32_t>(random() % 3)});
   }
   return problem;
 }
@@ -76,8 +78,8 @@ struct Row {
   std::uint64_t best_known = 0;  // 0: none
 };
 
-/// Plans, checks, prints; in a process of its own, so that the memory is that of this row. True when the plan is valid and
-/// not above the best known peak by more than half a percent.
+/// Plans, checks, prints; in a process of its own, so that the memory is that of this row. True when the plan is valid
+/// and not above the best known peak by more than half a percent.
 bool print_row(const Row& row) {
   const double start = processor_seconds();
   const Result<memory::Solution> solution = memory::solve(row.problem, {.budget_passes = row.budget});
@@ -90,15 +92,19 @@ bool print_row(const Row& row) {
   getrusage(RUSAGE_SELF, &usage);
   const memory::Certificate certificate = memory::certify(row.problem, *solution);
   const memory::SpacePlan& plan = solution->spaces[0];
-  const double ratio = static_cast<double>(plan.peak_bytes) / static_cast<double>(std::max<std::uint64_t>(1, plan.lower_bound_bytes));
+  const double ratio =
+      static_cast<double>(plan.peak_bytes) / static_cast<double>(std::max<std::uint64_t>(1, plan.lower_bound_bytes));
   std::string known;
   if (row.best_known != 0) {
-    known = fmt::format("{:+.4f} % of best known", 100 * (static_cast<double>(plan.peak_bytes) / static_cast<double>(row.best_known) - 1));
+    known = fmt::format("{:+.4f} % of best known",
+                        100 * (static_cast<double>(plan.peak_bytes) / static_cast<double>(row.best_known) - 1));
   }
-  fmt::print("{:<44} {:>8} {:>10.1f} ms {:>9.6f} {:>6} MiB  {}{}{}\n", row.name, row.problem.buffers.size(), 1e3 * seconds,
-             ratio, usage.ru_maxrss / 1024, row.target, known, certificate.is_valid ? "" : "  NOT VALID: " + certificate.verdict);
+  fmt::print("{:<44} {:>8} {:>10.1f} ms {:>9.6f} {:>6} MiB  {}{}{}\n", row.name, row.problem.buffers.size(),
+             1e3 * seconds, ratio, usage.ru_maxrss / 1024, row.target, known,
+             certificate.is_valid ? "" : "  NOT VALID: " + certificate.verdict);
   std::fflush(stdout);
-  return certificate.is_valid && (row.best_known == 0 || static_cast<double>(plan.peak_bytes) <= 1.005 * static_cast<double>(row.best_known));
+  return certificate.is_valid &&
+         (row.best_known == 0 || static_cast<double>(plan.peak_bytes) <= 1.005 * static_cast<double>(row.best_known));
 }
 
 /// The row is made and measured in the child.
@@ -111,7 +117,8 @@ bool in_child(const std::function<Row()>& make) {
 }
 
 void print_head(const char* title) {
-  fmt::print("\n{}\n{:<44} {:>8} {:>13} {:>9} {:>10}  to reach\n", title, "instance", "buffers", "time", "ratio", "memory");
+  fmt::print("\n{}\n{:<44} {:>8} {:>13} {:>9} {:>10}  to reach\n", title, "instance", "buffers", "time", "ratio",
+             "memory");
 }
 
 bool synthetic_rows() {
@@ -121,14 +128,18 @@ bool synthetic_rows() {
     const char* what;
     const char* target;
   };
-  constexpr Size kSizes[] = {{1'000, 0, "tiers 0 and 1", "12 ms, 1.002"},      {10'000, 0, "tiers 0 and 1", "220 ms, 1.002"},
-                             {50'000, 0, "tiers 0 and 1", "400 ms, 1.008"},    {100'000, Options::kQuick, "quick", "300 ms a pass, 1.002"},
+  constexpr Size kSizes[] = {{1'000, 0, "tiers 0 and 1", "12 ms, 1.002"},
+                             {10'000, 0, "tiers 0 and 1", "220 ms, 1.002"},
+                             {50'000, 0, "tiers 0 and 1", "400 ms, 1.008"},
+                             {100'000, Options::kQuick, "quick", "300 ms a pass, 1.002"},
                              {1'000'000, Options::kQuick, "one pass", "7 s, 2048 MiB, 1.001"}};
   print_head("Synthetic, one thread: time and peak over lower bound");
   bool good = true;
   for (const Size& size : kSizes) {
-    good &= in_child([&] { return Row{fmt::format("train, {}", size.what), train(size.count), size.budget, size.target, 0}; });
-    good &= in_child([&] { return Row{fmt::format("rand, {}", size.what), scattered(size.count), size.budget, size.target, 0}; });
+    good &= in_child(
+        [&] { return Row{fmt::format("train, {}", size.what), train(size.count), size.budget, size.target, 0}; });
+    good &= in_child(
+        [&] { return Row{fmt::format("rand, {}", size.what), scattered(size.count), size.budget, size.target, 0}; });
   }
   return good;
 }
@@ -164,7 +175,8 @@ bool instance_rows(const std::filesystem::path& folder) {
     for (memory::Space& space : instance->problem.spaces) space.capacity_bytes = capacity;
     const auto known = peaks.find(std::filesystem::relative(path, folder).string());
     const bool compares = capacity == memory::kNoCapacity && known != peaks.end() && budget != 0;
-    return Row{path.stem().string().substr(0, 44), std::move(instance->problem), budget, "", compares ? known->second : 0};
+    return Row{path.stem().string().substr(0, 44), std::move(instance->problem), budget, "",
+               compares ? known->second : 0};
   };
   bool good = true;
   print_head("Instances, tiers 0 and 1 only, 500 buffers and more");
@@ -175,7 +187,8 @@ bool instance_rows(const std::filesystem::path& folder) {
   for (const auto& path : files) good &= in_child([&] { return row(path, Options::kThorough, memory::kNoCapacity); });
   print_head("Instances of MiniMalloc at capacity 1048576 (to reach: found, 0.5 s)");
   for (const auto& path : files) {
-    if (path.string().ends_with(".1048576.csv")) good &= in_child([&] { return row(path, Options::kThorough, 1048576); });
+    if (path.string().ends_with(".1048576.csv"))
+      good &= in_child([&] { return row(path, Options::kThorough, 1048576); });
   }
   return good;
 }

@@ -1,8 +1,8 @@
 """Very many ops in one iteration: million_ops.py BUILD_FOLDER/python [--ops N]
 
 A loop of small ops on the CPU (products, sums, views, an in-place update, a new tensor each) is timed as it is and then
-recorded as one iteration. Prints the ops, their time with and without recording, memory and bytes of the file per op, and how
-long the writing took after the last op. Checks that the recording holds every op.
+recorded as one iteration. Prints the ops, their time with and without recording, memory and bytes of the file per op,
+and how long the writing took after the last op. Checks that the recording holds every op.
 """
 
 import argparse
@@ -62,8 +62,10 @@ def main():
         size = os.path.getsize(path)
     if ops < arguments.ops:
         sys.exit(f"error: {ops} ops are in the file, {arguments.ops} were run")
-    print(f"torch {torch.__version__}, {ops} ops in one iteration: {1e9 * plain / arguments.ops:.0f} ns per op, recorded {1e9 * recorded / arguments.ops:.0f}; "
-          f"{grown / arguments.ops:.0f} bytes of memory per op, {size / ops:.1f} bytes per op in the file, written in {written:.1f} s")
+    print(
+        f"torch {torch.__version__}, {ops} ops in one iteration: {1e9 * plain / arguments.ops:.0f} ns per op, recorded {1e9 * recorded / arguments.ops:.0f}; "
+        f"{grown / arguments.ops:.0f} bytes of memory per op, {size / ops:.1f} bytes per op in the file, written in {written:.1f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""What recording costs per op, beside PyTorch's own observers, in one run: recorder_bench.py BUILD_FOLDER/python [--rounds N]
+"""What recording costs per op, beside PyTorch's own observers, in one run: recorder_bench.py BUILD_FOLDER/python
+[--rounds N]
 
-A training step of many small ops (20 x Linear 32 + Tanh, AdamW foreach) runs in blocks: plain, recorded (as always, without call
-sites, by the boxed kernel alone), under torch.profiler (CPU, shapes), ExecutionTraceObserver and a TorchDispatchMode that does
-nothing, and again. The first steps of each block are not timed: there the recorder takes
-the bytes of parameters and states, and the others warm up. Cost per op: in each round the median step time less the plain
-block's of the same round (machines change speed within seconds), over ops; of these differences the median and quartiles.
+A training step of many small ops (20 x Linear 32 + Tanh, AdamW foreach) runs in blocks: plain, recorded (as always,
+without call sites, by the boxed kernel alone), under torch.profiler (CPU, shapes), ExecutionTraceObserver and a
+TorchDispatchMode that does nothing, and again. The first steps of each block are not timed: there the recorder takes
+the bytes of parameters and states, and the others warm up. Cost per op: in each round the median step time less the
+plain block's of the same round (machines change speed within seconds), over ops; of these differences the median and
+quartiles.
 """
 
 import argparse
@@ -73,7 +75,10 @@ def recorded(kernels="typed", way=1):
 
     _recorder.install(kernels)
     names = Names(_recorder, torch)
-    hooks = [register_optimizer_step_pre_hook(lambda *_: says_phase(2)), register_optimizer_step_post_hook(lambda *_: says_phase(0))]
+    hooks = [
+        register_optimizer_step_pre_hook(lambda *_: says_phase(2)),
+        register_optimizer_step_post_hook(lambda *_: says_phase(0))
+    ]
     original = torch.autograd.backward
     torch.autograd.backward = _recorder.wrap_backward(original)
     folders = [os.path.dirname(torch.__file__) + os.sep, os.path.abspath(arguments.package) + os.sep]
@@ -135,7 +140,8 @@ def main():
 
     def per_op(name):
         """Lower quartile, median, upper quartile over the rounds, in ns per op."""
-        return statistics.quantiles([(with_it - without) / ops for with_it, without in zip(times[name], times["plain"])], n=4)
+        return statistics.quantiles(
+            [(with_it - without) / ops for with_it, without in zip(times[name], times["plain"])], n=4)
 
     plain_ns = statistics.median(times["plain"])
     result = {

@@ -1,7 +1,9 @@
-"""Instructions and cache misses that recording adds per op, counted by callgrind: recorder_instructions.py BUILD_FOLDER/python
+"""Instructions and cache misses that recording adds per op, counted by callgrind: recorder_instructions.py
+BUILD_FOLDER/python
 
-Runs the step of recorder_bench.py (20 x Linear 32 + Tanh, AdamW foreach) under valgrind for two numbers of steps, recorded and
-plain, at once where there are cores; the differences belong to steady steps alone. Counts do not depend on what else the machine does.
+Runs the step of recorder_bench.py (20 x Linear 32 + Tanh, AdamW foreach) under valgrind for two numbers of steps,
+recorded and plain, at once where there are cores; the differences belong to steady steps alone. Counts do not depend on
+what else the machine does.
 Simulated: 32 KiB of level 1, 512 KiB of level 2. Takes some ten minutes; needs valgrind.
 """
 
@@ -18,7 +20,10 @@ import tempfile
 
 FEW, MANY = 8, 18
 CACHES = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=524288,8,64"]
-COUNTED = {"instructions": ["Ir"], "code misses": ["I1mr"], "data misses": ["D1mr", "D1mw"], "misses of level 2": ["ILmr", "DLmr", "DLmw"]}
+COUNTED = {
+    "instructions": ["Ir"], "code misses": ["I1mr"], "data misses": ["D1mr", "D1mw"],
+    "misses of level 2": ["ILmr", "DLmr", "DLmw"]
+}
 
 
 def run_steps(package, kind, steps):
@@ -95,8 +100,12 @@ def main():
 
         def count(kind, steps):
             path = pathlib.Path(folder) / f"{kind}.{steps}"
-            command = ["valgrind", "--tool=callgrind", "--cache-sim=yes", *CACHES, f"--callgrind-out-file={path}", sys.executable, __file__]
-            done = subprocess.run([*command, arguments.package, "--steps", kind, str(steps)], capture_output=True, text=True, check=False)
+            command = [
+                "valgrind", "--tool=callgrind", "--cache-sim=yes", *CACHES, f"--callgrind-out-file={path}",
+                sys.executable, __file__
+            ]
+            done = subprocess.run(
+                [*command, arguments.package, "--steps", kind, str(steps)], capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
             return counts_by_library(path), done.stdout
@@ -112,7 +121,9 @@ def main():
     print(f"{ops} ops per step, {MANY - FEW} steady steps; per op:")
     print(f"{'':20} {'recorder':>10} {'all, recorded':>14} {'all, plain':>12}")
     for name, events in COUNTED.items():
-        print(f"{name:20} {per_op('recorded', 0, events):10.1f} {per_op('recorded', 1, events):14.1f} {per_op('plain', 1, events):12.1f}")
+        print(
+            f"{name:20} {per_op('recorded', 0, events):10.1f} {per_op('recorded', 1, events):14.1f} {per_op('plain', 1, events):12.1f}"
+        )
     return None
 
 

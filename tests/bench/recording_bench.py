@@ -1,9 +1,9 @@
 """What recording costs whole training steps: recording_bench.py [--crucible PATH] [--rounds 40] [EXAMPLE...]
 
-Each example runs twice as it is and once under `crucible record`, writing its file meanwhile, in processes of their own that
-take turns of a few steps (step_times.py): rounds are short, so that a change of the machine's speed meets all three. Prints
-the median step of each, and the median and quartiles over the rounds of recorded / eager; of eager / eager too, which says
-how much of that is noise.
+Each example runs twice as it is and once under `crucible record`, writing its file meanwhile, in processes of their own
+that take turns of a few steps (step_times.py): rounds are short, so that a change of the machine's speed meets all
+three. Prints the median step of each, and the median and quartiles over the rounds of recorded / eager; of eager /
+eager too, which says how much of that is noise.
 """
 
 import argparse
@@ -52,7 +52,11 @@ class Peer:
 def bench(crucible, example, rounds, folder):
     """Times by peer: a list with the median step of each round, in nanoseconds."""
     steps, turns = EXAMPLES[example], WARMUP_TURNS + rounds
-    recording = [crucible, "record", "-o", pathlib.Path(folder) / f"{example}.crtrace", "--iterations", str(steps * (turns + 2)), "--"]
+    recording = [
+        crucible, "record", "-o",
+        pathlib.Path(folder) / f"{example}.crtrace", "--iterations",
+        str(steps * (turns + 2)), "--"
+    ]
     peers = {"eager": Peer(example, steps, turns), "recorded": Peer(example, steps, turns, recording),
              "eager again": Peer(example, steps, turns)}
     times = {name: [] for name in peers}
@@ -81,8 +85,10 @@ def main():
             around = [(a + b) / 2 for a, b in zip(times["eager"], times["eager again"])]
             cost = statistics.quantiles([one / other for one, other in zip(times["recorded"], around)], n=4)
             noise = statistics.quantiles([one / other for one, other in zip(times["eager again"], times["eager"])], n=4)
-            print(f"{example:14} {statistics.median(around) / 1e6:9.3f} {statistics.median(times['recorded']) / 1e6:9.3f}   "
-                  f"{cost[1]:.4f} ({cost[0]:.4f}, {cost[2]:.4f})        {noise[1]:.4f} ({noise[0]:.4f}, {noise[2]:.4f})", flush=True)
+            print(
+                f"{example:14} {statistics.median(around) / 1e6:9.3f} {statistics.median(times['recorded']) / 1e6:9.3f}   "
+                f"{cost[1]:.4f} ({cost[0]:.4f}, {cost[2]:.4f})        {noise[1]:.4f} ({noise[0]:.4f}, {noise[2]:.4f})",
+                flush=True)
 
 
 if __name__ == "__main__":

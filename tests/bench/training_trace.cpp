@@ -27,7 +27,8 @@ struct Parameter {
 
 /// What the backward pass of one block reads again.
 struct Saved {
-  TensorId input, normal, mean, scale, query, key, value, weights, mixed, middle, normal2, mean2, scale2, hidden, active;
+  TensorId input, normal, mean, scale, query, key, value, weights, mixed, middle, normal2, mean2, scale2, hidden,
+      active;
 };
 
 class Training {
@@ -40,7 +41,8 @@ class Training {
       step();
     }
     for (const Parameter& p : parameters_) {
-      for (const TensorId id : {p.tensor, p.first, p.second}) trace_.final_state(trace_.storage_of(id), content(p.sizes));
+      for (const TensorId id : {p.tensor, p.first, p.second})
+        trace_.final_state(trace_.storage_of(id), content(p.sizes));
     }
     return trace_.trace();
   }
@@ -55,7 +57,8 @@ class Training {
     std::vector<Saved> saved;
     // Of a block's ops that many stand in the forward pass; the first iteration decides how many blocks there are.
     const std::size_t ops_per_block = shape_.foreach ? 88 : 216;
-    while (iteration_ == 0 ? saved.empty() || ops_ * ops_per_block / kForwardOps < shape_.ops : saved.size() < blocks_) {
+    while (iteration_ == 0 ? saved.empty() || ops_ * ops_per_block / kForwardOps < shape_.ops
+                           : saved.size() < blocks_) {
       saved.push_back(forward(saved.size(), x));
       x = output_;
     }
@@ -64,12 +67,15 @@ class Training {
     const TensorId loss = apply("aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", {t(x), none()}, {});
     trace_.loss(loss, 0.5);
     phase_ = Phase::kBackward;
-    TensorId gradient = apply("aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-                              "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-                              {t(loss), none(), none(), none(), none(), none()}, {});
+    TensorId gradient = apply(
+        "aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+        "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        {t(loss), none(), none(), none(), none(), none()}, {});
     gradient = again("aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-                     {t(gradient), TraceBuilder::integers({kRows, kWidth}), TraceBuilder::boolean(false)}, gradient, {kRows, kWidth}, {0, 0});
-    gradient = apply("aten::div.Scalar(Tensor self, Scalar other) -> Tensor", {t(gradient), number(kRows * kWidth)}, {kRows, kWidth});
+                     {t(gradient), TraceBuilder::integers({kRows, kWidth}), TraceBuilder::boolean(false)}, gradient,
+                     {kRows, kWidth}, {0, 0});
+    gradient = apply("aten::div.Scalar(Tensor self, Scalar other) -> Tensor", {t(gradient), number(kRows * kWidth)},
+                     {kRows, kWidth});
     for (std::size_t block = blocks_; block-- > 0;) gradient = backward(block, saved[block], gradient);
     phase_ = Phase::kOptimizer;
     shape_.foreach ? step_together() : step_one_by_one();
@@ -96,7 +102,8 @@ class Training {
     std::tie(s.normal2, s.mean2, s.scale2) = layer_norm(name + ".norm2", s.middle);
     s.hidden = linear(name + ".up", s.normal2, kWidth, kHidden);
     trace_.module(name + ".gelu");
-    s.active = apply("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", {t(s.hidden), text("none")}, {kRows, kHidden});
+    s.active = apply("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", {t(s.hidden), text("none")},
+                     {kRows, kHidden});
     const TensorId down = linear(name + ".down", s.active, kHidden, kWidth);
     trace_.module(name);
     output_ = add(s.middle, down);
@@ -115,8 +122,9 @@ class Training {
     const TensorId mixed = heads(linear_backward(p[8], p[9], s.mixed, gradient, kWidth, kWidth));
     const TensorId value = bmm(transposed(s.weights), mixed, kRows, kWidth / kHeads);
     g = bmm(mixed, transposed(s.value), kRows, kRows);
-    g = apply("aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-              {t(g), t(s.weights), integer(-1), float_type()}, {kHeads, kRows, kRows});
+    g = apply(
+        "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+        {t(g), t(s.weights), integer(-1), float_type()}, {kHeads, kRows, kRows});
     g = apply(kMulScalar, {t(g), number(0.35)}, {kHeads, kRows, kRows});
     const TensorId query = bmm(g, s.key, kRows, kWidth / kHeads);
     const TensorId key = bmm(transposed(g), s.query, kRows, kWidth / kHeads);
@@ -129,13 +137,15 @@ class Training {
   void step_one_by_one() {
     for (const Parameter& p : parameters_) {
       in_place("aten::mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", {t(p.tensor), number(0.999)});
-      in_place("aten::lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)", {t(p.first), t(p.gradient), number(0.1)});
+      in_place("aten::lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
+               {t(p.first), t(p.gradient), number(0.1)});
       in_place("aten::mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", {t(p.second), number(0.99)});
       in_place("aten::addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
                {t(p.second), t(p.gradient), t(p.gradient), number(0.01)});
       TensorId root = apply("aten::sqrt(Tensor self) -> Tensor", {t(p.second)}, p.sizes);
       root = apply("aten::div.Scalar(Tensor self, Scalar other) -> Tensor", {t(root), correction(0.5)}, p.sizes);
-      in_place("aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)", {t(root), number(1e-8), integer(1)});
+      in_place("aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+               {t(root), number(1e-8), integer(1)});
       in_place("aten::addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
                {t(p.tensor), t(p.first), t(root), correction(-0.001)});
     }
@@ -147,12 +157,15 @@ class Training {
       for (const Parameter& p : parameters_) items.push_back(t(p.*member));
       return TraceBuilder::list(std::move(items));
     };
-    in_place("aten::_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", {all(&Parameter::tensor), number(0.999)}, false);
+    in_place("aten::_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
+             {all(&Parameter::tensor), number(0.999)}, false);
     in_place("aten::_foreach_lerp_.Scalar(Tensor(a!)[] self, Tensor[] tensors1, Scalar weight) -> ()",
              {all(&Parameter::first), all(&Parameter::gradient), number(0.1)}, false);
-    in_place("aten::_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", {all(&Parameter::second), number(0.99)}, false);
-    in_place("aten::_foreach_addcmul_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()",
-             {all(&Parameter::second), all(&Parameter::gradient), all(&Parameter::gradient), number(0.01)}, false);
+    in_place("aten::_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
+             {all(&Parameter::second), number(0.99)}, false);
+    in_place(
+        "aten::_foreach_addcmul_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()",
+        {all(&Parameter::second), all(&Parameter::gradient), all(&Parameter::gradient), number(0.01)}, false);
     std::vector<Arg> roots, steps, corrections;
     for (const Parameter& p : parameters_) {
       roots.push_back(t(trace_.fresh(p.sizes)));
@@ -161,32 +174,41 @@ class Training {
     }
     const Arg root = TraceBuilder::list(roots);
     record("aten::_foreach_sqrt(Tensor[] self) -> Tensor[]", {all(&Parameter::second)}, {root});
-    in_place("aten::_foreach_div_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()", {root, TraceBuilder::list(corrections)}, false);
+    in_place("aten::_foreach_div_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
+             {root, TraceBuilder::list(corrections)}, false);
     in_place("aten::_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", {root, number(1e-8)}, false);
-    in_place("aten::_foreach_addcdiv_.ScalarList(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> ()",
-             {all(&Parameter::tensor), all(&Parameter::first), root, TraceBuilder::list(steps)}, false);
+    in_place(
+        "aten::_foreach_addcdiv_.ScalarList(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) "
+        "-> ()",
+        {all(&Parameter::tensor), all(&Parameter::first), root, TraceBuilder::list(steps)}, false);
   }
 
   // --- layers
   std::tuple<TensorId, TensorId, TensorId> layer_norm(const std::string& name, TensorId x) {
     trace_.module(name);
     const TensorId weight = parameter(name + ".weight", {kWidth}), bias = parameter(name + ".bias", {kWidth});
-    const TensorId out = trace_.fresh({kRows, kWidth}), mean = trace_.fresh({kRows, 1}), scale = trace_.fresh({kRows, 1});
-    record("aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
-           {t(x), TraceBuilder::integers({kWidth}), t(weight), t(bias), number(1e-5)}, {t(out), t(mean), t(scale)});
+    const TensorId out = trace_.fresh({kRows, kWidth}), mean = trace_.fresh({kRows, 1}),
+                   scale = trace_.fresh({kRows, 1});
+    record(
+        "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+        "(Tensor, Tensor, Tensor)",
+        {t(x), TraceBuilder::integers({kWidth}), t(weight), t(bias), number(1e-5)}, {t(out), t(mean), t(scale)});
     return {out, mean, scale};
   }
 
-  TensorId layer_norm_backward(Parameter& weight, Parameter& bias, TensorId gradient, TensorId x, TensorId mean, TensorId scale) {
+  TensorId layer_norm_backward(Parameter& weight, Parameter& bias, TensorId gradient, TensorId x, TensorId mean,
+                               TensorId scale) {
     const TensorId out = trace_.fresh({kRows, kWidth});
     weight.gradient = trace_.fresh({kWidth});
     bias.gradient = trace_.fresh({kWidth});
     const Arg yes = TraceBuilder::boolean(true);
-    record("aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, "
-           "Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-           {t(gradient), t(x), TraceBuilder::integers({kWidth}), t(mean), t(scale), t(weight.tensor), t(bias.tensor),
-            TraceBuilder::list({yes, yes, yes})},
-           {t(out), t(weight.gradient), t(bias.gradient)});
+    record(
+        "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, "
+        "Tensor rstd, "
+        "Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        {t(gradient), t(x), TraceBuilder::integers({kWidth}), t(mean), t(scale), t(weight.tensor), t(bias.tensor),
+         TraceBuilder::list({yes, yes, yes})},
+        {t(out), t(weight.gradient), t(bias.gradient)});
     return out;
   }
 
@@ -197,12 +219,15 @@ class Training {
                  {t(bias), t(x), t(turned(weight, out, in)), integer(1), integer(1)}, {kRows, out});
   }
 
-  TensorId linear_backward(Parameter& weight, Parameter& bias, TensorId x, TensorId gradient, std::int64_t in, std::int64_t out) {
+  TensorId linear_backward(Parameter& weight, Parameter& bias, TensorId x, TensorId gradient, std::int64_t in,
+                           std::int64_t out) {
     const TensorId result = apply(kMm, {t(gradient), t(weight.tensor)}, {kRows, in});
     weight.gradient = apply(kMm, {t(turned(gradient, kRows, out)), t(x)}, {out, in});
-    const TensorId sum = apply("aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-                               {t(gradient), TraceBuilder::integers({0}), TraceBuilder::boolean(true), none()}, {1, out});
-    bias.gradient = again("aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", {t(sum), TraceBuilder::integers({out})}, sum, {out}, {1});
+    const TensorId sum = apply(
+        "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        {t(gradient), TraceBuilder::integers({0}), TraceBuilder::boolean(true), none()}, {1, out});
+    bias.gradient = again("aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+                          {t(sum), TraceBuilder::integers({out})}, sum, {out}, {1});
     return result;
   }
 
@@ -213,27 +238,30 @@ class Training {
   /// [rows, width] seen as [heads, rows, width of a head].
   TensorId heads(TensorId x) {
     constexpr std::int64_t kPart = kWidth / kHeads;
-    const TensorId split = again("aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-                                 {t(x), TraceBuilder::integers({kRows, kHeads, kPart})}, x, {kRows, kHeads, kPart}, {kWidth, kPart, 1});
-    const TensorId view = again("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", {t(split), integer(0), integer(1)}, x,
-                                {kHeads, kRows, kPart}, {kPart, kWidth, 1});
+    const TensorId split =
+        again("aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+              {t(x), TraceBuilder::integers({kRows, kHeads, kPart})}, x, {kRows, kHeads, kPart}, {kWidth, kPart, 1});
+    const TensorId view = again("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+                                {t(split), integer(0), integer(1)}, x, {kHeads, kRows, kPart}, {kPart, kWidth, 1});
     return view;
   }
 
   /// The way back, through a copy.
   TensorId rows(TensorId x) {
     constexpr std::int64_t kPart = kWidth / kHeads;
-    const TensorId view = again("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", {t(x), integer(0), integer(1)}, x,
-                                {kRows, kHeads, kPart}, {kPart, kRows * kPart, 1});
-    const TensorId copy = apply("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {t(view), none()}, {kRows, kHeads, kPart});
-    return again("aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", {t(copy), TraceBuilder::integers({kRows, kWidth})}, copy,
-                 {kRows, kWidth}, {kWidth, 1});
+    const TensorId view = again("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+                                {t(x), integer(0), integer(1)}, x, {kRows, kHeads, kPart}, {kPart, kRows * kPart, 1});
+    const TensorId copy = apply("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+                                {t(view), none()}, {kRows, kHeads, kPart});
+    return again("aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+                 {t(copy), TraceBuilder::integers({kRows, kWidth})}, copy, {kRows, kWidth}, {kWidth, 1});
   }
 
   TensorId transposed(TensorId x) {
     const trace::Tensor tensor = trace_.tensor_of(x);
-    return again("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", {t(x), integer(1), integer(2)}, x,
-                 {tensor.sizes[0], tensor.sizes[2], tensor.sizes[1]}, {tensor.strides[0], tensor.strides[2], tensor.strides[1]});
+    return again("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", {t(x), integer(1), integer(2)},
+                 x, {tensor.sizes[0], tensor.sizes[2], tensor.sizes[1]},
+                 {tensor.strides[0], tensor.strides[2], tensor.strides[1]});
   }
 
   TensorId bmm(TensorId a, TensorId b, std::int64_t rows, std::int64_t columns) {
@@ -246,7 +274,8 @@ class Training {
   TensorId parameter(const std::string& name, const Sizes& sizes) {
     if (iteration_ == 0) {
       Parameter p{name, sizes};
-      for (auto [id, role, prefix] : {std::tuple{&p.tensor, trace::Role::kParameter, ""}, {&p.first, trace::Role::kOptimizerState, "exp_avg of "},
+      for (auto [id, role, prefix] : {std::tuple{&p.tensor, trace::Role::kParameter, ""},
+                                      {&p.first, trace::Role::kOptimizerState, "exp_avg of "},
                                       {&p.second, trace::Role::kOptimizerState, "exp_avg_sq of "}}) {
         *id = trace_.fresh(sizes);
         trace_.external(trace_.storage_of(*id), content(sizes), role, prefix + name);
@@ -285,7 +314,8 @@ class Training {
     return out;
   }
   /// An op that returns a view of `x`.
-  TensorId again(const std::string& schema, std::vector<Arg> args, TensorId x, const Sizes& sizes, const Sizes& strides) {
+  TensorId again(const std::string& schema, std::vector<Arg> args, TensorId x, const Sizes& sizes,
+                 const Sizes& strides) {
     const TensorId out = trace_.view(trace_.storage_of(x), sizes, strides);
     record(schema, std::move(args), {t(out)});
     return out;

@@ -1,4 +1,5 @@
-"""The five training steps whose targets docs/performance.md names: python workloads.py NAME [--steps N] [--compile WHAT]
+"""The five training steps whose targets docs/performance.md names: python workloads.py NAME [--steps N] [--compile
+WHAT]
 
     tinymlp   20 x (Linear 32 + Tanh), batch 8
     mlp       256-512-512-10 with GELU, batch 64
@@ -6,8 +7,8 @@
     gpt2s     GPT-2 of transformers, 4 layers, width 256, vocabulary 2048, 4 x 128 tokens
     resnet18  torchvision's, 8 x 3 x 64 x 64
 
-Forward, backward and AdamW (learning rate 1e-3) on one fixed batch, f32. With --paced N it prints {"step_ns": [...]} after every N
-steps and goes on when a line arrives on standard input.
+Forward, backward and AdamW (learning rate 1e-3) on one fixed batch, f32. With --paced N it prints {"step_ns": [...]}
+after every N steps and goes on when a line arrives on standard input.
 """
 
 import argparse

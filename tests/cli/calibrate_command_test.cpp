@@ -1,5 +1,5 @@
-// `crucible devices --calibrate` as a user meets it: the file that it writes, who finds it, and profiles that are files. No time
-// is judged.
+// `crucible devices --calibrate` as a user meets it: the file that it writes, who finds it, and profiles that are
+// files. No time is judged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +71,8 @@ TEST_F(Calibrate, WritesAProfileThatLaterCommandsFind) {
   const CommandOutcome outcome = run("devices --calibrate --backend cpu --rounds 1 --largest 1 --json");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto document = nlohmann::json::parse(outcome.out);
-  for (const char* key : {"name", "device", "backend", "driver", "date", "threads", "file", "wall_ns", "figures", "notes", "curve"}) {
+  for (const char* key :
+       {"name", "device", "backend", "driver", "date", "threads", "file", "wall_ns", "figures", "notes", "curve"}) {
     EXPECT_TRUE(document.contains(key)) << key;
   }
   EXPECT_EQ(document["backend"], "cpu");
@@ -96,14 +97,16 @@ TEST_F(Calibrate, WritesAProfileThatLaterCommandsFind) {
   EXPECT_TRUE(after["profile"][0].contains("roofline_share"));
   EXPECT_EQ(nlohmann::json::parse(run("kernels " + trace_ + " --json").out)["device_profile"]["name"], name);
   // With other threads it is another device.
-  EXPECT_EQ(nlohmann::json::parse(run("replay " + trace_ + " --threads 1 --profile --json").out)["device_profile"], nullptr);
+  EXPECT_EQ(nlohmann::json::parse(run("replay " + trace_ + " --threads 1 --profile --json").out)["device_profile"],
+            nullptr);
 }
 
 TEST_F(Calibrate, WritesWhereItIsTold) {
   const std::string path = (folder_ / "deep/own.toml").string();
   const CommandOutcome outcome = run("devices --calibrate --rounds 1 --largest 1 -o " + path);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("working set"), HasSubstr("peak.vector.f32"), HasSubstr("written to " + path)));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("working set"), HasSubstr("peak.vector.f32"), HasSubstr("written to " + path)));
   EXPECT_EQ(outcome.err, "");  // progress is for terminals
   EXPECT_EQ(run("kernels " + trace_ + " --device-profile " + path).code, 0);
   const CommandOutcome refused = run("devices --calibrate --rounds 1 --largest 1 -o " + path + "/inside.toml");
@@ -123,7 +126,8 @@ TEST_F(Calibrate, ProfilesMayBeFiles) {
   const std::string good = write("toy.toml", kToy), bad = write("bad.toml", std::string(kToy) + "[cots]\nlaunch = 1\n");
   EXPECT_EQ(run("plan " + trace_ + " --backend none --device-profile " + good).code, 0);
   const CommandOutcome shown = run("devices --profile " + good);
-  EXPECT_THAT(shown.out, AllOf(HasSubstr("memory.size"), HasSubstr("1 GiB"), HasSubstr("datasheet"), HasSubstr("250 ns")));
+  EXPECT_THAT(shown.out,
+              AllOf(HasSubstr("memory.size"), HasSubstr("1 GiB"), HasSubstr("datasheet"), HasSubstr("250 ns")));
   const CommandOutcome refused = run("plan " + trace_ + " --backend none --device-profile " + bad);
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.err, HasSubstr("bad.toml:12:1: unknown key 'cots.launch'; did you mean 'cost.launch'?"));

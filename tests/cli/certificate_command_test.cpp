@@ -1,4 +1,5 @@
-// A certificate from the kit to the loader: made, put beside the plugin, read at load, refused when anything was changed.
+// A certificate from the kit to the loader: made, put beside the plugin, read at load, refused when anything was
+// changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,8 +34,8 @@ class CertificateCommand : public testing::Test {
   void certify() {
     const std::string key = (folder_ / "key.pem").string();
     ASSERT_EQ(run_command("plugin check --make-key " + key).code, 0);
-    const CommandOutcome checked =
-        run_command("plugin check " + plugin().string() + " --tier static --certificate " + certificate().string() + " --key " + key);
+    const CommandOutcome checked = run_command("plugin check " + plugin().string() + " --tier static --certificate " +
+                                               certificate().string() + " --key " + key);
     ASSERT_EQ(checked.code, 0) << checked.out << checked.err;
   }
   CommandOutcome explain(const std::string& trust) const {

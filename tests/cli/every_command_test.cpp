@@ -1,5 +1,6 @@
-// Every command of the program, found by its own --help, where its output cannot be written: onto a full device, against a
-// file size limit, into a pipe that nobody reads. A new command needs a row in kRows, or the first test says so.
+// Every command of the program, found by its own --help, where its output cannot be written: onto a full device,
+// against a file size limit, into a pipe that nobody reads. A new command needs a row in kRows, or the first test says
+// so.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,7 +72,8 @@ trace::Trace recording() {
   for (int iteration = 0; iteration < 2; ++iteration) {
     const trace::TensorId x = b.fresh({4}), product = b.fresh({4}), sum = b.fresh({});
     b.external(b.storage_of(x), std::vector<float>{1, 2, 3, static_cast<float>(iteration)}, trace::Role::kInput, "x");
-    if (iteration == 0) b.external(b.storage_of(w), std::vector<float>{1, 0, 1, 0}, trace::Role::kParameter, "layer.weight");
+    if (iteration == 0)
+      b.external(b.storage_of(w), std::vector<float>{1, 0, 1, 0}, trace::Role::kParameter, "layer.weight");
     b.op(aten::kMul, {b.tensor(x), b.tensor(w)}, {b.tensor(product)});
     b.op(aten::kSum, {b.tensor(product), b.none()}, {b.tensor(sum)});
     b.op(aten::kAddInPlace, {b.tensor(w), b.tensor(x), b.number(-0.1)}, {b.tensor(w)}, trace::Phase::kOptimizer);
@@ -134,12 +136,16 @@ class EveryCommand : public ::testing::Test {
       close(ends[0]);
       signal(SIGPIPE, sink == Sink::kClosedPipeIgnored ? SIG_IGN : SIG_DFL);
       const bool is_pipe = sink == Sink::kClosedPipe || sink == Sink::kClosedPipeIgnored;
-      const int out = is_pipe ? ends[1] : open(sink == Sink::kFull ? "/dev/full" : (folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      const int out = is_pipe ? ends[1]
+                              : open(sink == Sink::kFull ? "/dev/full" : (folder_ / "out").c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
       dup2(out, STDOUT_FILENO);
       dup2(errors[1], STDERR_FILENO);
       const std::string limit = sink == Sink::kLimited ? "ulimit -f 0; " : "";
-      const std::string command = limit + "cd " + folder_.path().string() + " && exec env -i PATH=/usr/bin:/bin CRUCIBLE_CACHE_DIR=" +
-                                  (folder_ / "cache").string() + " XDG_CONFIG_HOME=" + folder_.path().string() + " " CRUCIBLE_COMMAND " " + line;
+      const std::string command =
+          limit + "cd " + folder_.path().string() +
+          " && exec env -i PATH=/usr/bin:/bin CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() +
+          " XDG_CONFIG_HOME=" + folder_.path().string() + " " CRUCIBLE_COMMAND " " + line;
       execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       _exit(127);
     }
@@ -148,7 +154,8 @@ class EveryCommand : public ::testing::Test {
     close(errors[1]);
     Outcome outcome;
     char buffer[4096];
-    for (ssize_t size; (size = read(errors[0], buffer, sizeof buffer)) > 0;) outcome.err.append(buffer, static_cast<std::size_t>(size));
+    for (ssize_t size; (size = read(errors[0], buffer, sizeof buffer)) > 0;)
+      outcome.err.append(buffer, static_cast<std::size_t>(size));
     close(errors[0]);
     int status = 0;
     waitpid(child, &status, 0);
@@ -166,9 +173,11 @@ class EveryCommand : public ::testing::Test {
   }
 
   /// Calls `visit` with each command that can be run, found by walking the help from the top, and with its help.
-  void each_command(const std::function<void(const std::string&, const std::string&)>& visit, const std::string& command = "") {
+  void each_command(const std::function<void(const std::string&, const std::string&)>& visit,
+                    const std::string& command = "") {
     const std::string help = help_of(command);
-    const std::string usage = help.substr(help.find("Usage:"), help.find('\n', help.find("Usage:")) - help.find("Usage:"));
+    const std::string usage =
+        help.substr(help.find("Usage:"), help.find('\n', help.find("Usage:")) - help.find("Usage:"));
     const bool is_group = usage.ends_with(" SUBCOMMAND");
     if (!is_group) visit(command, help);
     std::istringstream lines(help);
@@ -184,7 +193,8 @@ class EveryCommand : public ::testing::Test {
     }
   }
 
-  /// Calls `visit` with each line that prints: a command's arguments, the same with --json where there is that, and --help.
+  /// Calls `visit` with each line that prints: a command's arguments, the same with --json where there is that, and
+  /// --help.
   void each_line(const std::function<void(const std::string&)>& visit) {
     std::set<std::string> met;
     each_command([&](const std::string& command, const std::string& help) {
@@ -220,8 +230,10 @@ TEST_F(EveryCommand, EndsWithAnErrorWhereTheOutputIsFull) {
     const Outcome outcome = run(line, Sink::kFull);
     if (line.starts_with("record --json") && outcome.code == 4) return;
     EXPECT_EQ(outcome.code, 3) << line;
-    EXPECT_THAT(outcome.err, HasSubstr("crucible: error: cannot write to standard output: No space left on device; ")) << line;
-    EXPECT_EQ(outcome.err.find("standard output"), outcome.err.rfind("standard output")) << "told once: " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("crucible: error: cannot write to standard output: No space left on device; "))
+        << line;
+    EXPECT_EQ(outcome.err.find("standard output"), outcome.err.rfind("standard output"))
+        << "told once: " << outcome.err;
   });
 }
 

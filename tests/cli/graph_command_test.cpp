@@ -38,7 +38,8 @@ trace::Trace recording() {
     b.op(aten::kSum, {t(y), TraceBuilder::none()}, {t(sum)});
     b.loss(sum, 1);
     b.module("");
-    b.op(aten::kAddInPlace, {t(w), t(y), TraceBuilder::number(-0.5 / (iteration + 1))}, {t(w)}, trace::Phase::kOptimizer);
+    b.op(aten::kAddInPlace, {t(w), t(y), TraceBuilder::number(-0.5 / (iteration + 1))}, {t(w)},
+         trace::Phase::kOptimizer);
     b.end_iteration();
   }
   return b.trace();
@@ -56,7 +57,8 @@ class GraphCommand : public ::testing::Test {
 TEST_F(GraphCommand, StagesHaveTimesAndSizes) {
   const auto text = run("--stages");
   ASSERT_EQ(text.code, 0) << text.err;
-  for (const char* word : {"stage", "operands", "lowered", "merge_equal", "eliminate_dead", "reading the file "}) EXPECT_THAT(text.out, HasSubstr(word));
+  for (const char* word : {"stage", "operands", "lowered", "merge_equal", "eliminate_dead", "reading the file "})
+    EXPECT_THAT(text.out, HasSubstr(word));
   const auto json = nlohmann::json::parse(run("--stages --json").out);
   EXPECT_GT(json["read_ns"], 0);
   ASSERT_GT(json["stages"].size(), 5u);
@@ -79,14 +81,16 @@ TEST_F(GraphCommand, TextIsReadBack) {
     ASSERT_TRUE(program) << program.error().message;
     EXPECT_EQ(graph::to_text(*program), outcome.out);
     bool named = false;
-    for (const auto& value : program->values) named = named || value.name == printable(kAwkward);  // what a line or a terminal would obey is escaped
+    for (const auto& value : program->values)
+      named = named || value.name == printable(kAwkward);  // what a line or a terminal would obey is escaped
     EXPECT_TRUE(named) << outcome.out;
   }
   EXPECT_EQ(run("").out, run("--stage eliminate_dead").out);
 }
 
 TEST_F(GraphCommand, ProgramsAreReadInBothForms) {
-  const std::string text = (folder_ / "p.txt").string(), binary = (folder_ / "p.crprogram").string(), other = (folder_ / "q.crprogram").string();
+  const std::string text = (folder_ / "p.txt").string(), binary = (folder_ / "p.crprogram").string(),
+                    other = (folder_ / "q.crprogram").string();
   ASSERT_EQ(run("-o " + text).code, 0);
   ASSERT_EQ(run("--format binary -o " + binary).code, 0);
   const auto whole = run("");
@@ -109,7 +113,9 @@ TEST_F(GraphCommand, DamagedProgramsAreNamed) {
   std::filesystem::resize_file(binary, std::filesystem::file_size(binary) - 3);
   const auto cut = run_command("graph " + binary);
   EXPECT_EQ(cut.code, 3);
-  EXPECT_THAT(cut.err, HasSubstr("p.crprogram: the program cannot be read: its checksum does not fit, so it is damaged or cut off"));
+  EXPECT_THAT(
+      cut.err,
+      HasSubstr("p.crprogram: the program cannot be read: its checksum does not fit, so it is damaged or cut off"));
 }
 
 TEST_F(GraphCommand, SvgEscapesNamesAndDrawsEveryOp) {
@@ -124,7 +130,8 @@ TEST_F(GraphCommand, SvgEscapesNamesAndDrawsEveryOp) {
 }
 
 TEST_F(GraphCommand, PartsAreShownAsTextAndDrawing) {
-  const auto inner = run("--module outer.inner"), outer = run("--module outer"), svg = run("--module outer.inner --format svg");
+  const auto inner = run("--module outer.inner"), outer = run("--module outer"),
+             svg = run("--module outer.inner --format svg");
   EXPECT_THAT(inner.out, HasSubstr("multiply"));
   EXPECT_THAT(inner.out, Not(HasSubstr("reduce_sum")));
   EXPECT_THAT(outer.out, HasSubstr("reduce_sum"));
@@ -154,7 +161,8 @@ TEST_F(GraphCommand, CompositesAreWholeAfterTheLowering) {
   ASSERT_EQ(whole.code, 0) << whole.err;
   EXPECT_THAT(whole.out, HasSubstr(" = softmax(%0[2, 3], dims=[1], body=0)"));
   EXPECT_THAT(whole.out, HasSubstr("composite 0: softmax(dims=[1])\n  | crucible program 2: 5 ops, "));
-  EXPECT_THAT(run_command("graph " + path + " --stage lowered --module head").out, HasSubstr("= softmax(x, dims=[1])\n"));
+  EXPECT_THAT(run_command("graph " + path + " --stage lowered --module head").out,
+              HasSubstr("= softmax(x, dims=[1])\n"));
   ASSERT_EQ(run_command("graph " + path + " --stage lowered -o " + text).code, 0);
   EXPECT_EQ(run_command("graph " + text).out, whole.out);
   const auto stages = nlohmann::json::parse(run_command("graph " + path + " --stages --json").out)["stages"];
@@ -188,7 +196,8 @@ TEST_F(GraphCommand, JsonAndDotAreWhole) {
 
 TEST_F(GraphCommand, AFullDiskIsAnError) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  const int status = std::system((std::string(CRUCIBLE_COMMAND) + " graph " + path_ + " >/dev/full 2>/dev/null").c_str());
+  const int status =
+      std::system((std::string(CRUCIBLE_COMMAND) + " graph " + path_ + " >/dev/full 2>/dev/null").c_str());
   EXPECT_EQ(WEXITSTATUS(status), 3);
 }
 

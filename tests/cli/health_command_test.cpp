@@ -1,4 +1,5 @@
-// `crucible health` as a user meets it, on emulated drivers: verdicts, exit codes, the three forms, watching until a signal.
+// `crucible health` as a user meets it, on emulated drivers: verdicts, exit codes, the three forms, watching until a
+// signal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,12 +23,14 @@ constexpr const char* kFolder = CRUCIBLE_EMULATORS;
 
 std::string of_nvidia() {
   const std::string folder = std::string(kFolder) + "/nvidia/";
-  return "health --backend nvidia --set backend.nvidia.library=" + folder + "libcuda.so.1 --set backend.nvidia.nvml=" + folder + "libnvidia-ml.so.1 ";
+  return "health --backend nvidia --set backend.nvidia.library=" + folder +
+         "libcuda.so.1 --set backend.nvidia.nvml=" + folder + "libnvidia-ml.so.1 ";
 }
 
 std::string of_amd() {
   const std::string folder = std::string(kFolder) + "/amd/";
-  return "health --backend amd --set backend.amd.library=" + folder + "libamdhip64.so.6 --set backend.amd.smi=" + folder + "librocm_smi64.so.7 ";
+  return "health --backend amd --set backend.amd.library=" + folder +
+         "libamdhip64.so.6 --set backend.amd.smi=" + folder + "librocm_smi64.so.7 ";
 }
 
 std::string faults(const std::string& rules) { return "CRUCIBLE_EMU_FAULTS='" + rules + "'"; }
@@ -35,7 +38,8 @@ std::string faults(const std::string& rules) { return "CRUCIBLE_EMU_FAULTS='" + 
 class HealthCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(std::string(kFolder) + "/nvidia/libnvidia-ml.so.1")) GTEST_SKIP() << "no emulated NVIDIA driver was built";
+    if (!std::filesystem::exists(std::string(kFolder) + "/nvidia/libnvidia-ml.so.1"))
+      GTEST_SKIP() << "no emulated NVIDIA driver was built";
   }
 };
 
@@ -46,8 +50,9 @@ nlohmann::json device_of(const CommandOutcome& outcome, std::size_t index = 0) {
 TEST_F(HealthCommand, AGoodDeviceIsARowAndExitCodeZero) {
   const CommandOutcome outcome = run_command(of_nvidia());
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("nvidia:0"), HasSubstr("emulated, not a GPU"), HasSubstr("good"), HasSubstr("61 C"), HasSubstr("350 / 700 W"),
-                                 HasSubstr("1800 MHz"), HasSubstr("4.00 GiB")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("nvidia:0"), HasSubstr("emulated, not a GPU"), HasSubstr("good"), HasSubstr("61 C"),
+                    HasSubstr("350 / 700 W"), HasSubstr("1800 MHz"), HasSubstr("4.00 GiB")));
 }
 
 TEST_F(HealthCommand, JsonHasEveryValue) {
@@ -56,9 +61,10 @@ TEST_F(HealthCommand, JsonHasEveryValue) {
   const auto device = device_of(outcome);
   EXPECT_EQ(device["verdict"], "good");
   EXPECT_EQ(device["emulated"], true);
-  for (const char* key : {"temperature_celsius", "temperature_slowdown_celsius", "temperature_shutdown_celsius", "power_milliwatt", "power_limit_milliwatt",
-                          "energy_microjoule", "clock_hz", "clock_max_hz", "clock_memory_hz", "memory_used_bytes", "memory_total_bytes", "ecc_errors",
-                          "ecc_corrected", "ecc_errors_lifetime", "remapped_rows", "repair_pending", "device_errors", "processes"}) {
+  for (const char* key : {"temperature_celsius", "temperature_slowdown_celsius", "temperature_shutdown_celsius",
+                          "power_milliwatt", "power_limit_milliwatt", "energy_microjoule", "clock_hz", "clock_max_hz",
+                          "clock_memory_hz", "memory_used_bytes", "memory_total_bytes", "ecc_errors", "ecc_corrected",
+                          "ecc_errors_lifetime", "remapped_rows", "repair_pending", "device_errors", "processes"}) {
     EXPECT_TRUE(device["values"].contains(key)) << key;
   }
   EXPECT_EQ(device["texts"]["clock_limit"], "idle");
@@ -68,7 +74,8 @@ TEST_F(HealthCommand, JsonHasEveryValue) {
 TEST_F(HealthCommand, ASickDeviceIsExitCodeOneWithReasonAndNextStep) {
   const CommandOutcome hot = run_command(of_nvidia(), faults("hot:celsius=95@query"));
   EXPECT_EQ(hot.code, 1);
-  EXPECT_THAT(hot.out, AllOf(HasSubstr("sick"), HasSubstr("95 C, 94 C is too hot, and the device slows down at 92 C; pause the job"),
+  EXPECT_THAT(hot.out, AllOf(HasSubstr("sick"),
+                             HasSubstr("95 C, 94 C is too hot, and the device slows down at 92 C; pause the job"),
                              HasSubstr("nvidia:0 warn: the device slows itself down: too hot (software)")));
   const CommandOutcome warm = run_command(of_nvidia(), "CRUCIBLE_EMU_CELSIUS=88");
   EXPECT_EQ(warm.code, 0) << "a warning fails nothing";
@@ -79,7 +86,8 @@ TEST_F(HealthCommand, ASickDeviceIsExitCodeOneWithReasonAndNextStep) {
   EXPECT_THAT(xid.out, HasSubstr("Xid 79 (fallen off the bus)"));
   const CommandOutcome program = run_command(of_nvidia(), faults("xid:number=31@query#1"));
   EXPECT_EQ(program.code, 0);
-  EXPECT_THAT(program.out, HasSubstr("warn: the driver blames 1 errors on a program (Xid 31 (page fault of a kernel))"));
+  EXPECT_THAT(program.out,
+              HasSubstr("warn: the driver blames 1 errors on a program (Xid 31 (page fault of a kernel))"));
 }
 
 TEST_F(HealthCommand, OneSickDeviceOfTwoIsEnough) {
@@ -94,11 +102,13 @@ TEST_F(HealthCommand, OneSickDeviceOfTwoIsEnough) {
 }
 
 TEST_F(HealthCommand, WhatIsNotPermittedOrMissingIsAbsentWithItsReason) {
-  const CommandOutcome outcome = run_command(of_nvidia() + "--json", faults("deny@query(nvmlDeviceGetTotalEnergyConsumption); missing@query(*Ecc*);"
-                                                                            "fail@query(nvmlDeviceGetPowerUsage); hot:celsius=5000@query(*Temperature)"));
+  const CommandOutcome outcome = run_command(
+      of_nvidia() + "--json", faults("deny@query(nvmlDeviceGetTotalEnergyConsumption); missing@query(*Ecc*);"
+                                     "fail@query(nvmlDeviceGetPowerUsage); hot:celsius=5000@query(*Temperature)"));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto device = device_of(outcome);
-  EXPECT_THAT(device["not_measured"]["energy_microjoule"].get<std::string>(), HasSubstr("nvmlDeviceGetTotalEnergyConsumption is not permitted: ask as root"));
+  EXPECT_THAT(device["not_measured"]["energy_microjoule"].get<std::string>(),
+              HasSubstr("nvmlDeviceGetTotalEnergyConsumption is not permitted: ask as root"));
   EXPECT_EQ(device["not_measured"]["ecc_errors"], "the device does not tell it");
   EXPECT_EQ(device["not_measured"]["power_milliwatt"], "nvmlDeviceGetPowerUsage: NVML error 999");
   EXPECT_EQ(device["not_measured"]["temperature_celsius"], "the driver told 5000, which cannot be");
@@ -116,8 +126,10 @@ TEST_F(HealthCommand, ALostDeviceIsSick) {
 TEST_F(HealthCommand, WithoutTheLibraryTheVerdictIsUnknownAndSaysWhatToInstall) {
   const CommandOutcome outcome = run_command(of_nvidia() + "--set backend.nvidia.nvml=/nowhere/libnvidia-ml.so.1");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("unknown"), HasSubstr("nvidia:0: health is not measured: NVML /nowhere/libnvidia-ml.so.1 cannot be loaded"),
-                                 HasSubstr("Debian: libnvidia-ml1")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("unknown"),
+                    HasSubstr("nvidia:0: health is not measured: NVML /nowhere/libnvidia-ml.so.1 cannot be loaded"),
+                    HasSubstr("Debian: libnvidia-ml1")));
 }
 
 TEST_F(HealthCommand, OfAmdOnItsEmulatedLibrary) {
@@ -128,18 +140,21 @@ TEST_F(HealthCommand, OfAmdOnItsEmulatedLibrary) {
   EXPECT_EQ(device_of(good)["values"]["power_milliwatt"], 350'000);
   const CommandOutcome sick = run_command(of_amd(), faults("ecc:count=1@query; hot@query"));
   EXPECT_EQ(sick.code, 1);
-  EXPECT_THAT(sick.out, AllOf(HasSubstr("amd:0 sick: 1 errors of the memory"), HasSubstr("slows itself down: too hot")));
+  EXPECT_THAT(sick.out,
+              AllOf(HasSubstr("amd:0 sick: 1 errors of the memory"), HasSubstr("slows itself down: too hot")));
 }
 
 TEST_F(HealthCommand, PrometheusGoesToAFileThatIsComplete) {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("crucible-health-" + std::to_string(getpid()) + ".prom");
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("crucible-health-" + std::to_string(getpid()) + ".prom");
   const CommandOutcome outcome = run_command(of_nvidia() + "--prometheus -o " + file.string());
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   std::ifstream stream(file);
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
   EXPECT_THAT(text, AllOf(HasSubstr("# TYPE crucible_device_energy_joules_total counter\n"),
-                          HasSubstr("crucible_device_temperature_celsius{backend=\"nvidia\",device=\"nvidia:0\",name=\"NVIDIA sm_90 (emulated, not a GPU)\","
+                          HasSubstr("crucible_device_temperature_celsius{backend=\"nvidia\",device=\"nvidia:0\",name="
+                                    "\"NVIDIA sm_90 (emulated, not a GPU)\","
                                     "emulated=\"true\"} 61\n")));
   std::filesystem::remove(file);
 }
@@ -159,7 +174,8 @@ TEST_F(HealthCommand, WrongUseIsRefused) {
 TEST_F(HealthCommand, AllPluginsAreAskedAndOneThatCannotIsALine) {
   const CommandOutcome outcome = run_command("health --set backend.nvidia.library=/nowhere/libcuda.so.1");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("cpu"), HasSubstr("nvidia cannot be asked: "), HasSubstr("/nowhere/libcuda.so.1")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("cpu"), HasSubstr("nvidia cannot be asked: "), HasSubstr("/nowhere/libcuda.so.1")));
 }
 
 /// The command while it runs: its lines, one by one.
@@ -208,7 +224,8 @@ TEST_F(HealthCommand, WatchingGoesOnUntilASignalAndEndsInOrder) {
     Running running(of_nvidia() + "--json --watch 0.05", "");
     const auto first = nlohmann::json::parse(running.line()), second = nlohmann::json::parse(running.line());
     EXPECT_TRUE(first.contains("time_s"));
-    EXPECT_GT(second["devices"][0]["values"]["energy_microjoule"].get<std::uint64_t>(), first["devices"][0]["values"]["energy_microjoule"].get<std::uint64_t>());
+    EXPECT_GT(second["devices"][0]["values"]["energy_microjoule"].get<std::uint64_t>(),
+              first["devices"][0]["values"]["energy_microjoule"].get<std::uint64_t>());
     EXPECT_EQ(running.end(signal), 0);
   }
 }
@@ -223,8 +240,9 @@ TEST_F(HealthCommand, WatchingEndsWithTheLastVerdict) {
 
 TEST_F(HealthCommand, DevicesShowsAVerdict) {
   const std::string folder = std::string(kFolder) + "/nvidia/";
-  const CommandOutcome outcome = run_command("devices --json", "CRUCIBLE_CUDA_LIBRARY=" + folder + "libcuda.so.1 CRUCIBLE_NVML=" + folder + "libnvidia-ml.so.1 " +
-                                                                   faults("ecc@query(nvmlDeviceGetTotalEccErrors)"));
+  const CommandOutcome outcome =
+      run_command("devices --json", "CRUCIBLE_CUDA_LIBRARY=" + folder + "libcuda.so.1 CRUCIBLE_NVML=" + folder +
+                                        "libnvidia-ml.so.1 " + faults("ecc@query(nvmlDeviceGetTotalEccErrors)"));
   const auto document = nlohmann::json::parse(outcome.out);
   std::map<std::string, std::string> verdicts;
   for (const auto& device : document["devices"]) verdicts[device["id"]] = device["health"];

@@ -18,11 +18,13 @@ using aten::TraceBuilder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Step 0: y = exp(x x), kept in the sum and in a product; step 1: z = y y^T is a contraction; step 2: loss = sum(z + y).
+/// Step 0: y = exp(x x), kept in the sum and in a product; step 1: z = y y^T is a contraction; step 2: loss = sum(z +
+/// y).
 trace::Trace recording() {
   TraceBuilder b;
   const auto t = [](trace::TensorId id) { return TraceBuilder::tensor(id); };
-  const trace::TensorId x = b.fresh({8, 8}), square = b.fresh({8, 8}), y = b.fresh({8, 8}), z = b.fresh({8, 8}), w = b.fresh({8, 8});
+  const trace::TensorId x = b.fresh({8, 8}), square = b.fresh({8, 8}), y = b.fresh({8, 8}), z = b.fresh({8, 8}),
+                        w = b.fresh({8, 8});
   const trace::TensorId sum = b.fresh({});
   b.external(b.storage_of(x), std::vector<float>(64, 0.5f), trace::Role::kInput, "x");
   b.module("net.body");
@@ -69,10 +71,12 @@ TEST_F(KernelsCommand, SaysWhatStepsTakeAtBest) {
   for (const auto& step : document["kernels"]) {
     EXPECT_GT(step["predicted_ns"], 0);
     EXPECT_EQ(step["bound"], "launch");  // of 64 numbers each
-    const double memory_ns = step["memory_ns"], compute_ns = step["compute_ns"], launch_ns = step["launch_ns"], predicted_ns = step["predicted_ns"];
+    const double memory_ns = step["memory_ns"], compute_ns = step["compute_ns"], launch_ns = step["launch_ns"],
+                 predicted_ns = step["predicted_ns"];
     EXPECT_NEAR(predicted_ns, std::max(memory_ns, compute_ns) + launch_ns, 1e-6);
   }
-  EXPECT_THAT(kernels("--device-profile l4").out, AllOf(HasSubstr("at best  bound by"), HasSubstr("An iteration takes"), HasSubstr("on l4 (NVIDIA L4 datasheet)")));
+  EXPECT_THAT(kernels("--device-profile l4").out, AllOf(HasSubstr("at best  bound by"), HasSubstr("An iteration takes"),
+                                                        HasSubstr("on l4 (NVIDIA L4 datasheet)")));
   const CommandOutcome unknown = kernels("--device-profile l5");
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("no device profile is called 'l5'"));
@@ -81,9 +85,10 @@ TEST_F(KernelsCommand, SaysWhatStepsTakeAtBest) {
 TEST_F(KernelsCommand, SaysWhyAStepIsWhatItIs) {
   const CommandOutcome outcome = kernels("--why 0");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("2 ops: multiply exp"), HasSubstr("fused: 1 launches and 512 B of reads and writes less"),
-                                 HasSubstr("step 1: "), HasSubstr("one of the two is a kernel of its own kind"), HasSubstr("step 2: "),
-                                 HasSubstr("a third step lies between them")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("2 ops: multiply exp"), HasSubstr("fused: 1 launches and 512 B of reads and writes less"),
+                    HasSubstr("step 1: "), HasSubstr("one of the two is a kernel of its own kind"),
+                    HasSubstr("step 2: "), HasSubstr("a third step lies between them")));
   const auto document = nlohmann::json::parse(kernels("--why 2 --json").out);
   EXPECT_EQ(document["index"], 2);
   EXPECT_EQ(document["launches_saved"], 1);

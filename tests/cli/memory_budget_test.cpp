@@ -21,8 +21,8 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kElements = 4096;  // 16 KiB
 constexpr int kLayers = 10;
 
-/// x = x * w ten times over, loss = sum(x), then a gradient that reads every x again, and w += -0.5 * gradient. All numbers are
-/// powers of two, so the recorded ones are exact.
+/// x = x * w ten times over, loss = sum(x), then a gradient that reads every x again, and w += -0.5 * gradient. All
+/// numbers are powers of two, so the recorded ones are exact.
 trace::Trace recording() {
   TraceBuilder b;
   const auto fresh = [&] { return b.fresh({kElements}); };
@@ -59,7 +59,8 @@ class MemoryBudget : public ::testing::Test {
   void SetUp() override { ASSERT_TRUE(trace::write_file(recording(), path_)); }
 
   CommandOutcome run(const std::string& command, const std::string& switches) {
-    return run_command(command + " " + path_ + " --no-fuse " + switches, "CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string());
+    return run_command(command + " " + path_ + " --no-fuse " + switches,
+                       "CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string());
   }
   nlohmann::json replay(const std::string& switches) {
     const CommandOutcome outcome = run("replay", "--verify --json " + switches);
@@ -99,8 +100,9 @@ TEST_F(MemoryBudget, ThePlanSaysWhatTheReplayTakes) {
 TEST_F(MemoryBudget, ThatIsTooSmallNamesTheSmallest) {
   const CommandOutcome refused = run("replay", "--memory-budget 20KB");
   EXPECT_EQ(refused.code, 3);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("the memory budget of 20000 bytes cannot be met: the smallest that works is "),
-                                 HasSubstr("32768 of them are states and constants")));
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("the memory budget of 20000 bytes cannot be met: the smallest that works is "),
+                    HasSubstr("32768 of them are states and constants")));
   const std::string words = "the smallest that works is ";
   const std::uint64_t smallest = std::stoull(refused.err.substr(refused.err.find(words) + words.size()));
   EXPECT_EQ(replay("--memory-budget " + std::to_string(smallest))["peak_bytes"], smallest);
@@ -122,7 +124,8 @@ TEST_F(MemoryBudget, ADeviceProfileMayLetTensorsWaitOnTheHost) {
   const nlohmann::json within = nlohmann::json::parse(asked.out)["device_profile"]["within_budget"];
   EXPECT_EQ(within["fits"], true);
   EXPECT_LE(within["peak_bytes"], 100000);
-  EXPECT_THAT(run("plan", toy).out, AllOf(HasSubstr("does not fit on toy"), HasSubstr("--memory-budget 100000: then the peak is ")));
+  EXPECT_THAT(run("plan", toy).out,
+              AllOf(HasSubstr("does not fit on toy"), HasSubstr("--memory-budget 100000: then the peak is ")));
 }
 
 TEST_F(MemoryBudget, RefusesWhatIsNoSize) {

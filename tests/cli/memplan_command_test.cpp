@@ -68,10 +68,12 @@ TEST_F(Memplan, TellsImpossibleFromNotFound) {
     const auto next = [&] { return (random = random * 1664525u + 1013904223u) >> 16; };
     const std::uint32_t begin = next() % 40, end = begin + 1 + next() % (40 - begin), size = 1 + next() % 97;
     for (std::uint32_t t = begin; t < end; ++t) most = std::max(most, live[t] += size);
-    hard += std::to_string(i) + "," + std::to_string(begin) + "," + std::to_string(end) + "," + std::to_string(size) + "\n";
+    hard +=
+        std::to_string(i) + "," + std::to_string(begin) + "," + std::to_string(end) + "," + std::to_string(size) + "\n";
   }
   const std::string file = write("hard.csv", hard);
-  const CommandOutcome hopeless = run_command("memplan " + file + " --budget 0 --json --capacity " + std::to_string(most));
+  const CommandOutcome hopeless =
+      run_command("memplan " + file + " --budget 0 --json --capacity " + std::to_string(most));
   const auto json = nlohmann::json::parse(hopeless.out);
   if (json["outcome"] == "found") GTEST_SKIP() << "the fixed tiers have packed it";
   EXPECT_EQ(hopeless.code, 1);
@@ -88,9 +90,12 @@ TEST_F(Memplan, RefusesHostileFilesWithTheirLines) {
     return outcome.err;
   };
   EXPECT_THAT(refusal("id,lower,upper,size\na,0,1,-4\n"), HasSubstr("bad.csv: line 2: size -4 is negative"));
-  EXPECT_THAT(refusal("id,lower,upper,size\na,0,1,NaN\n"), HasSubstr("bad.csv: line 2: size 'NaN' is not a whole number"));
-  EXPECT_THAT(refusal("id,lower,upper,size\na,0,1,1\na,0,1,1\n"), HasSubstr("line 3: the id 'a' was already used in line 2"));
-  EXPECT_THAT(refusal("id,lower,upper,size\na,0,1,18446744073709551615\nb,0,1,9\n"), HasSubstr("do not fit into 64 bits"));
+  EXPECT_THAT(refusal("id,lower,upper,size\na,0,1,NaN\n"),
+              HasSubstr("bad.csv: line 2: size 'NaN' is not a whole number"));
+  EXPECT_THAT(refusal("id,lower,upper,size\na,0,1,1\na,0,1,1\n"),
+              HasSubstr("line 3: the id 'a' was already used in line 2"));
+  EXPECT_THAT(refusal("id,lower,upper,size\na,0,1,18446744073709551615\nb,0,1,9\n"),
+              HasSubstr("do not fit into 64 bits"));
   EXPECT_THAT(run_command("memplan " + (folder_ / "none.csv").string()).err, HasSubstr("cannot read"));
   EXPECT_EQ(run_command("memplan " + folder_.string()).code, 3);
 }

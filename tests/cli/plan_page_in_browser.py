@@ -1,7 +1,8 @@
 """The page of a plan in a real browser: python plan_page_in_browser.py PLAN_REPORT_TEST CHROMIUM
 
-Lets plan_report_test write the page of a made-up plan, adds a script that turns the wheel, drags, points, types and presses keys,
-and compares what the page then shows with the plan. Runs where a Chromium is installed; looks at no pixels.
+Lets plan_report_test write the page of a made-up plan, adds a script that turns the wheel, drags, points, types and
+presses keys, and compares what the page then shows with the plan. Runs where a Chromium is installed; looks at no
+pixels.
 """
 
 import json
@@ -78,9 +79,14 @@ class Page(unittest.TestCase):
         subprocess.run([REPORT, "--gtest_filter=PlanPage.ManyBuffersMakeASmallPage"], check=True, capture_output=True,
                        env={**os.environ, "CRUCIBLE_KEEP_PAGE": str(path), "CRUCIBLE_KEEP_BUFFERS": str(BUFFERS)})
         page = path.read_text(encoding="utf-8")
-        path.write_text(page.replace('<script type="application/json" id="data">', FAILURES).replace("</body>", DRIVER), encoding="utf-8")
-        done = subprocess.run([CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder.name}/profile",
-                               "--window-size=1400,900", "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120)
+        path.write_text(
+            page.replace('<script type="application/json" id="data">', FAILURES).replace("</body>", DRIVER),
+            encoding="utf-8")
+        done = subprocess.run([
+            CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder.name}/profile",
+            "--window-size=1400,900", "--dump-dom",
+            path.as_uri()
+        ], capture_output=True, text=True, timeout=120)
         found = re.search(r'<pre id="told">(.*?)</pre>', done.stdout, re.S)
         assert found, done.stderr[-2000:]
         cls.told = json.loads(found.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
@@ -93,7 +99,8 @@ class Page(unittest.TestCase):
         return view["x1"] - view["x0"], view["y1"] - view["y0"]
 
     def test_the_wheel_zooms_around_the_pointer(self):
-        (x, y), (wheel_x, wheel_y), (shift_x, shift_y), (alt_x, alt_y) = map(self.span, ("start", "wheel", "shift", "alt"))
+        (x, y), (wheel_x, wheel_y), (shift_x, shift_y), (alt_x, alt_y) = map(self.span,
+                                                                             ("start", "wheel", "shift", "alt"))
         self.assertAlmostEqual(wheel_x / x, wheel_y / y, 6)
         self.assertLess(wheel_x, 0.5 * x)
         for before, after in zip(self.told["pointed"], self.told["still"]):

@@ -78,7 +78,9 @@ TEST_F(PluginCommand, ListHasAWordAndAShortReasonForEachAndTheFoldersBelow) {
   EXPECT_THAT(outcome.out, testing::ContainsRegex("\nrejects +broken +.*the moon is not full\n"));
   EXPECT_THAT(outcome.out, testing::ContainsRegex("\ncut +broken +it is no JSON object\n"));
   EXPECT_THAT(outcome.out, testing::ContainsRegex("\ngone +broken +it is a link to gone.so, which is not there\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("in " + (folder_ / "plugins").string() + ": libcrucible_gone.so, libcrucible_init_fails.so, libcrucible_init_segfaults.so"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("in " + (folder_ / "plugins").string() +
+                        ": libcrucible_gone.so, libcrucible_init_fails.so, libcrucible_init_segfaults.so"));
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("in ")) EXPECT_LE(line.size(), 130u) << line;
@@ -140,7 +142,8 @@ TEST_F(PluginCommand, AManifestThatIsLeftBehindIsNamed) {
   const std::string expected =
       "the manifest " + manifest.string() + " names it: remove the manifest, or install plugin gone again";
   for (const char* command : {"explain gone", "options gone", "list --json"}) {
-    EXPECT_THAT(crucible(command, "XDG_CONFIG_HOME=" + (folder_ / "config").string()).out, HasSubstr(expected)) << command;
+    EXPECT_THAT(crucible(command, "XDG_CONFIG_HOME=" + (folder_ / "config").string()).out, HasSubstr(expected))
+        << command;
   }
 }
 

@@ -68,8 +68,9 @@ trace::Trace recording(const Faults& faults = {}) {
   return b.trace();
 }
 
-/// Inference without a loss: y = x * w + x, given back as "logits", in two iterations; in `wrong_iteration` the recorded bytes
-/// are off by `error` in one element. Without `has_output` nothing that the iterations compute is recorded.
+/// Inference without a loss: y = x * w + x, given back as "logits", in two iterations; in `wrong_iteration` the
+/// recorded bytes are off by `error` in one element. Without `has_output` nothing that the iterations compute is
+/// recorded.
 trace::Trace inference(int wrong_iteration = -1, float error = 0, bool has_output = true) {
   TraceBuilder b;
   const trace::TensorId w = b.fresh({4});
@@ -131,12 +132,14 @@ TEST_F(ReplayCommand, AStrippedCopyReplaysAndIsNeverVerified) {
       EXPECT_EQ(plain.code, 0) << plain.err;
       const Outcome outcome = run("replay " + path_ + " --verify --backend " + backend);
       EXPECT_EQ(outcome.code, 1) << outcome.err;
-      EXPECT_THAT(outcome.out, AllOf(HasSubstr("not verified: the recording was stripped"), Not(HasSubstr("verified  yes")), Not(HasSubstr("states    "))));
+      EXPECT_THAT(outcome.out, AllOf(HasSubstr("not verified: the recording was stripped"),
+                                     Not(HasSubstr("verified  yes")), Not(HasSubstr("states    "))));
     }
     const auto document = nlohmann::json::parse(run("replay " + path_ + " --verify --json").out);
     EXPECT_EQ(document["verified"], false);
     EXPECT_EQ(document["reason"], "the recording was stripped");
-    EXPECT_THAT(run("bench " + path_ + " --backends cpu --rounds 1").out, HasSubstr("not verified: the recording was stripped"));
+    EXPECT_THAT(run("bench " + path_ + " --backends cpu --rounds 1").out,
+                HasSubstr("not verified: the recording was stripped"));
     made->trace.not_recorded.clear();
     ASSERT_TRUE(trace::write_file(made->trace, path_));
     const Outcome older = run("replay " + path_ + " --verify --sensitivity 0");
@@ -167,7 +170,8 @@ TEST_F(ReplayCommand, JsonHasItsKeys) {
   EXPECT_EQ(document["timed_iterations"], 6);
   EXPECT_EQ(document["times_ns"].size(), 6u);
   ASSERT_EQ(document["plans"].size(), 1u);
-  EXPECT_THAT(document["plans"][0]["threads"].get<std::string>(), HasSubstr("1 of 1: there is nothing that threads could share"));
+  EXPECT_THAT(document["plans"][0]["threads"].get<std::string>(),
+              HasSubstr("1 of 1: there is nothing that threads could share"));
   for (const char* key : {"threads.now", "threads.changes", "threads.stalls", "threads.stalled_ns"}) {
     EXPECT_TRUE(document["plans"][0][key].is_number()) << key;
   }
@@ -189,7 +193,8 @@ TEST_F(ReplayCommand, ProfilesBesideWhatTheDeviceCanDo) {
   ASSERT_EQ(document["profile"].size(), document["steps"]);
   std::uint64_t last = ~std::uint64_t{0};
   for (const auto& step : document["profile"]) {
-    for (const char* key : {"predicted_ns", "memory_ns", "compute_ns", "launch_ns", "roofline_share", "flops_per_second", "bytes_per_second"}) {
+    for (const char* key : {"predicted_ns", "memory_ns", "compute_ns", "launch_ns", "roofline_share",
+                            "flops_per_second", "bytes_per_second"}) {
       EXPECT_TRUE(step[key].is_number()) << key;
     }
     EXPECT_TRUE(step["bound"] == "memory" || step["bound"] == "compute" || step["bound"] == "launch");
@@ -206,7 +211,8 @@ TEST_F(ReplayCommand, ProfilesBesideWhatTheDeviceCanDo) {
   }
   EXPECT_EQ(measured, document["steps"]);
   EXPECT_EQ(predicted, document["steps"]);
-  EXPECT_THAT(run("replay " + path_ + " --profile --device-profile epyc-9654").out, AllOf(HasSubstr("of the roofline (epyc-9654"), HasSubstr("bound by")));
+  EXPECT_THAT(run("replay " + path_ + " --profile --device-profile epyc-9654").out,
+              AllOf(HasSubstr("of the roofline (epyc-9654"), HasSubstr("bound by")));
   EXPECT_EQ(run("replay " + path_ + " --profile-trace /nowhere/there.json").code, 3);
   EXPECT_EQ(run("replay " + path_ + " --profile --device-profile nowhere.toml").code, 3);
 }
@@ -222,8 +228,10 @@ TEST_F(ReplayCommand, ADeviceWithoutCountersSaysSoAndTheReplayGoesOn) {
   EXPECT_FALSE(nlohmann::json::parse(run("replay " + path_ + " --json").out).contains("counters"));
   const Outcome list = run("replay " + path_ + " --counters list");
   EXPECT_EQ(list.code, 0) << list.err;
-  EXPECT_THAT(list.out, AllOf(HasSubstr("cpu:0 ("), HasSubstr(") has no counters: time per op; no counters\n"), Not(HasSubstr("iteration"))));
-  EXPECT_THAT(run("replay " + path_ + " --backend null --counters list").out, HasSubstr("has no counters: "));  // whose plugin lacks the table
+  EXPECT_THAT(list.out, AllOf(HasSubstr("cpu:0 ("), HasSubstr(") has no counters: time per op; no counters\n"),
+                              Not(HasSubstr("iteration"))));
+  EXPECT_THAT(run("replay " + path_ + " --backend null --counters list").out,
+              HasSubstr("has no counters: "));  // whose plugin lacks the table
   const Outcome reference = run("replay " + path_ + " --backend reference --counters cycles");
   EXPECT_EQ(reference.code, 2);
   EXPECT_THAT(reference.err, HasSubstr("--counters is about the kernels of a device"));
@@ -302,8 +310,9 @@ TEST_F(ReplayCommand, AnOutputThatDiffersIsNamedWithItsIteration) {
   ASSERT_TRUE(trace::write_file(inference(1, 0.01f), path_));
   const Outcome outcome = run("replay " + path_ + " --verify");
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("outputs   differs: iteration 1, logits (f32), by 0.00251, tolerance 0.0001"),
-                                 HasSubstr("verified  no: iteration 1: output logits (f32) differs by 0.00251")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("outputs   differs: iteration 1, logits (f32), by 0.00251, tolerance 0.0001"),
+                    HasSubstr("verified  no: iteration 1: output logits (f32) differs by 0.00251")));
   const auto document = nlohmann::json::parse(run("replay " + path_ + " --verify --json").out);
   EXPECT_EQ(document["verified"], false);
   const auto& differences = document["outputs"]["differences"];
@@ -450,7 +459,8 @@ TEST_F(ReplayCommand, TheReferenceInterpreterSeesFaultsToo) {
 TEST_F(ReplayCommand, TheReferenceInterpreterRefusesWhatItDoesNotHave) {
   write();
   const std::pair<const char*, const char*> cases[] = {
-      {"replay A --backend reference --profile", "--profile is about the kernels of a device, and the reference interpreter is none"},
+      {"replay A --backend reference --profile",
+       "--profile is about the kernels of a device, and the reference interpreter is none"},
       {"replay A --backend reference --no-fuse", "--no-fuse is about the kernels of a device"},
       {"replay A --backend reference --threads 2", "--threads 2: the reference interpreter has one thread"},
       {"replay A --device reference:0", "the reference interpreter has no devices"},
@@ -476,11 +486,13 @@ TEST_F(ReplayCommand, APluginCalledReferenceIsNotTheInterpreter) {
   const Outcome best = run("replay " + path_ + " --backend auto --json --explain", path);
   EXPECT_EQ(nlohmann::json::parse(best.out)["backend"], "cpu");
   EXPECT_THAT(best.err, HasSubstr("the name reference belongs to the interpreter"));
-  EXPECT_THAT(run("plugin list", path).out, ContainsRegex("reference +broken .*the name reference belongs to the interpreter"));
+  EXPECT_THAT(run("plugin list", path).out,
+              ContainsRegex("reference +broken .*the name reference belongs to the interpreter"));
   const Outcome devices = run("devices --json", path);
   const auto document = nlohmann::json::parse(devices.out);
   // Plugins whose drivers are not on this machine have their problems too.
-  EXPECT_TRUE(std::ranges::any_of(document["problems"], [](const auto& problem) { return problem["backend"] == "reference"; }));
+  EXPECT_TRUE(
+      std::ranges::any_of(document["problems"], [](const auto& problem) { return problem["backend"] == "reference"; }));
   EXPECT_EQ(document["built_in"][0]["backend"], "reference");
   EXPECT_THAT(run("devices").out, HasSubstr("reference: reference interpreter, never chosen by auto"));
   // Without any plugin that can be used, auto finds nothing rather than the interpreter.

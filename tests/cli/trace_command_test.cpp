@@ -34,10 +34,9 @@ TEST_F(TraceCommand, InfoSaysWhatIsInIt) {
   const Outcome outcome = run("info " + path_ + " --json");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto document = nlohmann::json::parse(outcome.out);
-  for (const char* key :
-       {"format_version", "framework", "device", "iterations", "ops", "unique_ops", "tensors", "external_bytes",
-        "slots", "not_recorded", "incomplete_reason", "command", "warmup_iterations", "file_bytes", "externals", "program_hash",
-        "content_hash"}) {
+  for (const char* key : {"format_version", "framework", "device", "iterations", "ops", "unique_ops", "tensors",
+                          "external_bytes", "slots", "not_recorded", "incomplete_reason", "command",
+                          "warmup_iterations", "file_bytes", "externals", "program_hash", "content_hash"}) {
     EXPECT_TRUE(document.contains(key)) << key;
   }
   EXPECT_EQ(document["format_version"], "1.1");

@@ -23,12 +23,17 @@ class TrustCommand : public ::testing::Test {
   TrustCommand() {
     std::filesystem::create_directories(folder_ / "home");
     std::filesystem::create_directories(folder_ / "work/deep");
-    write("numerics = \"strict\"\n[plugins]\ndecisions = \"decided.jsonl\"\n[backend.cpu]\nthreads = 1\ncompiler = \"./cc.sh\"\n");
+    write(
+        "numerics = \"strict\"\n[plugins]\ndecisions = \"decided.jsonl\"\n[backend.cpu]\nthreads = 1\ncompiler = "
+        "\"./cc.sh\"\n");
   }
   void write(const std::string& text) { std::ofstream(folder_ / "work/crucible.toml") << text; }
-  CommandOutcome run(const std::string& arguments, const std::string& place = "work", const std::string& environment = "") {
-    return run_command(arguments + " </dev/null", "cd " + (folder_ / place).string() + " && env -u XDG_CONFIG_HOME -u CRUCIBLE_CONFIG XDG_CACHE_HOME=" +
-                                                      (folder_ / "cache").string() + " HOME=" + (folder_ / "home").string() + " " + environment);
+  CommandOutcome run(const std::string& arguments, const std::string& place = "work",
+                     const std::string& environment = "") {
+    return run_command(arguments + " </dev/null", "cd " + (folder_ / place).string() +
+                                                      " && env -u XDG_CONFIG_HOME -u CRUCIBLE_CONFIG XDG_CACHE_HOME=" +
+                                                      (folder_ / "cache").string() +
+                                                      " HOME=" + (folder_ / "home").string() + " " + environment);
   }
   nlohmann::json json(const std::string& arguments, const std::string& place = "work") {
     const CommandOutcome outcome = run(arguments, place);
@@ -43,9 +48,11 @@ class TrustCommand : public ::testing::Test {
 TEST_F(TrustCommand, ConfigShowsWhoseWordEachValueIsAndWhatIsLeftOut) {
   const CommandOutcome outcome = run("config --explain");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("trust"), HasSubstr("left out: plugins.decisions = "), HasSubstr("left out: backend.cpu.compiler = "),
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("trust"), HasSubstr("left out: plugins.decisions = "),
+                                 HasSubstr("left out: backend.cpu.compiler = "),
                                  HasSubstr("crucible.toml:6:1): it names a file, a folder or a program")));
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("crucible.toml sets plugins.decisions, backend.cpu.compiler, which the file of a folder may not: left out"),
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("crucible.toml sets plugins.decisions, backend.cpu.compiler, which the file "
+                                           "of a folder may not: left out"),
                                  HasSubstr("`crucible config trust " + (folder_ / "work/crucible.toml").string())));
   const auto document = json("config --json");
   ASSERT_EQ(document["held_back"].size(), 2u);
@@ -61,7 +68,8 @@ TEST_F(TrustCommand, ConfigShowsWhoseWordEachValueIsAndWhatIsLeftOut) {
 TEST_F(TrustCommand, NobodyIsAskedWhereThereIsNoTerminal) {
   const CommandOutcome outcome = run("config trust");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("backend.cpu.compiler"), HasSubstr("plugins.decisions"), HasSubstr("sha256 "), Not(HasSubstr("threads"))));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("backend.cpu.compiler"), HasSubstr("plugins.decisions"),
+                                 HasSubstr("sha256 "), Not(HasSubstr("threads"))));
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("nothing was trusted"), HasSubstr("--yes")));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "home/.config"));
 }
@@ -93,7 +101,8 @@ TEST_F(TrustCommand, WhatIsTrustedIsUsedUntilItChanges) {
 }
 
 TEST_F(TrustCommand, AFileIsNamedOnceOnTheCommandLineOrInTheEnvironment) {
-  for (const CommandOutcome& outcome : {run("config --json --config crucible.toml"), run("config --json", "work", "CRUCIBLE_CONFIG=crucible.toml")}) {
+  for (const CommandOutcome& outcome :
+       {run("config --json --config crucible.toml"), run("config --json", "work", "CRUCIBLE_CONFIG=crucible.toml")}) {
     const auto document = nlohmann::json::parse(outcome.out);
     EXPECT_EQ(document["held_back"].size(), 0u);
     EXPECT_EQ(document["files"][0]["trust"], "own");
@@ -120,13 +129,17 @@ TEST_F(TrustCommand, WhatCannotBeTrustedIsNot) {
 }
 
 TEST_F(TrustCommand, EveryOptionOfOurPluginsIsDecided) {
-  // An option of a plugin is known by its schema: what the plugin does not mark is held back, and this list says which are not.
+  // An option of a plugin is known by its schema: what the plugin does not mark is held back, and this list says which
+  // are not.
   const std::map<std::string, std::string> options = {
       {"cpu", "threads=2 compile_wait_s=3 library=\"none\" sanitize=true"},
       {"opencl", "mapping=\"items\" language=\"c\" plans=\"queue\" memory=\"buffers\" timeout_s=1"},
-      {"nvidia", "blas=\"none\" matrix_units=false dnn=\"none\" profiler=\"none\" tf32=false blas_workspace_mib=1 memory=\"plain\" memory_keep_mib=1 code=\"ptx\" "
-                 "teams=false timeout_s=1"},
-      {"amd", "blas=\"none\" teams=false matrix_units=false dnn=\"none\" dnn_workspace_mib=1 profiler=\"none\" timeout_s=1"},
+      {"nvidia",
+       "blas=\"none\" matrix_units=false dnn=\"none\" profiler=\"none\" tf32=false blas_workspace_mib=1 "
+       "memory=\"plain\" memory_keep_mib=1 code=\"ptx\" "
+       "teams=false timeout_s=1"},
+      {"amd",
+       "blas=\"none\" teams=false matrix_units=false dnn=\"none\" dnn_workspace_mib=1 profiler=\"none\" timeout_s=1"},
       {"intel", "teams=false group_size=64 plans=\"auto\" timeout_s=1"}};
   const std::map<std::string, std::string> guarded = {
       {"cpu", "compiler cache_dir"},
@@ -147,8 +160,10 @@ TEST_F(TrustCommand, EveryOptionOfOurPluginsIsDecided) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto document = nlohmann::json::parse(outcome.out);
   std::size_t found = 0;
-  for (const auto& row : document["values"]) found += row["key"].get<std::string>().starts_with("backend.") && row["origin"]["trust"] == "folder";
-  if (outcome.err.find("cannot be asked") != std::string::npos) GTEST_SKIP() << outcome.err;  // not all of them were built
+  for (const auto& row : document["values"])
+    found += row["key"].get<std::string>().starts_with("backend.") && row["origin"]["trust"] == "folder";
+  if (outcome.err.find("cannot be asked") != std::string::npos)
+    GTEST_SKIP() << outcome.err;  // not all of them were built
   EXPECT_EQ(found, in_force) << outcome.out;
   EXPECT_EQ(document["held_back"].size(), wanted) << document["held_back"].dump(1);
 }
@@ -157,7 +172,8 @@ TEST_F(TrustCommand, NothingIsAskedOrStartedByConfigAndByAListWithoutProbing) {
   const CommandOutcome list = run("plugin list --no-probe --json");
   ASSERT_EQ(list.code, 0) << list.err;
   for (const auto& row : nlohmann::json::parse(list.out)["plugins"]) EXPECT_TRUE(row["usable"].is_null()) << row.dump();
-  EXPECT_THAT(run("config").err, HasSubstr("options of cpu are not checked: nothing is remembered of it; --probe asks it"));
+  EXPECT_THAT(run("config").err,
+              HasSubstr("options of cpu are not checked: nothing is remembered of it; --probe asks it"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache/crucible/probe")) << "somebody was asked";
   EXPECT_EQ(run("config --probe").code, 0);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "cache/crucible/probe"));

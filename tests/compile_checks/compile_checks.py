@@ -1,7 +1,10 @@
-"""Every kernel of recordings through the compilers of the devices that are not here: compile_checks.py --build BUILD [FILE.crtrace...]
+"""Every kernel of recordings through the compilers of the devices that are not here: compile_checks.py --build BUILD
+[FILE.crtrace...]
 
-NVRTC makes PTX and machine code for three generations of NVIDIA's devices, clang code objects for three of AMD's, and the intel plugin's
-SPIR-V goes before its validator. What they make is looked through by rules.py. Without FILE the three examples are recorded.
+NVRTC makes PTX and machine code for three generations of NVIDIA's devices, clang code objects for three of AMD's, and
+the intel plugin's
+SPIR-V goes before its validator. What they make is looked through by rules.py. Without FILE the three examples are
+recorded.
 Exit code: 1 when a kernel breaks a rule or is refused, 4 when a compiler is missing and all else is well.
 """
 
@@ -79,7 +82,8 @@ class Tools:
         for name in numbers:
             numbers[name]["code_bytes"] = sizes.get(f".text.{name}", 0)
         if self.nvdisasm:
-            sass = self.kept.get(["sass", compilers.identity(self.nvdisasm), key], lambda: compilers.disassemble_cubin(self.nvdisasm, cubin))
+            sass = self.kept.get(["sass", compilers.identity(self.nvdisasm), key],
+                                 lambda: compilers.disassemble_cubin(self.nvdisasm, cubin))
             for name, sentences in rules.scan_sass(sass).items():
                 found[name] = found.get(name, []) + sentences
         return numbers, found, made["seconds"]
@@ -123,8 +127,8 @@ class Row:
 
 
 def jobs_of(document, tools, everything):
-    """(row, batch) of all that is compiled, and the rows. Strict kernels for every target; those that only fast numerics have for every
-    target with `everything`, else each batch for one of its vendor's."""
+    """(row, batch) of all that is compiled, and the rows. Strict kernels for every target; those that only fast
+    numerics have for every target with `everything`, else each batch for one of its vendor's."""
     rows, jobs = [], []
     for vendor, targets in TARGETS.items():
         if vendor in tools.missing:
@@ -137,7 +141,9 @@ def jobs_of(document, tools, everything):
                 row = Row(vendor, target, mode)
                 row.of = sum(len(batch["names"]) for batch in batches)
                 rows.append(row)
-                jobs += [(row, batch) for number, batch in enumerate(batches) if mode == "strict" or everything or number % len(targets) == index]
+                jobs += [(row, batch)
+                         for number, batch in enumerate(batches)
+                         if mode == "strict" or everything or number % len(targets) == index]
     return rows, jobs
 
 
@@ -148,7 +154,8 @@ def compile_all(document, tools, everything, workers):
         row, batch = job
         compile_one = tools.nvidia if row.vendor == "nvidia" else tools.amd
         try:
-            return compile_one(text_of(row.vendor, document, batch), document[row.vendor]["flags"], [*batch["names"], CANARY_NAME], row.target)
+            return compile_one(text_of(row.vendor, document, batch), document[row.vendor]["flags"],
+                               [*batch["names"], CANARY_NAME], row.target)
         except compilers.CompileError as error:
             return error
 
@@ -178,24 +185,32 @@ def check_modules(document, tools):
 
 
 def markdown(rows, document):
-    heads = ["target", "numerics", "kernels", "compile s", "registers: median, most", "spilling: kernels, bytes", "stack, most", "code KiB"]
+    heads = [
+        "target", "numerics", "kernels", "compile s", "registers: median, most", "spilling: kernels, bytes",
+        "stack, most", "code KiB"
+    ]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for row in rows:
         cells = row.cells()
         if row.vendor == "intel":
             cells[3:7] = ["-"] * 4
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "The kernels with the most registers and spills of each target, strict:", "",
-              "| target | kernel | of | computes | registers | spilled bytes | stack | code bytes |", "|---|---|---|---|---|---|---|---|"]
+    lines += [
+        "", "The kernels with the most registers and spills of each target, strict:", "",
+        "| target | kernel | of | computes | registers | spilled bytes | stack | code bytes |",
+        "|---|---|---|---|---|---|---|---|"
+    ]
     for row in rows:
         if row.mode != "strict" or row.vendor == "intel":
             continue
-        worst = sorted(row.numbers.items(), key=lambda item: (-item[1]["spill_bytes"], -item[1]["registers"], item[0]))[:3]
+        worst = sorted(row.numbers.items(), key=lambda item:
+                       (-item[1]["spill_bytes"], -item[1]["registers"], item[0]))[:3]
         for name, value in worst:
             about = document[row.vendor]["kernels"][name]
             ops = about["ops"] if len(about["ops"]) <= 50 else about["ops"][:47] + "..."
-            lines.append(f"| {row.target} | {name} | {', '.join(about['recordings'])} | {ops} | {value['registers']} | {value['spill_bytes']} | "
-                         f"{value['stack_bytes']} | {value.get('code_bytes', 0)} |")
+            lines.append(
+                f"| {row.target} | {name} | {', '.join(about['recordings'])} | {ops} | {value['registers']} | {value['spill_bytes']} | "
+                f"{value['stack_bytes']} | {value.get('code_bytes', 0)} |")
     return "\n".join(lines)
 
 
@@ -203,23 +218,31 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build's folder")
-    parser.add_argument("--all", action="store_true", help="fast kernels for every target too, not each for one of its vendor's")
-    parser.add_argument("--keep", default=os.path.join(os.environ.get("CRUCIBLE_CACHE") or os.path.expanduser("~/.cache/crucible"), "compile-checks"),
-                        help="where what was compiled is kept; '' keeps nothing (default %(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilations side by side (default %(default)s)")
+    parser.add_argument("--all", action="store_true",
+                        help="fast kernels for every target too, not each for one of its vendor's")
+    parser.add_argument(
+        "--keep", default=os.path.join(
+            os.environ.get("CRUCIBLE_CACHE") or os.path.expanduser("~/.cache/crucible"), "compile-checks"),
+        help="where what was compiled is kept; '' keeps nothing (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(),
+                        help="compilations side by side (default %(default)s)")
     parser.add_argument("--json", type=pathlib.Path, help="write every kernel's numbers there")
     options = parser.parse_args()
     start = time.monotonic()
     tools = Tools(compilers.Kept(options.keep))
     files = options.files or [recordings.recorded(options.build / "crucible", example, 2) for example in EXAMPLES]
-    printed = subprocess.run([str(options.build / "print_kernels"), *map(str, files)], check=True, stdout=subprocess.PIPE)
+    printed = subprocess.run([str(options.build / "print_kernels"), *map(str, files)], check=True,
+                             stdout=subprocess.PIPE)
     document = json.loads(printed.stdout)
     rows = compile_all(document, tools, options.all, options.jobs) + check_modules(document, tools)
     print(markdown(rows, document))
-    print(f"\nKernels that fast numerics share with strict ones: " + ", ".join(f"{vendor} {document[vendor]['shared']}" for vendor in document))
-    print(f"Compilers: {tools.nvrtc.version if tools.nvrtc else 'no NVRTC'}, {tools.clang.version if tools.clang else 'no clang'}; "
-          f"machine code of NVIDIA's {'looked through by nvdisasm' if tools.nvdisasm else 'not looked through: no nvdisasm'}. "
-          f"{tools.kept.misses} results made, {tools.kept.hits} kept from before; {time.monotonic() - start:.0f} s in all.")
+    print(f"\nKernels that fast numerics share with strict ones: " +
+          ", ".join(f"{vendor} {document[vendor]['shared']}" for vendor in document))
+    print(
+        f"Compilers: {tools.nvrtc.version if tools.nvrtc else 'no NVRTC'}, {tools.clang.version if tools.clang else 'no clang'}; "
+        f"machine code of NVIDIA's {'looked through by nvdisasm' if tools.nvdisasm else 'not looked through: no nvdisasm'}. "
+        f"{tools.kept.misses} results made, {tools.kept.hits} kept from before; {time.monotonic() - start:.0f} s in all."
+    )
     problems = [(row, name, sentence) for row in rows for name, sentence in row.problems]
     for row, name, sentence in problems:
         about = document[row.vendor]["kernels"].get(name, {})
@@ -227,8 +250,12 @@ def main():
     for vendor, reason in tools.missing.items():
         print(f"NOT COMPILED for {vendor}: {reason}")
     if options.json:
-        options.json.write_text(json.dumps([{"target": row.target, "numerics": row.mode, "seconds": row.seconds, "kernels": row.numbers} for row in rows], indent=1))
-    print(f"{sum(len(row.numbers) for row in rows)} kernels for {len({row.target for row in rows})} targets, {len(problems)} things wrong")
+        options.json.write_text(
+            json.dumps([{"target": row.target, "numerics": row.mode, "seconds": row.seconds, "kernels": row.numbers}
+                        for row in rows], indent=1))
+    print(
+        f"{sum(len(row.numbers) for row in rows)} kernels for {len({row.target for row in rows})} targets, {len(problems)} things wrong"
+    )
     return 1 if problems else 4 if tools.missing else 0
 
 

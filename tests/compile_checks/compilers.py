@@ -1,7 +1,9 @@
-"""The vendors' compilers, as programs and libraries that are found here, and what each makes of a text: code, registers, spills, time.
+"""The vendors' compilers, as programs and libraries that are found here, and what each makes of a text: code,
+registers, spills, time.
 
-What a compiler made is kept by its content - compiler, flags, text - in a folder outside the tree, so that a second run only looks it
-through again. Times are those of the processor, of the thread or process that compiled, so that other work on the machine matters little.
+What a compiler made is kept by its content - compiler, flags, text - in a folder outside the tree, so that a second run
+only looks it through again. Times are those of the processor, of the thread or process that compiled, so that other
+work on the machine matters little.
 """
 
 import base64
@@ -59,7 +61,8 @@ class Kept:
 def run(words, **options):
     """Exit status, both streams, and seconds of the processor that the program and its children took."""
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, **options)
+        process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT, **options)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
@@ -126,8 +129,10 @@ class Nvrtc:
             log = self.take(program, "ProgramLog").decode(errors="replace").strip("\0\n ")
             if status != 0:
                 raise CompileError(f"{self.version} refuses the text with {' '.join(flags)}: {log[:2000]}")
-            return {"ptx": self.take(program, "PTX").decode().strip("\0"), "cubin": base64.b64encode(self.take(program, "CUBIN")).decode(),
-                    "log": log, "seconds": seconds}
+            return {
+                "ptx": self.take(program, "PTX").decode().strip("\0"),
+                "cubin": base64.b64encode(self.take(program, "CUBIN")).decode(), "log": log, "seconds": seconds
+            }
         finally:
             library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -204,20 +209,28 @@ class Clang:
         self.version = re.search(r"clang version [\d.]+", run([program, "--version"])[1]).group()
 
     def compile(self, text, flags, architecture):
-        """{assembly, object_bytes, seconds}. Errors: CompileError with clang's words. `flags` are those of a code object."""
+        """{assembly, object_bytes, seconds}. Errors: CompileError with clang's words. `flags` are those of a code
+        object."""
         with tempfile.TemporaryDirectory() as folder:
             source, assembly, code = (os.path.join(folder, name) for name in ("kernels.hip", "kernels.s", "kernels.co"))
             pathlib.Path(source).write_text(text)
-            status, said, seconds = run([self.program, *[flag for flag in flags if flag != "--no-gpu-bundle-output"], "-S", source, "-o", assembly])
+            status, said, seconds = run([
+                self.program, *[flag for flag in flags if flag != "--no-gpu-bundle-output"], "-S", source, "-o",
+                assembly
+            ])
             if status != 0:
                 raise CompileError(f"{self.version} refuses the text for {architecture}: {said[:2000]}")
-            status, said, more = run([self.program, "-target", "amdgcn-amd-amdhsa", f"-mcpu={architecture}", assembly, "-o", code])
+            status, said, more = run(
+                [self.program, "-target", "amdgcn-amd-amdhsa", f"-mcpu={architecture}", assembly, "-o", code])
             if status != 0:
                 raise CompileError(f"{self.version} makes no code object for {architecture}: {said[:2000]}")
             head = pathlib.Path(code).read_bytes()[:20]
             if head[:4] != b"\x7fELF" or int.from_bytes(head[18:20], "little") != 224:
                 raise CompileError(f"{self.version} made no code object for {architecture}")
-            return {"assembly": pathlib.Path(assembly).read_text(), "object_bytes": os.path.getsize(code), "seconds": seconds + more}
+            return {
+                "assembly": pathlib.Path(assembly).read_text(), "object_bytes": os.path.getsize(code),
+                "seconds": seconds + more
+            }
 
     def preprocess(self, text, language):
         """The text after its macros, without lines about where it is from."""
@@ -231,17 +244,21 @@ class Clang:
 
 
 def amd_numbers(assembly):
-    """{kernel: {registers, spilled, stack_bytes, shared_bytes, code_bytes, waves}} of the metadata and of what clang notes."""
+    """{kernel: {registers, spilled, stack_bytes, shared_bytes, code_bytes, waves}} of the metadata and of what clang
+    notes."""
     numbers = {}
     for block in re.split(r"\n  - (?=\.a(?:gpr_count|rgs):)", assembly.partition("amdhsa.kernels:")[2])[1:]:
         def value(key, text=block):
             found = re.search(rf"^\s*\.?{key}:\s+(\S+)", text, re.M)
             return found.group(1) if found else "0"
 
-        numbers[value(r"name")] = {"registers": int(value("vgpr_count")), "spill_bytes": 4 * int(value("vgpr_spill_count")),
-                                   "spilled_scalars": int(value("sgpr_spill_count")), "stack_bytes": int(value("private_segment_fixed_size")),
-                                   "shared_bytes": int(value("group_segment_fixed_size"))}
-    for name, notes in re.findall(r"\.size\s+([\w$]+), \.Lfunc_end\d+-\1\n(.*?)(?=\n\s*\.(?:text|section\s+\.rodata))", assembly, re.S):
+        numbers[value(r"name")] = {
+            "registers": int(value("vgpr_count")), "spill_bytes": 4 * int(value("vgpr_spill_count")),
+            "spilled_scalars": int(value("sgpr_spill_count")), "stack_bytes": int(value("private_segment_fixed_size")),
+            "shared_bytes": int(value("group_segment_fixed_size"))
+        }
+    for name, notes in re.findall(r"\.size\s+([\w$]+), \.Lfunc_end\d+-\1\n(.*?)(?=\n\s*\.(?:text|section\s+\.rodata))",
+                                  assembly, re.S):
         found = re.search(r"; codeLenInByte = (\d+)", notes)
         if name in numbers and found:
             numbers[name]["code_bytes"] = int(found.group(1))

@@ -1,10 +1,10 @@
-// The kernels that recordings become on devices of NVIDIA, AMD and Intel, as the plugins hand them to their vendors' compilers: one JSON
-// document for compile_checks.py.
+// The kernels that recordings become on devices of NVIDIA, AMD and Intel, as the plugins hand them to their vendors'
+// compilers: one JSON document for compile_checks.py.
 //
 //   print_kernels FILE.crtrace... > kernels.json
 //
-// Texts come in the plugins' own batches, in both numerics modes; what strict numerics have already is not said again for fast ones.
-// No library is asked, so that fast numerics have a kernel for everything too.
+// Texts come in the plugins' own batches, in both numerics modes; what strict numerics have already is not said again
+// for fast ones. No library is asked, so that fast numerics have a kernel for everything too.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -39,9 +39,10 @@ struct Vendor {
   kernel::DeviceShape shape;     // of an H100, an MI300X, a Max 1550: what the plugins say of such devices
   const sdk::Dialect* dialect;   // null: SPIR-V
 };
-const Vendor kVendors[] = {{"nvidia", {.workers = 132 * 128, .register_bytes = 1020, .lanes = 32}, &sdk::dialect_cuda()},
-                           {"amd", {.workers = 304 * 64, .register_bytes = 1024, .lanes = 64}, &sdk::dialect_hip()},
-                           {"intel", {.workers = 16384, .register_bytes = 0, .lanes = 16}, nullptr}};
+const Vendor kVendors[] = {
+    {"nvidia", {.workers = 132 * 128, .register_bytes = 1020, .lanes = 32}, &sdk::dialect_cuda()},
+    {"amd", {.workers = 304 * 64, .register_bytes = 1024, .lanes = 64}, &sdk::dialect_hip()},
+    {"intel", {.workers = 16384, .register_bytes = 0, .lanes = 16}, nullptr}};
 
 struct Found {
   kernel::Kernel kernel;
@@ -62,7 +63,8 @@ std::string ops_of(const graph::Program& program, const kernel::Step& step) {
 }
 
 /// Adds the kernels of one recording. Errors: the schedule's.
-Result<void> add_kernels(const graph::Program& given, const std::string& recording, const kernel::Options& options, Kernels& kernels) {
+Result<void> add_kernels(const graph::Program& given, const std::string& recording, const kernel::Options& options,
+                         Kernels& kernels) {
   CRUCIBLE_TRY(kernel::Prepared prepared, kernel::prepare(given, options));
   const graph::Program& program = prepared.program ? *prepared.program : given;
   for (const kernel::Step& step : prepared.schedule.steps) {
@@ -78,10 +80,12 @@ Result<void> add_kernels(const graph::Program& given, const std::string& recordi
 ordered_json batches_of(const Kernels& kernels, const Vendor& vendor) {
   sdk::ThreadKernels printed;
   for (const auto& [name, found] : kernels) {
-    printed.try_emplace(name, sdk::print_thread_kernel(sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size()), *vendor.dialect, name, vendor.shape.lanes));
+    printed.try_emplace(name, sdk::print_thread_kernel(sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size()),
+                                                       *vendor.dialect, name, vendor.shape.lanes));
   }
   ordered_json all = ordered_json::array();
-  for (const sdk::KernelBatch& batch : sdk::batch_kernels(printed, sdk::adapt_prelude(kernel::math_prelude(), *vendor.dialect)))
+  for (const sdk::KernelBatch& batch :
+       sdk::batch_kernels(printed, sdk::adapt_prelude(kernel::math_prelude(), *vendor.dialect)))
     all.push_back({{"names", batch.names}, {"text", batch.text}});
   return all;
 }
@@ -108,8 +112,11 @@ Result<ordered_json> kernels_for(const Vendor& vendor, const std::map<std::strin
   ordered_json document = {{"kernels", ordered_json::object()}};
   Kernels strict, fast;
   for (const auto& [recording, program] : programs) {
-    CRUCIBLE_TRY_VOID(add_kernels(program, recording, {.claims = nullptr, .numerics = kernel::Numerics::kStrict, .device = vendor.shape}, strict));
-    CRUCIBLE_TRY_VOID(add_kernels(program, recording, {.claims = nullptr, .numerics = kernel::Numerics::kFast, .device = vendor.shape}, fast));
+    CRUCIBLE_TRY_VOID(add_kernels(program, recording,
+                                  {.claims = nullptr, .numerics = kernel::Numerics::kStrict, .device = vendor.shape},
+                                  strict));
+    CRUCIBLE_TRY_VOID(add_kernels(
+        program, recording, {.claims = nullptr, .numerics = kernel::Numerics::kFast, .device = vendor.shape}, fast));
   }
   const std::size_t all_fast = fast.size();
   std::erase_if(fast, [&](const auto& entry) { return strict.contains(entry.first); });

@@ -1,9 +1,10 @@
-"""What machine code may hold whose results are to be the same everywhere: the rules for PTX, SASS, AMD's assembly and SPIR-V.
+"""What machine code may hold whose results are to be the same everywhere: the rules for PTX, SASS, AMD's assembly and
+SPIR-V.
 
-Each function takes a text and gives {kernel: [sentence, ...]}, a sentence per thing that is wrong. The rules are those of
-docs/numerics.md: every operation rounded to nearest by itself, nothing flushed to zero, nothing approximated, fused only what the
-kernel's own text fuses. Division and square root are instructions in PTX, and sequences of approximations and corrections in
-machine code: there an approximation is allowed where the rest of its sequence is.
+Each function takes a text and gives {kernel: [sentence, ...]}, a sentence per thing that is wrong. The rules are those
+of docs/numerics.md: every operation rounded to nearest by itself, nothing flushed to zero, nothing approximated, fused
+only what the kernel's own text fuses. Division and square root are instructions in PTX, and sequences of approximations
+and corrections in machine code: there an approximation is allowed where the rest of its sequence is.
 """
 
 import collections
@@ -30,13 +31,15 @@ def functions_of(text):
                 name = None
         elif depth == 0 and word == ";":
             name = None
-        elif depth == 0 and not word.startswith('"') and word not in ("__attribute__", "__declspec", "__launch_bounds__", "aligned", "vector_size"):
+        elif depth == 0 and not word.startswith('"') and word not in ("__attribute__", "__declspec",
+                                                                      "__launch_bounds__", "aligned", "vector_size"):
             name = word
     return bodies
 
 
 def kernels_that_fuse(text, kernels):
-    """Those of `kernels` whose preprocessed text calls a fused multiply-add, by itself or in a function that it calls."""
+    """Those of `kernels` whose preprocessed text calls a fused multiply-add, by itself or in a function that it
+    calls."""
     bodies = functions_of(text)
     calls = {name: set(re.findall(r"[A-Za-z_]\w*(?=\s*\()", body)) for name, body in bodies.items()}
     fusing = set()
@@ -91,8 +94,9 @@ def scan_ptx(text, fusing):
 
 
 def scan_sass(text):
-    """Machine code as nvdisasm -c writes it. The slow paths of division and square root are functions of NVIDIA's own, behind each
-    kernel; they are passed over. .FTZ is on the steps that cannot meet a subnormal number: two of a square root, one of a reciprocal."""
+    """Machine code as nvdisasm -c writes it. The slow paths of division and square root are functions of NVIDIA's own,
+    behind each kernel; they are passed over. .FTZ is on the steps that cannot meet a subnormal number: two of a square
+    root, one of a reciprocal."""
     found, kernel, is_inner = collections.defaultdict(list), None, False
     counts = collections.Counter()
 
@@ -100,10 +104,12 @@ def scan_sass(text):
         if kernel is None:
             return
         reciprocals = counts["FCHK"] + counts["I2F.RP"] + counts["CALL rcp"] + counts["CALL div"]
-        for name, most in (("MUFU.RCP", reciprocals), ("MUFU.RSQ", counts["CALL sqrt"]), ("MUFU.RCP64H", counts["CALL rcp"] + counts["CALL div"]),
+        for name, most in (("MUFU.RCP", reciprocals), ("MUFU.RSQ", counts["CALL sqrt"]),
+                           ("MUFU.RCP64H", counts["CALL rcp"] + counts["CALL div"]),
                            ("MUFU.RSQ64H", counts["CALL sqrt"]), (".FTZ", 2 * counts["MUFU.RSQ"] + counts["MUFU.RCP"])):
             if counts[name] > most:
-                found[kernel].append(f"{counts[name]} of {name}, and {most} of them belong to a division or square root that is rounded")
+                found[kernel].append(
+                    f"{counts[name]} of {name}, and {most} of them belong to a division or square root that is rounded")
 
     for line in text.splitlines():
         section = re.match(r"//-+ \.text\.(\S+)", line)
@@ -140,14 +146,22 @@ def scan_sass(text):
 
 # ---- AMD
 
-AMD_MODE = {"float_round_mode_32": ("0", "rounds otherwise than to nearest"), "float_round_mode_16_64": ("0", "rounds otherwise than to nearest"),
-            "float_denorm_mode_32": ("3", "flushes subnormal numbers to zero"), "float_denorm_mode_16_64": ("3", "flushes subnormal numbers to zero")}
-AMD_APPROXIMATE = re.compile(r"v_(exp|log|sin|cos|rsq)_(legacy_)?f(16|32)|v_(rcp|rsq|log|exp)_(clamp|legacy)_f\d+|v_s_(exp|log|rcp|rsq|sqrt)_f\d+")
-AMD_UNFUSED = re.compile(r"v_(mad|mac|madak|madmk|mad_mix|mad_mixlo|mad_mixhi)(_legacy)?_f(16|32)|v_mul_legacy_f32|v_fma_legacy_f32|v_fmac_legacy_f32")
+AMD_MODE = {
+    "float_round_mode_32": ("0", "rounds otherwise than to nearest"), "float_round_mode_16_64":
+        ("0", "rounds otherwise than to nearest"), "float_denorm_mode_32": ("3", "flushes subnormal numbers to zero"),
+    "float_denorm_mode_16_64": ("3", "flushes subnormal numbers to zero")
+}
+AMD_APPROXIMATE = re.compile(
+    r"v_(exp|log|sin|cos|rsq)_(legacy_)?f(16|32)|v_(rcp|rsq|log|exp)_(clamp|legacy)_f\d+|v_s_(exp|log|rcp|rsq|sqrt)_f\d+"
+)
+AMD_UNFUSED = re.compile(
+    r"v_(mad|mac|madak|madmk|mad_mix|mad_mixlo|mad_mixhi)(_legacy)?_f(16|32)|v_mul_legacy_f32|v_fma_legacy_f32|v_fmac_legacy_f32"
+)
 AMD_MATRIX = re.compile(r"v_(mfma|smfmac|wmma|swmmac)_\w*f(8|16|32|64)\w*|v_dot\w*_f(16|32)\w*")
 AMD_FUSED = re.compile(r"v_(pk_)?(fma|fmac|fmaak|fmamk)_f(16|32|64)|v_fma_mix\w*")
 AMD_WIDE_DIVISION = "0x5f7ffffc"  # a bit less than 2^64: the first guess of a division of 64-bit integers
-AMD_WIDE_PARTS = re.compile(r"0x[4c]f800000")  # 2^32 and -2^32: the divisor from its halves for that guess, and the guess to its halves
+AMD_WIDE_PARTS = re.compile(
+    r"0x[4c]f800000")  # 2^32 and -2^32: the divisor from its halves for that guess, and the guess to its halves
 
 
 def scan_amdgcn(text, fusing):
@@ -181,7 +195,8 @@ def count_amd(instruction, problems, counter):
         problems.append(f"{name} changes how numbers are rounded or flushed")
     elif AMD_APPROXIMATE.fullmatch(name):
         problems.append(f"{name} is an approximation")
-    elif AMD_UNFUSED.fullmatch(name) and (AMD_WIDE_PARTS.search(instruction) or name == "v_mac_f32"):  # the number may be in a register
+    elif AMD_UNFUSED.fullmatch(name) and (AMD_WIDE_PARTS.search(instruction)
+                                          or name == "v_mac_f32"):  # the number may be in a register
         counter["parts"] += 1
     elif AMD_UNFUSED.fullmatch(name):
         problems.append(f"{name} flushes subnormal numbers, or is no operation of the text")
@@ -190,28 +205,35 @@ def count_amd(instruction, problems, counter):
     elif re.fullmatch(r"(global|flat|buffer|ds)_(atomic_)?(pk_)?add_(rtn_)?f\d+", name):
         problems.append(f"{name} adds in the order in which threads arrive")
     counter["fused"] += bool(AMD_FUSED.fullmatch(name))
-    for counted in ("v_rcp_f32", "v_rcp_f64", "v_rcp_iflag_f32", "v_sqrt_f32", "v_sqrt_f64", "v_rsq_f64", "v_div_fmas_f32", "v_div_fmas_f64", "v_cmp_class_f32", "v_cmp_class_f64"):
+    for counted in ("v_rcp_f32", "v_rcp_f64", "v_rcp_iflag_f32", "v_sqrt_f32", "v_sqrt_f64", "v_rsq_f64",
+                    "v_div_fmas_f32", "v_div_fmas_f64", "v_cmp_class_f32", "v_cmp_class_f64"):
         counter[counted] += name == counted
     counter["wide"] += AMD_WIDE_DIVISION in instruction
 
 
 def amd_sequences(counter, may_fuse):
     """Divisions and square roots whose rounding steps are missing, and fused operations that are in none of them."""
-    limits = {"v_rcp_f32": counter["v_div_fmas_f32"] + counter["wide"], "v_rcp_f64": counter["v_div_fmas_f64"], "v_sqrt_f32": counter["v_cmp_class_f32"],
-              "v_rsq_f64": counter["v_cmp_class_f64"], "v_sqrt_f64": 0, "parts": 2 * counter["wide"]}
+    limits = {
+        "v_rcp_f32": counter["v_div_fmas_f32"] + counter["wide"], "v_rcp_f64": counter["v_div_fmas_f64"],
+        "v_sqrt_f32": counter["v_cmp_class_f32"], "v_rsq_f64": counter["v_cmp_class_f64"], "v_sqrt_f64": 0,
+        "parts": 2 * counter["wide"]
+    }
     problems = [f"{counter[name]} of {name}, and {most} of them belong to a division or square root that is rounded"
                 for name, most in limits.items() if counter[name] > most]
-    most = (5 * (counter["v_div_fmas_f32"] + counter["v_div_fmas_f64"]) + 2 * counter["v_sqrt_f32"] + 7 * counter["v_rsq_f64"] +
-            2 * counter["wide"] + counter["v_rcp_iflag_f32"])
+    most = (5 * (counter["v_div_fmas_f32"] + counter["v_div_fmas_f64"]) + 2 * counter["v_sqrt_f32"] +
+            7 * counter["v_rsq_f64"] + 2 * counter["wide"] + counter["v_rcp_iflag_f32"])
     if not may_fuse and counter["fused"] > most:
-        problems.append(f"{counter['fused']} fused multiply-adds, {most} of them of divisions and square roots, and the kernel's text fuses nothing")
+        problems.append(
+            f"{counter['fused']} fused multiply-adds, {most} of them of divisions and square roots, and the kernel's text fuses nothing"
+        )
     return problems
 
 
 # ---- SPIR-V
 
 def scan_spirv(disassembly):
-    """A module as spirv-dis writes it. Fused is what OpenCL's fma is called for alone, so that the mode of each entry point is enough."""
+    """A module as spirv-dis writes it. Fused is what OpenCL's fma is called for alone, so that the mode of each entry
+    point is enough."""
     names = dict(re.findall(r"OpEntryPoint Kernel (%\w+) \"([^\"]+)\"", disassembly))
     found = {name: [] for name in names.values()}
     modes = collections.defaultdict(set)
@@ -222,8 +244,14 @@ def scan_spirv(disassembly):
             found[name].append("has no execution mode ContractionOff: products and sums may be fused")
         for mode in modes[entry] & {"DenormFlushToZero", "RoundingModeRTZ"}:
             found[name].append(f"has execution mode {mode}")
-    everywhere = [f"{line.strip()} lets the driver reorder or approximate" for line in re.findall(r"^.*FPFastMathMode.*$", disassembly, re.M)]
-    everywhere += [f"{word} is an approximation" for word in re.findall(r"OpExtInst %\w+ %\w+ ((?:native|half)_\w+|mad)\b", disassembly)]
+    everywhere = [
+        f"{line.strip()} lets the driver reorder or approximate"
+        for line in re.findall(r"^.*FPFastMathMode.*$", disassembly, re.M)
+    ]
+    everywhere += [
+        f"{word} is an approximation"
+        for word in re.findall(r"OpExtInst %\w+ %\w+ ((?:native|half)_\w+|mad)\b", disassembly)
+    ]
     for problems in found.values():
         problems += everywhere
     return found if found else {"(module)": ["has no kernel"]}

@@ -1,6 +1,7 @@
-// Random contractions: products of matrices of all small shapes, whose operands are views of one buffer more often than not - slices of it,
-// the same slice turned, matrices that overlap, batches that lie on top of each other. Generated kernels and libraries, fast and strict,
-// against a sum in double precision; strict ones have the bits of the interpreter of the kernel IR besides.
+// Random contractions: products of matrices of all small shapes, whose operands are views of one buffer more often than
+// not - slices of it, the same slice turned, matrices that overlap, batches that lie on top of each other. Generated
+// kernels and libraries, fast and strict, against a sum in double precision; strict ones have the bits of the
+// interpreter of the kernel IR besides.
 //
 // CRUCIBLE_CONTRACTIONS=N tries N programs of kPerProgram products instead of one or two.
 #include <gtest/gtest.h>
@@ -41,7 +42,8 @@ struct Contraction {
   DType type = DType::kF32;
   std::string in_words() const {
     const auto view = [](const Operand& operand) {
-      std::string text = "buffer " + std::to_string(operand.value) + " from " + std::to_string(operand.view.offset) + ":";
+      std::string text =
+          "buffer " + std::to_string(operand.value) + " from " + std::to_string(operand.view.offset) + ":";
       for (std::size_t d = 0; d < operand.view.sizes.size(); ++d)
         text += " " + std::to_string(operand.view.sizes[d]) + " by " + std::to_string(operand.view.strides[d]);
       return text;
@@ -81,7 +83,8 @@ class Contractions {
     program.inputs.push_back({id, {0}, false});
     Bytes bytes(static_cast<std::size_t>(kElements) * size_bytes(type));
     std::uniform_real_distribution<double> number(-2, 2);
-    for (std::int64_t i = 0; i < kElements; ++i) graph::store_real(type, number(random_), bytes.data() + static_cast<std::size_t>(i) * size_bytes(type));
+    for (std::int64_t i = 0; i < kElements; ++i)
+      graph::store_real(type, number(random_), bytes.data() + static_cast<std::size_t>(i) * size_bytes(type));
     inputs.push_back(std::move(bytes));
   }
 
@@ -92,13 +95,16 @@ class Contractions {
     View made{below(8), sizes, std::vector<std::int64_t>(sizes.size())};
     std::vector<std::size_t> order(sizes.size());
     for (std::size_t d = 0; d < order.size(); ++d) order[d] = order.size() - 1 - d;
-    const bool is_slice = one_in(2);  // columns of a matrix: what programs have most often, and what compilers know best
+    const bool is_slice =
+        one_in(2);  // columns of a matrix: what programs have most often, and what compilers know best
     if (!is_slice) std::shuffle(order.begin(), order.end(), random_);
     std::int64_t stride = !is_slice && one_in(8) ? 2 : 1;
     for (const std::size_t d : order) {
       const bool is_batch = d + 2 < sizes.size();
       made.strides[d] = is_batch && one_in(5) ? 0 : stride;
-      const std::int64_t step = one_in(3) ? sizes[d] + 1 + below(4) : one_in(8) ? std::max<std::int64_t>(1, sizes[d] - 1) : sizes[d];  // the last: rows overlap
+      const std::int64_t step = one_in(3)   ? sizes[d] + 1 + below(4)
+                                : one_in(8) ? std::max<std::int64_t>(1, sizes[d] - 1)
+                                            : sizes[d];  // the last: rows overlap
       if (made.strides[d] != 0) stride *= step;
     }
     return made;
@@ -158,7 +164,8 @@ double element(const Contractions& made, const Operand& operand, DType type, std
 /// "" or the first element that is not the sum of its terms.
 std::string compare(const Contractions& made, const Contraction& one, const Bytes& found) {
   const std::size_t rank = one.out.view.sizes.size();
-  const std::int64_t m = one.out.view.sizes[rank - 2], n = one.out.view.sizes[rank - 1], k = one.left.view.sizes[rank - 1];
+  const std::int64_t m = one.out.view.sizes[rank - 2], n = one.out.view.sizes[rank - 1],
+                     k = one.left.view.sizes[rank - 1];
   const double epsilon = one.type == DType::kF64 ? 0x1p-52 : 0x1p-23;
   const double rounding = one.type == DType::kBF16 ? 0x1p-8 : one.type == DType::kF16 ? 0x1p-11 : epsilon;
   for (std::int64_t at = 0; at < one.out.view.elements(); ++at) {
@@ -179,7 +186,8 @@ std::string compare(const Contractions& made, const Contraction& one, const Byte
     }
     const double is = graph::load_real(one.type, found.data() + static_cast<std::size_t>(at) * size_bytes(one.type));
     if (std::abs(is - sum) <= static_cast<double>(k + 1) * epsilon * terms + rounding * std::abs(sum)) continue;
-    return one.in_words() + ": element " + std::to_string(at) + " is " + std::to_string(is) + ", not " + std::to_string(sum);
+    return one.in_words() + ": element " + std::to_string(at) + " is " + std::to_string(is) + ", not " +
+           std::to_string(sum);
   }
   return "";
 }
@@ -198,7 +206,8 @@ std::vector<Bytes> interpreted(const Contractions& made, const backend::Device& 
   return *std::move(values);
 }
 
-void try_on(const std::shared_ptr<backend::Device>& device, kernel::Numerics numerics, bool by_library, int count, unsigned first_seed) {
+void try_on(const std::shared_ptr<backend::Device>& device, kernel::Numerics numerics, bool by_library, int count,
+            unsigned first_seed) {
   for (int i = 0; i < count; ++i) {
     const Contractions made(first_seed + static_cast<unsigned>(i));
     SCOPED_TRACE("seed " + std::to_string(first_seed + static_cast<unsigned>(i)));

@@ -36,7 +36,8 @@ class Bench(e2e_test.Folder):
         with open(table, newline="") as file:
             lines = list(csv.DictReader(file))
         self.assertEqual([line["round"] for line in lines], ["0", "1", "2"] * 2)
-        self.assertEqual([round(time) for time in rows[0]["rounds_ns"]], [int(line["iteration_ns"]) for line in lines[:3]])
+        self.assertEqual([round(time) for time in rows[0]["rounds_ns"]],
+                         [int(line["iteration_ns"]) for line in lines[:3]])
 
     def test_strict_backends_have_the_same_bits(self):
         done = self.bench("--backends", "cpu,reference", "--rounds", 1, "--numerics", "strict", "--json")
@@ -52,9 +53,11 @@ class Bench(e2e_test.Folder):
         self.assertIn("verified", done.stdout)
 
     def test_what_computes_something_else_is_not_timed(self):
-        for judged in ((), ("--sensitivity", 2), ("--sensitivity", 2, "--sensitivity-backend", "reference")):  # by which a wrong function is no chaos
+        for judged in ((), ("--sensitivity", 2), ("--sensitivity", 2, "--sensitivity-backend",
+                                                  "reference")):  # by which a wrong function is no chaos
             with self.subTest(judged):
-                done = self.bench("--backends", "cpu", "--rounds", 2, "--json", "--set", self.planted(), *UNTRIED, *judged)
+                done = self.bench("--backends", "cpu", "--rounds", 2, "--json", "--set", self.planted(), *UNTRIED,
+                                  *judged)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 row = json.loads(done.stdout)["files"][0]["rows"][0]
                 self.assertFalse(row["verified"])
@@ -65,8 +68,9 @@ class Bench(e2e_test.Folder):
     def planted(self, factor="1.1f"):
         """A compiler of wrong exponentials."""
         program = self.folder / f"bench-planting-clang-{factor}"
-        program.write_text(f'#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= {factor} * crucible_exp_f32(/" "$a" ;; esac; done\n'
-                           'exec clang-19 "$@"\n')
+        program.write_text(
+            f'#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= {factor} * crucible_exp_f32(/" "$a" ;; esac; done\n'
+            'exec clang-19 "$@"\n')
         program.chmod(0o755)
         return f"backend.cpu.compiler={program}"
 
@@ -85,19 +89,23 @@ class Bench(e2e_test.Folder):
         self.assertEqual(done.returncode, 0, done.stderr)
 
         def replay(*options):
-            done = crucible("replay", trace, "--verify", "--backend", "cpu", "--json", *options, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+            done = crucible("replay", trace, "--verify", "--backend", "cpu", "--json", *options,
+                            env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
             return done.returncode, json.loads(done.stdout)
         wrong = ("--set", self.planted("1.001f"), *UNTRIED)
         self.assertEqual(replay("--sensitivity", 0, *wrong)[0], 0, "within every tolerance")
         for options in ((), ("--closely",)):
             code, verdict = replay(*options, *wrong)
             self.assertEqual(code, 1)
-            self.assertIn("the first op that differs from the reference interpreter: iteration 0, op", verdict["verdict"])
+            self.assertIn("the first op that differs from the reference interpreter: iteration 0, op",
+                          verdict["verdict"])
             self.assertIn("aten::exp", verdict["verdict"])
             self.assertEqual("further from the recording than roundings explain" in str(verdict), options == ())
         code, verdict = replay("--closely")
         self.assertEqual((code, verdict["verdict"]), (0, "yes"))
-        self.assertRegex(str(verdict), r"each of \d+ results of the device is what the reference interpreter makes of the same operands")
+        self.assertRegex(
+            str(verdict),
+            r"each of \d+ results of the device is what the reference interpreter makes of the same operands")
         code, verdict = replay()
         self.assertEqual((code, verdict["verdict"]), (0, "yes"))
         self.assertNotIn("roundings explain", str(verdict))
@@ -120,7 +128,9 @@ class Bench(e2e_test.Folder):
         done = crucible("replay", trace, "--verify", "--backend", "cpu", "--set", self.planted("1.001f"), *UNTRIED,
                         env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"further from the recording than roundings explain; --closely checks each of its 3\d\d\d ops\n")
+        self.assertRegex(
+            done.stdout,
+            r"further from the recording than roundings explain; --closely checks each of its 3\d\d\d ops\n")
 
     def test_what_is_wrong_and_of_no_weight_is_found_op_by_op(self):
         done, trace = self.record("""
@@ -135,8 +145,8 @@ class Bench(e2e_test.Folder):
             """, "--iterations", 2)
         self.assertEqual(done.returncode, 0, done.stderr)
         for options, code in (((), 0), (("--closely",), 1)):
-            done = crucible("replay", trace, "--verify", "--backend", "cpu", *options, "--set", self.planted("1.001f"), *UNTRIED,
-                            env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+            done = crucible("replay", trace, "--verify", "--backend", "cpu", *options, "--set", self.planted("1.001f"),
+                            *UNTRIED, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
             self.assertEqual(done.returncode, code, done.stdout + done.stderr)
             self.assertEqual("aten::exp" in done.stdout, code == 1, done.stdout)
 
@@ -146,25 +156,31 @@ class Bench(e2e_test.Folder):
                             env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
 
         right = json.loads(replay("--sensitivity", 2).stdout)
-        self.assertEqual((right["verified"], right["state"]["spread"]), (True, {"runs": 0, "most": 2, "undetermined": []}))
+        self.assertEqual((right["verified"], right["state"]["spread"]),
+                         (True, {"runs": 0, "most": 2, "undetermined": []}))
         for options, device in ((("--sensitivity-backend", "reference"), "reference"), ((), None)):
             with self.subTest(device=device):
                 done = replay("--sensitivity", 2, "--set", self.planted(), *UNTRIED, *options)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 report = json.loads(done.stdout)
                 spread = report["state"]["spread"]
-                self.assertIn("the first op that differs from the reference interpreter: iteration 0, op ", report["found"])
+                self.assertIn("the first op that differs from the reference interpreter: iteration 0, op ",
+                              report["found"])
                 self.assertRegex(report["found"], r"\(exp\), recorded as aten::\w+ at \S+\.py:\d+")
                 self.assertTrue(report["verdict"].startswith("no: iteration 0: "), report["verdict"])
                 self.assertTrue(report["verdict"].endswith(report["found"]))
                 self.assertEqual((spread["runs"], spread["most"], spread.get("device")), (2, 2, device))
-        self.assert_refused(replay("--sensitivity", 2, "--sensitivity-backend", "nowhere", "--set", self.planted(), *UNTRIED), 4,
-                            "--sensitivity-backend nowhere: plugin nowhere was not found")
+        self.assert_refused(
+            replay("--sensitivity", 2, "--sensitivity-backend", "nowhere", "--set", self.planted(), *UNTRIED), 4,
+            "--sensitivity-backend nowhere: plugin nowhere was not found")
         self.assert_refused(replay("--sensitivity", 0, "--closely"), 2, "leave one of them out")
         self.assert_refused(crucible("replay", self.trace, "--closely"), 2, "add --verify")
-        self.assert_refused(crucible("replay", self.trace, "--verify", "--closely", "--backend", "reference"), 2, "--closely is about the kernels of a device")
-        self.assert_refused(replay("--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
-        self.assert_refused(self.bench("--backends", "cpu", "--sensitivity", 0, "--sensitivity-backend", "cpu"), 2, "with --sensitivity 0 there are none")
+        self.assert_refused(crucible("replay", self.trace, "--verify", "--closely", "--backend", "reference"), 2,
+                            "--closely is about the kernels of a device")
+        self.assert_refused(replay("--sensitivity", 0, "--sensitivity-backend", "cpu"), 2,
+                            "with --sensitivity 0 there are none")
+        self.assert_refused(self.bench("--backends", "cpu", "--sensitivity", 0, "--sensitivity-backend", "cpu"), 2,
+                            "with --sensitivity 0 there are none")
         unexplained = json.loads(replay("--sensitivity", 0, "--set", self.planted(), *UNTRIED).stdout)
         self.assertFalse(unexplained["verified"])
         self.assertNotIn("found", unexplained)
@@ -172,7 +188,8 @@ class Bench(e2e_test.Folder):
     def test_wrong_use(self):
         self.assert_refused(crucible("bench", self.trace), 2, "--backends is required")
         self.assert_refused(crucible("bench", self.folder / "none.crtrace", "--backends", "cpu"), 3, "none.crtrace")
-        self.assert_refused(self.bench("--backends", "cpu", "--rounds", 1, "--csv", "/nowhere/x.csv"), 3, "/nowhere/x.csv")
+        self.assert_refused(self.bench("--backends", "cpu", "--rounds", 1, "--csv", "/nowhere/x.csv"), 3,
+                            "/nowhere/x.csv")
 
 
 if __name__ == "__main__":

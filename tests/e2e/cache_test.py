@@ -1,4 +1,5 @@
-"""The cache of compiled kernels as a user meets it: cold, warm, shared, cut off, full, read-only, damaged, of another machine.
+"""The cache of compiled kernels as a user meets it: cold, warm, shared, cut off, full, read-only, damaged, of another
+machine.
 
 Environment: as e2e_test.py, whose folder with a recording it uses.
 """
@@ -18,8 +19,8 @@ import unittest
 import e2e_test
 from e2e_test import CRUCIBLE, crucible
 
-# Notes which kernels it was given, does what the test wants, then compiles. Its file, and so the cache's keys, stay the same
-# whatever the test wants.
+# Notes which kernels it was given, does what the test wants, then compiles. Its file, and so the cache's keys, stay the
+# same whatever the test wants.
 COMPILER = """#!/bin/bash
 [ "$1" = --version ] && exec clang-19 --version
 folder={folder}
@@ -60,8 +61,10 @@ class Cache(e2e_test.Folder):
         (self.place / "before").write_text(script)
 
     def command(self, *options, compiler=None, cache=None):
-        return ["replay", self.trace, "--verify", "--json", "--set", f"backend.cpu.compiler={compiler or self.compiler}",
-                "--set", f"backend.cpu.cache_dir={cache or self.cache}", *options]
+        return [
+            "replay", self.trace, "--verify", "--json", "--set", f"backend.cpu.compiler={compiler or self.compiler}",
+            "--set", f"backend.cpu.cache_dir={cache or self.cache}", *options
+        ]
 
     def environment(self):
         return {**os.environ, "TMPDIR": str(self.temporary)}
@@ -70,8 +73,8 @@ class Cache(e2e_test.Folder):
         return crucible(*self.command(*options, **named), env=self.environment())
 
     def start(self, *options):
-        process = subprocess.Popen([str(CRUCIBLE), *map(str, self.command(*options))], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, env=self.environment(), start_new_session=True)
+        process = subprocess.Popen([str(CRUCIBLE), *map(str, self.command(*options))], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=self.environment(), start_new_session=True)
         self.addCleanup(process.__exit__, None, None, None)
         self.addCleanup(self.kill, process)
         return process
@@ -98,15 +101,18 @@ class Cache(e2e_test.Folder):
         return self.read(self.run_it(*options, **named))
 
     def assert_counts(self, document, compiled, from_cache):
-        self.assertEqual((document["receipt"]["cache"]["kernels_compiled"], document["receipt"]["cache"]["kernels_from_cache"]),
-                         (compiled, from_cache))
+        self.assertEqual(
+            (document["receipt"]["cache"]["kernels_compiled"], document["receipt"]["cache"]["kernels_from_cache"]),
+            (compiled, from_cache))
         self.assertEqual(document["cache"], "miss" if compiled else "hit")
 
     def starts(self):
         """The kernels that each start of the compiler was given; trials without a kernel are left out."""
         path = self.place / "compiled"
         lines = path.read_text().splitlines() if path.exists() else []
-        return [names for names in ([word for word in line.split() if word.startswith("k_")] for line in lines) if names]
+        return [
+            names for names in ([word for word in line.split() if word.startswith("k_")] for line in lines) if names
+        ]
 
     def assert_each_compiled_once(self, document):
         times = collections.Counter(name for names in self.starts() for name in names)
@@ -120,7 +126,8 @@ class Cache(e2e_test.Folder):
             time.sleep(0.02)
 
     def files(self):
-        return {str(path.relative_to(self.cache)): path.read_bytes() for path in self.cache.rglob("*") if path.is_file()}
+        files = [path for path in self.cache.rglob("*") if path.is_file()]
+        return {str(path.relative_to(self.cache)): path.read_bytes() for path in files}
 
     def assert_clean(self):
         """Nothing but whole objects, entries that name them, and the file of locks."""
@@ -158,15 +165,20 @@ class Cache(e2e_test.Folder):
 
     def test_the_table_says_what_was_compiled(self):
         without_json = [word for word in self.command() if word != "--json"]
-        self.assertRegex(crucible(*without_json, env=self.environment()).stdout, r"compile .*, (\d+) of \1 kernels compiled\n")
+        self.assertRegex(
+            crucible(*without_json, env=self.environment()).stdout, r"compile .*, (\d+) of \1 kernels compiled\n")
         next((self.cache / "kernels").iterdir()).unlink()
-        self.assertRegex(crucible(*without_json, env=self.environment()).stdout, r"compile .*, 1 of \d+ kernels compiled\n")
+        self.assertRegex(
+            crucible(*without_json, env=self.environment()).stdout, r"compile .*, 1 of \d+ kernels compiled\n")
         self.assertRegex(crucible(*without_json, env=self.environment()).stdout, r"compile .*, from the cache\n")
 
     def test_damage_is_noticed_and_mended(self):
         whole = self.good()
-        damages = {"cut": lambda data: data[: len(data) // 2], "a bit flipped": lambda data: data[:999] + bytes([data[999] ^ 4]) + data[1000:],
-                   "empty": lambda data: b"", "longer": lambda data: data + b"\0"}
+        damages = {
+            "cut": lambda data: data[:len(data) // 2],
+            "a bit flipped": lambda data: data[:999] + bytes([data[999] ^ 4]) + data[1000:], "empty": lambda data: b"",
+            "longer": lambda data: data + b"\0"
+        }
         for kind in ("objects", "kernels"):
             for name, damage in damages.items():
                 if (kind, name) == ("kernels", "a bit flipped"):
@@ -175,7 +187,8 @@ class Cache(e2e_test.Folder):
                     damage = lambda data: b"0" + data  # noqa: E731
                 with self.subTest(f"{kind}: {name}"):
                     path = sorted((self.cache / kind).iterdir())[0]
-                    lost = 1 if kind == "kernels" else sum(path.stem in entry.read_text() for entry in (self.cache / "kernels").iterdir())
+                    lost = 1 if kind == "kernels" else sum(
+                        path.stem in entry.read_text() for entry in (self.cache / "kernels").iterdir())
                     path.write_bytes(damage(path.read_bytes()))
                     mended = self.good()
                     self.assert_counts(mended, lost, whole["kernels"] - lost)
@@ -206,7 +219,8 @@ class Cache(e2e_test.Folder):
         (self.place / "go").touch()
 
     def test_a_compiler_is_killed_while_another_process_waits(self):
-        first, second = self.one_compiles_one_waits(script=f"case $source in {self.cache}/*) {HALF_AND_KILLED.strip()} ;; esac\n")
+        first, second = self.one_compiles_one_waits(
+            script=f"case $source in {self.cache}/*) {HALF_AND_KILLED.strip()} ;; esac\n")
         self.go()
         documents = [self.read(self.finish(first)), self.read(self.finish(second))]
         self.assert_counts(documents[1], 0, documents[0]["kernels"])
@@ -257,20 +271,23 @@ class Cache(e2e_test.Folder):
 
     def test_a_compiler_that_is_always_killed(self):
         self.before(HALF_AND_KILLED)
-        self.assert_one_error(self.run_it(), 4, f"the compiler does not work: {self.compiler} was ended by signal 9 (Killed)",
+        self.assert_one_error(self.run_it(), 4,
+                              f"the compiler does not work: {self.compiler} was ended by signal 9 (Killed)",
                               "memory has run out", "CRUCIBLE_CLANG", "backend.cpu.compiler=PATH")
         self.assertEqual(self.assert_clean(), [])
         self.assert_the_next_run_works()
 
     def test_a_compiler_that_is_killed_by_a_kernel(self):
         self.before(f'if [ -n "$kernels" ]; then {HALF_AND_KILLED}fi\n')
-        self.assert_one_error(self.run_it(), 4, f"{self.compiler} was ended by signal 9 (Killed) on {self.temporary}", ".c (kept), twice",
-                              "memory may have run out")
+        self.assert_one_error(self.run_it(), 4, f"{self.compiler} was ended by signal 9 (Killed) on {self.temporary}",
+                              ".c (kept), twice", "memory may have run out")
 
     def test_a_compiler_that_fails(self):
         self.before("echo 'clang: error: no such instruction set'\nexit 3\n")
-        self.assert_one_error(self.run_it(), 4, f"the compiler does not work: {self.compiler} ended with status 3, on a file of one line too",
-                              "\n  clang: error: no such instruction set\n", "CRUCIBLE_CLANG")
+        self.assert_one_error(
+            self.run_it(), 4,
+            f"the compiler does not work: {self.compiler} ended with status 3, on a file of one line too",
+            "\n  clang: error: no such instruction set\n", "CRUCIBLE_CLANG")
         self.assertEqual(self.assert_clean(), [])
         self.assert_the_next_run_works()
 
@@ -298,7 +315,8 @@ class Cache(e2e_test.Folder):
     def test_a_folder_that_cannot_be_made(self):
         (self.place / "file").touch()
         done = self.run_it(cache=self.place / "file" / "cache")
-        self.assertIn(f"compiled kernels are not kept: cannot create {self.place}/file/cache: Not a directory", done.stderr)
+        self.assertIn(f"compiled kernels are not kept: cannot create {self.place}/file/cache: Not a directory",
+                      done.stderr)
         document = self.read(done)
         self.assert_counts(document, document["kernels"], 0)
         self.assertEqual(os.listdir(self.temporary), [])
@@ -308,7 +326,8 @@ class Cache(e2e_test.Folder):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
         done = crucible(*self.command(), env=self.environment(), preexec_fn=limit)
-        self.assert_one_error(done, 4, f"cannot write {self.temporary}/crucible-build-", "File too large", "set TMPDIR to a folder with room")
+        self.assert_one_error(done, 4, f"cannot write {self.temporary}/crucible-build-", "File too large",
+                              "set TMPDIR to a folder with room")
         self.assertEqual(self.assert_clean(), [])
         self.assert_the_next_run_works()
 
@@ -331,8 +350,9 @@ class Cache(e2e_test.Folder):
     def test_a_full_disk(self):
         for size in ("16k", "48k", "96k"):
             with self.subTest(size):
-                self.mounted(f"mount -t tmpfs -o mode=0700,size={size} none $cache; replay full; mount -o remount,size=9m $cache\n"
-                             "replay room; replay again; find $cache -name 'build-*' -print | tee left; umount $cache")
+                self.mounted(
+                    f"mount -t tmpfs -o mode=0700,size={size} none $cache; replay full; mount -o remount,size=9m $cache\n"
+                    "replay room; replay again; find $cache -name 'build-*' -print | tee left; umount $cache")
                 full, words = self.document("full")
                 self.assert_counts(full, full["kernels"], 0)
                 self.assertRegex(words, "compiled kernels are not kept: .*cache.*: No space left on device")
@@ -375,8 +395,9 @@ class Cache(e2e_test.Folder):
     def test_another_processor_has_its_own_entries(self):
         first = self.good()
         files = self.files()
-        self.mounted("sed 's/^model\\t.*/model\\t\\t: 251/' /proc/cpuinfo > cpuinfo; mount --bind cpuinfo /proc/cpuinfo\n"
-                     "replay other; replay again")
+        self.mounted(
+            "sed 's/^model\\t.*/model\\t\\t: 251/' /proc/cpuinfo > cpuinfo; mount --bind cpuinfo /proc/cpuinfo\n"
+            "replay other; replay again")
         self.assert_counts(self.document("other")[0], first["kernels"], 0)
         self.assert_counts(self.document("again")[0], 0, first["kernels"])
         self.assertEqual({name: self.files()[name] for name in files}, files, "entries of the first were changed")

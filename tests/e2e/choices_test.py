@@ -34,7 +34,11 @@ class Choices(e2e_test.Folder):
         """Every product that was measured: the times, of all generated kernels but one a little more."""
         for path in self.kept.glob("*.json"):
             document = json.loads(path.read_text())
-            times = [generated_ns + (1 if i != min(cut, len(document["generated_ns"]) - 1) else 0) for i in range(len(document["generated_ns"]))]
+            times = [
+                generated_ns + (1 if i != min(cut,
+                                              len(document["generated_ns"]) - 1) else 0)
+                for i in range(len(document["generated_ns"]))
+            ]
             path.write_text(json.dumps({**document, "library_ns": library_ns, "generated_ns": times}))
 
     def test_measured_once_and_used_from_then_on(self):
@@ -69,7 +73,8 @@ class Choices(e2e_test.Folder):
 
     def test_another_cut_has_the_same_bits_in_strict_numerics(self):
         def run(*options):
-            done = crucible("replay", self.trace, "--verify", "--json", "--numerics", "strict", *options, env=self.environment)
+            done = crucible("replay", self.trace, "--verify", "--json", "--numerics", "strict", *options,
+                            env=self.environment)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             return json.loads(done.stdout)
         untuned = run()
@@ -90,7 +95,10 @@ class Choices(e2e_test.Folder):
 
     def test_two_processes_measure_at_once_and_lose_nothing(self):
         command = [str(CRUCIBLE), "replay", str(self.trace), "--tune", "measure", "--json"]
-        both = [subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        both = [
+            subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
         for process in both:
             out, err = process.communicate(timeout=300)
             self.assertEqual(process.returncode, 0, out + err)

@@ -68,13 +68,14 @@ class Examples(Folder):
     def run_beside_its_recording(self, example, trace, iterations):
         """The example without Crucible. Recording it changes nothing that it prints.
 
-        Eager PyTorch itself may print another last digit in one process than in another: its matrix library promises the same bits
-        within one process only, and on a busy machine one loss of some thousands was one unit in the last place away. So a pair that
-        differs by no more is tried again; what recording changes, it changes each time.
+        Eager PyTorch itself may print another last digit in one process than in another: its matrix library promises
+        the same bits within one process only, and on a busy machine one loss of some thousands was one unit in the last
+        place away. So a pair that differs by no more is tried again; what recording changes, it changes each time.
         """
         for _ in range(3):
-            plain = subprocess.run([sys.executable, ROOT / "examples" / f"{example}.py", "--steps", str(iterations + 3)],
-                                   capture_output=True, text=True, check=True)
+            plain = subprocess.run(
+                [sys.executable, ROOT / "examples" / f"{example}.py", "--steps",
+                 str(iterations + 3)], capture_output=True, text=True, check=True)
             trace.unlink(missing_ok=True)
             recorded = self.record_example(example, trace, iterations)
             self.assertEqual(recorded.returncode, 0, recorded.stderr)
@@ -83,7 +84,8 @@ class Examples(Folder):
             lines, others = plain.stdout.splitlines(), recorded.stdout.splitlines()
             self.assertEqual([line.split()[:-1] for line in lines], [line.split()[:-1] for line in others])
             for line, other in zip(lines, others):
-                self.assertAlmostEqual(float(line.split()[-1]), float(other.split()[-1]), delta=2e-7 * abs(float(line.split()[-1])))
+                self.assertAlmostEqual(float(line.split()[-1]), float(other.split()[-1]),
+                                       delta=2e-7 * abs(float(line.split()[-1])))
         return self.fail(f"recording changed what the script prints: {plain.stdout}{recorded.stdout}")
 
     def verify(self, example, iterations, loss_tolerance=1e-5, state_tolerance=1e-4, runs=0):
@@ -91,7 +93,8 @@ class Examples(Folder):
         trace = self.folder / f"{example}.crtrace"
         plain = self.run_beside_its_recording(example, trace, iterations)
         sensitivity = ["--sensitivity", str(runs)] if runs else []
-        done = crucible("replay", trace, "--verify", "--json", *sensitivity, env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+        done = crucible("replay", trace, "--verify", "--json", *sensitivity,
+                        env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         replay = json.loads(done.stdout)
         self.assertIs(replay["verified"], True)
@@ -121,13 +124,15 @@ class Examples(Folder):
         spec.loader.exec_module(gpt)
         sizes = {name: parameter.nbytes for name, parameter in gpt.GPT().named_parameters()}
         page = self.folder / "plan.html"
-        done = crucible("plan", trace, "--backend", "none", "--json", "--html", page, "--device-profile", "jetson-orin-nano-8g")
+        done = crucible("plan", trace, "--backend", "none", "--json", "--html", page, "--device-profile",
+                        "jetson-orin-nano-8g")
         self.assertEqual(done.returncode, 0, done.stderr)
         plan = json.loads(done.stdout)
         of_role = {role: {b["name"].split(" (+")[0]: b for b in plan["table"] if b["role"] == role}
                    for role in ("parameter", "optimizer state", "gradient", "activation")}
         self.assertEqual({name: b["size_bytes"] for name, b in of_role["parameter"].items()}, sizes)
-        self.assertEqual({name: b["size_bytes"] for name, b in of_role["gradient"].items()}, {f"grad of {name}": size for name, size in sizes.items()})
+        self.assertEqual({name: b["size_bytes"] for name, b in of_role["gradient"].items()},
+                         {f"grad of {name}": size for name, size in sizes.items()})
         for name, size in sizes.items():
             self.assertEqual(of_role["optimizer state"][f"exp_avg of {name}"]["size_bytes"], size)
             self.assertEqual(of_role["parameter"][name]["module"], name.rpartition(".")[0])
@@ -140,18 +145,21 @@ class Examples(Folder):
 
     @unittest.skipIf(importlib.util.find_spec("torchvision") is None, "torchvision is not installed")
     def test_resnet18_sgd(self):
-        # Where PyTorch's convolutions round otherwise than the plugin's library, a ReLU near zero falls to the other side.
+        # Where PyTorch's convolutions round otherwise than the plugin's library, a ReLU near zero falls to the other
+        # side.
         self.verify("resnet18_sgd", 4, runs=3)
 
     def test_poisoned_arena_gives_the_same_bits(self):
         plain = json.loads(crucible("replay", self.trace, "--json").stdout)
-        poisoned = json.loads(crucible("replay", self.trace, "--json", env={**os.environ, "CRUCIBLE_POISON": "1"}).stdout)
+        poisoned = json.loads(
+            crucible("replay", self.trace, "--json", env={**os.environ, "CRUCIBLE_POISON": "1"}).stdout)
         self.assertEqual([i["loss"] for i in plain["iterations"]], [i["loss"] for i in poisoned["iterations"]])
 
 
 def opencl_drivers():
-    """The OpenCL drivers that are here, as the options of a command: what the loader finds (Debian's pocl-opencl-icd makes the
-    processor a device), and Intel's for processors, where CRUCIBLE_INTEL_OPENCL names its library, as ci/test does."""
+    """The OpenCL drivers that are here, as the options of a command: what the loader finds (Debian's pocl-opencl-icd
+    makes the processor a device), and Intel's for processors, where CRUCIBLE_INTEL_OPENCL names its library, as ci/test
+    does."""
     drivers = {}
     if "opencl:0" in crucible("devices", "--json").stdout:
         drivers["the loader's"] = []
@@ -190,7 +198,8 @@ class OpenCl(Folder):
         by_text = self.replay(*driver)
         for memory in ("buffers", "usm"):
             with self.subTest(memory):
-                by_module = self.replay(*driver, "--set", "backend.opencl.language=spirv", "--set", f"backend.opencl.memory={memory}")
+                by_module = self.replay(*driver, "--set", "backend.opencl.language=spirv", "--set",
+                                        f"backend.opencl.memory={memory}")
                 self.assertIs(by_module["verified"], True)
                 self.assertEqual(by_module["result_sha256"], by_text["result_sha256"])
 
@@ -199,223 +208,15 @@ class OpenCl(Folder):
         library = os.environ.get("CRUCIBLE_INTEL_OPENCL")
         if not library:
             self.skipTest("CRUCIBLE_INTEL_OPENCL names no driver; ci/test installs one")
-        done = crucible("plugin", "check", CRUCIBLE.parent / "libcrucible_opencl.so", "--tier", "static,negotiation,api,behaviour,claims,old",
-                        "--quick", "--exclude", ROOT / "backends/opencl/exclusions.json", "--set", f"library={library}")
+        done = crucible("plugin", "check", CRUCIBLE.parent / "libcrucible_opencl.so", "--tier",
+                        "static,negotiation,api,behaviour,claims,old", "--quick", "--exclude",
+                        ROOT / "backends/opencl/exclusions.json", "--set", f"library={library}")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_a_missing_library_is_named(self):
-        done = crucible("replay", self.trace, "--backend", "opencl", "--set", "backend.opencl.library=/nowhere/libOpenCL.so.1")
+        done = crucible("replay", self.trace, "--backend", "opencl", "--set",
+                        "backend.opencl.library=/nowhere/libOpenCL.so.1")
         self.assert_refused(done, 4, "/nowhere/libOpenCL.so.1 cannot be loaded", "ocl-icd-libopencl1")
-
-
-class Inference(Folder):
-    """Loops without an optimizer: what the model gave back is what a replay is compared with."""
-
-    LOOP = """
-        import torch
-        {head}
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 8)).to({dtype})
-        with torch.{guard}():
-            for step in range(6):
-                logits = model(torch.randn(4, 16, dtype={dtype}))
-                {tail}
-        """
-
-    def replayed(self, head="", tail="", dtype="torch.float32", guard="inference_mode"):
-        text = textwrap.dedent(self.LOOP).format(head=head, tail=tail, dtype=dtype, guard=guard)
-        done, trace = self.record(text, "--iterations", 3)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        done = crucible("replay", trace, "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
-        return done, json.loads(done.stdout) if done.stdout else None, trace
-
-    def test_outputs_are_verified(self):
-        done, document, _ = self.replayed()
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIs(document["verified"], True)
-        self.assertEqual(document["outputs"]["compared"], 3)
-        self.assertEqual(document["outputs"]["left_out"], [])
-        for difference in document["outputs"]["differences"]:
-            self.assertLess(difference["max_rel_diff"], 1e-5, difference)
-
-    def test_double_precision(self):
-        done, document, _ = self.replayed(dtype="torch.float64", guard="no_grad")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(document["outputs"]["compared"], 3)
-
-    def test_marked_steps_have_outputs_too(self):
-        done, document, _ = self.replayed("import sys", "if 'crucible_torch' in sys.modules: __import__('crucible').step()")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(document["outputs"]["compared"], 3)
-
-    def test_an_output_changed_before_the_step_ends_is_not_compared(self):
-        done, _, trace = self.replayed("import sys", "logits.mul_(2); 'crucible_torch' in sys.modules and __import__('crucible').step()")
-        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("no loss, no output and no changed state", done.stdout)
-        info = json.loads(crucible("trace", "info", trace, "--json").stdout)
-        self.assertIn("outputs that were changed before the iteration ended", [item["what"] for item in info["not_recorded"]])
-
-    def test_an_output_that_no_op_made_is_noticed(self):
-        """A planted fault: the model writes into its answer where no op is seen, so that the ops give something else."""
-        done, trace = self.record("""
-            import torch
-            class Net(torch.nn.Module):
-                def __init__(self):
-                    super().__init__()
-                    self.layer = torch.nn.Linear(16, 8)
-                    self.calls = 0
-                def forward(self, x):
-                    y = self.layer(x).tanh()
-                    self.calls += 1
-                    values = y.numpy()  # in every iteration: it is an op, the addition is none
-                    if self.calls == 4:
-                        values[2, 3] += 0.5
-                    return {"logits": y}
-            model = Net()
-            with torch.no_grad():
-                for step in range(6):
-                    model(torch.randn(4, 16))
-            """, "--iterations", 3)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        done = crucible("replay", trace, "--verify")
-        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("verified  no: iteration 1: output logits (f32) differs", done.stdout)
-
-
-class Loops(Folder):
-    """Loops in which more happens than one step after the other: replayed, or refused with what changed and what to do."""
-
-    LOOP = """
-        import torch
-        torch.manual_seed(0)
-        def perceptron(width, outputs):
-            return torch.nn.Sequential(torch.nn.Linear(width, 8), torch.nn.Tanh(), torch.nn.Linear(8, outputs))
-        model, other = perceptron(4, 1), perceptron(2, 4)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        second = torch.optim.SGD(other.parameters(), lr=0.1)
-        for step in range(12):
-            optimizer.zero_grad()
-        {body}
-        """
-
-    def recorded(self, body):
-        text = textwrap.dedent(self.LOOP).format(body=textwrap.indent(textwrap.dedent(body).strip("\n"), "    "))
-        done, trace = self.record(text, "--iterations", 6)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return trace
-
-    def assert_verified(self, trace):
-        done = crucible("replay", trace, "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return json.loads(done.stdout)
-
-    def test_gradient_accumulation(self):
-        replay = self.assert_verified(self.recorded("""
-            for part in range(3):
-                (model(torch.randn(5, 4)).square().mean() / 3).backward()
-            optimizer.step()
-            """))
-        self.assertEqual(len(replay["iterations"][0]["outputs"]), 3)
-
-    def test_generator_and_discriminator(self):
-        self.assert_verified(self.recorded("""
-            z = torch.randn(5, 2)
-            ((model(torch.randn(5, 4)) - 1).square().mean() + model(other(z).detach()).square().mean()).backward()
-            optimizer.step()
-            second.zero_grad()
-            (model(other(z)) - 1).square().mean().backward()
-            second.step()
-            """))
-
-    def test_an_evaluation_in_between(self):
-        trace = self.recorded("""
-            model(torch.randn(5, 4)).square().mean().backward()
-            optimizer.step()
-            if step % 4 == 3:
-                with torch.no_grad():
-                    model(torch.randn(5, 4))
-            """)
-        done = crucible("replay", trace, "--verify")
-        self.assert_refused(done, 3, "0.weight changes between iterations", "where nothing is recorded", "crucible trace trim FILE --iterations ")
-        part = done.stderr.split("--iterations ")[1].split()[0]
-        trimmed = self.folder / "trimmed.crtrace"
-        self.assertEqual(crucible("trace", "trim", trace, "--iterations", part, "-o", trimmed).returncode, 0)
-        first, last = map(int, part.split("-"))
-        self.assertEqual(len(self.assert_verified(trimmed)["iterations"]), last - first + 1)
-
-    def test_another_op_in_one_iteration(self):
-        trace = self.recorded("""
-            model(torch.randn(5, 4)).square().mean().backward()
-            if step == 5:
-                model[0].weight.data = model[0].weight.data * 0.5
-            optimizer.step()
-            """)
-        self.assert_refused(crucible("replay", trace), 3, "iterations 0 and 3 differ at op", "crucible trace trim FILE --iterations N-N -o ONE.crtrace")
-
-
-class Matrices(Folder):
-    """Training in which matrices are factorized: recorded, replayed on the CPU plugin, verified."""
-
-    def assert_verified(self, text):
-        done, trace = self.record(text, "--iterations", 4)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        done = crucible("replay", trace, "--backend", "cpu", "--verify", "--json", env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        replay = json.loads(done.stdout)
-        self.assertGreaterEqual(len(replay["iterations"]), 3)
-        return replay
-
-    def test_a_gaussian_process(self):
-        self.assert_verified("""
-            import torch
-            torch.manual_seed(0)
-            x = torch.linspace(0, 4, 60, dtype=torch.float64)
-            y = torch.sin(3 * x) + 0.1 * torch.randn(60, dtype=torch.float64)
-            width, noise = torch.zeros(2, dtype=torch.float64, requires_grad=True), torch.full((), -2.0, dtype=torch.float64, requires_grad=True)
-            optimizer = torch.optim.Adam([width, noise], lr=0.05)
-            for step in range(8):
-                optimizer.zero_grad()
-                covariance = torch.exp(width[0] - 0.5 * ((x[:, None] - x) / torch.exp(width[1])) ** 2) + torch.exp(noise) * torch.eye(60, dtype=torch.float64)
-                factor = torch.linalg.cholesky(covariance)
-                weights = torch.cholesky_solve(y[:, None], factor)
-                loss = 0.5 * (y @ weights[:, 0]) + factor.diagonal().log().sum()
-                loss.backward()
-                optimizer.step()
-            """)
-
-    def test_a_normalizing_flow_with_whitening(self):
-        self.assert_verified("""
-            import torch
-            torch.manual_seed(0)
-            mix, shift = torch.nn.Parameter(torch.eye(6) + 0.1 * torch.randn(6, 6)), torch.nn.Parameter(torch.zeros(6))
-            optimizer = torch.optim.SGD([mix, shift], lr=0.05, momentum=0.9)
-            for step in range(8):
-                x = torch.randn(40, 6) @ torch.randn(6, 6) * 0.5
-                values, vectors = torch.linalg.eigh(x.T @ x / 40 + 0.1 * torch.eye(6))
-                white = x @ (vectors * values.rsqrt()) @ vectors.T
-                optimizer.zero_grad()
-                z = torch.tanh(white @ mix.T + shift)
-                loss = 0.5 * z.square().sum(1).mean() - torch.linalg.slogdet(mix)[1] + 0.01 * torch.linalg.matrix_norm(mix, "nuc")
-                loss.backward()
-                optimizer.step()
-            """)
-
-    def test_orthogonal_weights_and_a_solved_layer(self):
-        self.assert_verified("""
-            import torch
-            torch.manual_seed(0)
-            layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(12, 12), orthogonal_map="cayley")
-            head = torch.nn.Linear(12, 3)
-            optimizer = torch.optim.AdamW([*layer.parameters(), *head.parameters()], lr=0.01)
-            x, y = torch.randn(30, 12), torch.randn(30, 3)
-            for step in range(8):
-                optimizer.zero_grad()
-                hidden = torch.relu(layer(x))
-                ridge = torch.linalg.solve(hidden.T @ hidden + torch.eye(12), hidden.T @ y)
-                loss = (head(hidden) + hidden @ ridge - y).square().mean()
-                loss.backward()
-                optimizer.step()
-            """)
 
 
 class BadTraces(Folder):
@@ -459,7 +260,8 @@ class Unavailable(Folder):
         self.assert_refused(crucible("replay", self.trace, env=environment), 4, PLUGIN, "it is not an ELF file")
 
     def test_no_compiler(self):
-        environment = clean_environment(CRUCIBLE_CLANG="/nonexistent/clang", CRUCIBLE_CACHE_DIR=str(self.folder / "empty"))
+        environment = clean_environment(CRUCIBLE_CLANG="/nonexistent/clang",
+                                        CRUCIBLE_CACHE_DIR=str(self.folder / "empty"))
         self.assert_refused(crucible("replay", self.trace, env=environment), 4, "clang")
 
     def test_without_onednn_it_works_and_says_so(self):
@@ -484,7 +286,8 @@ class BadScripts(Folder):
         """
 
     def test_op_without_lowering_is_listed(self):
-        done, trace = self.record(self.TRAINING.format(loss="torch.linalg.eigvals(model(torch.ones(3, 4))[:2]).abs().sum()"))
+        done, trace = self.record(
+            self.TRAINING.format(loss="torch.linalg.eigvals(model(torch.ones(3, 4))[:2]).abs().sum()"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assert_refused(crucible("replay", trace), 3, "aten::linalg_eig", "test_op_without_lowering_is_listed.py:7")
 
@@ -577,7 +380,8 @@ class Opaque(Folder):
         self.assertGreater(document["receipt"]["generated_steps"], 0)
 
     def test_whole_programs_run_in_libtorch(self):
-        done = self.replay(self.trace, "--verify", "--json", "--backend", "torch", "--opaque", "all", "--fallback", "allow")
+        done = self.replay(self.trace, "--verify", "--json", "--backend", "torch", "--opaque", "all", "--fallback",
+                           "allow")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         document = json.loads(done.stdout)
         self.assertIs(document["verified"], True)

@@ -1,4 +1,5 @@
-"""The plugins of NVIDIA, AMD and Intel end to end on emulated drivers: the same bits as everywhere, and what faults look like to a user.
+"""The plugins of NVIDIA, AMD and Intel end to end on emulated drivers: the same bits as everywhere, and what faults
+look like to a user.
 
 Environment: as e2e_test.py, whose folder with a recording it uses; CRUCIBLE_INTEL_OPENCL for the emulated Intel device.
 """
@@ -26,7 +27,10 @@ class Emulated(e2e_test.Folder):
     def setUp(self):
         if not self.devices:
             self.skipTest("this build has no emulated driver")
-        self.environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices")}
+        self.environment = {
+            **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
+            "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices")
+        }
 
     def replay(self, options, *more, **environment):
         return crucible("replay", self.trace, *options, *more, env={**self.environment, **environment})
@@ -55,7 +59,8 @@ class Emulated(e2e_test.Folder):
             if name in self.devices:
                 with self.subTest(name):
                     device = self.devices[name][1] + ":1"
-                    done = self.replay(self.devices[name], "--device", device, "--verify", "--json", CRUCIBLE_EMU_DEVICES="2", CRUCIBLE_EMU_ARCH=arch)
+                    done = self.replay(self.devices[name], "--device", device, "--verify", "--json",
+                                       CRUCIBLE_EMU_DEVICES="2", CRUCIBLE_EMU_ARCH=arch)
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                     self.assertIn(arch.split(",")[1], json.loads(done.stdout)["device"])
 
@@ -82,13 +87,18 @@ class Emulated(e2e_test.Folder):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_convolutions_by_the_library_are_verified(self):
-        """With the emulated cuDNN and MIOpen: and it was those, because a fault of theirs shows. Strict replays never use them."""
-        vendors = [("nvidia", "cudnn", "libcudnn.so.9", "cudnnBackendExecute"), ("amd", "miopen", "libMIOpen.so.1", "MIOpen's conv2d")]
+        """With the emulated cuDNN and MIOpen: and it was those, because a fault of theirs shows. Strict replays never
+        use them."""
+        vendors = [("nvidia", "cudnn", "libcudnn.so.9", "cudnnBackendExecute"),
+                   ("amd", "miopen", "libMIOpen.so.1", "MIOpen's conv2d")]
         emulators = CRUCIBLE.resolve().parent / "emulators"
-        vendors = [row for row in vendors if f"{row[0]} (emulated)" in self.devices and (emulators / row[0] / row[2]).exists()]
+        vendors = [
+            row for row in vendors if f"{row[0]} (emulated)" in self.devices and (emulators / row[0] / row[2]).exists()
+        ]
         if not vendors:
             self.skipTest("this build has no emulated cuDNN or MIOpen")
-        recorded, trace = self.record("""
+        recorded, trace = self.record(
+            """
             import torch
             torch.manual_seed(0)
             model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, stride=2, groups=2),
@@ -101,21 +111,29 @@ class Emulated(e2e_test.Folder):
         """, "--iterations", 2)
         self.assertEqual(recorded.returncode, 0, recorded.stderr)
         for vendor, name, library, call in vendors:
-            options = [*self.devices[f"{vendor} (emulated)"], "--set", f"backend.{vendor}.{name}={emulators / vendor / library}",
-                       "--set", f"backend.{vendor}.dnn={name}", "--tune", "off", "--verify"]
+            options = [
+                *self.devices[f"{vendor} (emulated)"], "--set",
+                f"backend.{vendor}.{name}={emulators / vendor / library}", "--set", f"backend.{vendor}.dnn={name}",
+                "--tune", "off", "--verify"
+            ]
             with self.subTest(vendor):
                 done = crucible("replay", trace, *options, env=self.environment)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 for kind in ("forward", "data", "filter"):
-                    done = crucible("replay", trace, *options, env={**self.environment, "CRUCIBLE_EMU_FAULTS": f"fail@launch(conv_f32_{kind}*)"})
+                    done = crucible("replay", trace, *options,
+                                    env={**self.environment, "CRUCIBLE_EMU_FAULTS": f"fail@launch(conv_f32_{kind}*)"})
                     self.assertNotEqual(done.returncode, 0, kind)
                     self.assertIn(call, done.stderr)
                 strict = [*options, "--numerics", "strict"]
-                done = crucible("replay", trace, *strict, env={**self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(conv*); fail@init(miopen*); fail@init(cudnn*)"})
+                done = crucible(
+                    "replay", trace, *strict, env={
+                        **self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(conv*); fail@init(miopen*); fail@init(cudnn*)"
+                    })
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_attention_by_the_library_is_verified(self):
-        """With the emulated cuDNN, which has it of bf16: one call, named where steps are; strict replays never use it."""
+        """With the emulated cuDNN, which has it of bf16: one call, named where steps are; strict replays never use
+        it."""
         library = CRUCIBLE.resolve().parent / "emulators" / "nvidia" / "libcudnn.so.9"
         if "nvidia (emulated)" not in self.devices or not library.exists():
             self.skipTest("this build has no emulated cuDNN")
@@ -135,7 +153,10 @@ class Emulated(e2e_test.Folder):
                 for _ in range(5):
                     model(torch.randn(2, 24, 64).to(torch.DTYPE))
         """
-        options = [*self.devices["nvidia (emulated)"], "--set", f"backend.nvidia.cudnn={library}", "--set", "backend.nvidia.dnn=cudnn", "--tune", "off"]
+        options = [
+            *self.devices["nvidia (emulated)"], "--set", f"backend.nvidia.cudnn={library}", "--set",
+            "backend.nvidia.dnn=cudnn", "--tune", "off"
+        ]
         fault = {**self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(attention*)"}
         for dtype, calls in {"bfloat16": 1, "float16": 1, "float32": 0}.items():
             with self.subTest(dtype):
@@ -156,7 +177,8 @@ class Emulated(e2e_test.Folder):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_products_by_matrix_units_are_verified(self):
-        """bf16 on devices that have them: and it was those, because a fault of theirs shows. Strict replays never use them."""
+        """bf16 on devices that have them: and it was those, because a fault of theirs shows. Strict replays never use
+        them."""
         devices = {name: options for name, options in self.devices.items() if name.split()[0] in ("nvidia", "amd")}
         if not devices:
             self.skipTest("this build has no emulated driver of NVIDIA's or AMD's")
@@ -176,18 +198,23 @@ class Emulated(e2e_test.Folder):
         fault = {"CRUCIBLE_EMU_FAULTS": "fail@launch(crucible_matrix_bf16*)"}
         for name, options in devices.items():
             def replay(*more, options=options, **environment):
-                return crucible("replay", trace, *options, "--fallback", "forbid", "--tune", "off", "--verify", *more, env={**self.environment, **environment})
+                return crucible("replay", trace, *options, "--fallback", "forbid", "--tune", "off", "--verify", *more,
+                                env={**self.environment, **environment})
 
             with self.subTest(name):
                 done = replay()
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                self.assertRegex(done.stdout, r"note +\d+ of the library calls are products by kernels for the device's matrix units: mf?ma \(f16, bf16\)")
+                self.assertRegex(
+                    done.stdout,
+                    r"note +\d+ of the library calls are products by kernels for the device's matrix units: mf?ma \(f16, bf16\)"
+                )
                 done = replay(**fault)
                 self.assertNotEqual(done.returncode, 0)
                 for without in (("--numerics", "strict"), ("--set", f"backend.{name.split()[0]}.matrix_units=false")):
                     done = replay(*without, **fault)
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        for name, more in (("nvidia (emulated)", {"CRUCIBLE_EMU_RACES": "on"}), ("amd (emulated)", {"CRUCIBLE_EMU_ARCH": "gfx1100"})):
+        for name, more in (("nvidia (emulated)", {"CRUCIBLE_EMU_RACES": "on"}), ("amd (emulated)",
+                                                                                 {"CRUCIBLE_EMU_ARCH": "gfx1100"})):
             if name in devices:
                 with self.subTest(name, **more):
                     done = replay(options=devices[name], **more)
@@ -202,19 +229,22 @@ class Emulated(e2e_test.Folder):
         self.assertEqual(plain.returncode, 0, plain.stderr)
         documents = []
         for threads in "1", "2":
-            done = self.replay(self.devices[name], "--numerics", "strict", "--verify", "--profile", "--json", CRUCIBLE_EMU_TIMING="roofline", CRUCIBLE_EMU_THREADS=threads)
+            done = self.replay(self.devices[name], "--numerics", "strict", "--verify", "--profile", "--json",
+                               CRUCIBLE_EMU_TIMING="roofline", CRUCIBLE_EMU_THREADS=threads)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             documents.append(json.loads(done.stdout))
         for document in documents:
             self.assertIn("emulated, not a GPU; times of a roofline model", document["device"])
-            self.assertEqual(document["result_sha256"], json.loads(plain.stdout)["result_sha256"], "counting changed what is computed")
+            self.assertEqual(document["result_sha256"],
+                             json.loads(plain.stdout)["result_sha256"], "counting changed what is computed")
         steps = documents[0]["profile"]
         self.assertEqual(steps, documents[1]["profile"])
         launch_ns, bytes_per_ns = 2000, 3350  # of an sm_90
         for step in steps:
             self.assertGreaterEqual(step["time_ns"], launch_ns - 1, step)  # a float of milliseconds on its way
             self.assertLess(step["time_ns"], launch_ns + 1e6, step)
-        self.assertGreater(max(step["time_ns"] for step in steps), launch_ns + max(step["bytes"] for step in steps) / bytes_per_ns / 2)
+        self.assertGreater(max(step["time_ns"] for step in steps),
+                           launch_ns + max(step["bytes"] for step in steps) / bytes_per_ns / 2)
         text = self.replay(self.devices[name], "--profile", CRUCIBLE_EMU_TIMING="roofline").stdout
         self.assertIn("emulated, these are no device's times: NVIDIA sm_90", text)
 
@@ -223,7 +253,10 @@ class Emulated(e2e_test.Folder):
         library = CRUCIBLE.resolve().parent / "emulators/nvidia/libcublasLt.so.13"
         if name not in self.devices or not library.exists():
             self.skipTest("this build has no emulated cuBLASLt")
-        options = [*self.devices[name], "--set", f"backend.nvidia.cublaslt={library}", "--set", "backend.nvidia.blas=cublaslt", "--tune", "off"]
+        options = [
+            *self.devices[name], "--set", f"backend.nvidia.cublaslt={library}", "--set", "backend.nvidia.blas=cublaslt",
+            "--tune", "off"
+        ]
         listed = crucible("kernels", self.trace, *options, "--json", env=self.environment)
         self.assertEqual(listed.returncode, 0, listed.stdout + listed.stderr)
         names = [step["name"] for step in json.loads(listed.stdout)["kernels"]]
@@ -237,24 +270,28 @@ class Emulated(e2e_test.Folder):
         library = CRUCIBLE.resolve().parent / "emulators/nvidia/libcublasLt.so.13"
         if name not in self.devices or not library.exists():
             self.skipTest("this build has no emulated cuBLASLt")
-        done = self.replay(self.devices[name], "--set", f"backend.nvidia.cublaslt={library}", "--set", "backend.nvidia.blas=cublaslt", "--tune", "off",
-                           "--profile", "--json", CRUCIBLE_EMU_TIMING="roofline")
+        done = self.replay(self.devices[name], "--set", f"backend.nvidia.cublaslt={library}", "--set",
+                           "backend.nvidia.blas=cublaslt", "--tune", "off", "--profile", "--json",
+                           CRUCIBLE_EMU_TIMING="roofline")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         products = [step for step in json.loads(done.stdout)["profile"] if step["kind"] == "library"]
         self.assertNotEqual(products, [])
         for step in products:  # an sm_90: memory in bytes, f32 in operations per nanosecond
-            self.assertAlmostEqual(step["time_ns"], 2000 + max(step["bytes"] / 3350, step["flops"] / 67000), delta=3, msg=step)
+            self.assertAlmostEqual(step["time_ns"], 2000 + max(step["bytes"] / 3350, step["flops"] / 67000), delta=3,
+                                   msg=step)
 
     def counting(self):
-        """Emulated devices that count: what to add for it, a counter that grows with each launch, the rule that denies it, and what is advised then."""
+        """Emulated devices that count: what to add for it, a counter that grows with each launch, the rule that denies
+        it, and what is advised then."""
         cupti = CRUCIBLE.resolve().parent / "emulators/nvidia/libcupti.so.13"
         if "nvidia (emulated)" in self.devices and cupti.exists():
             yield ("nvidia (emulated)", ["--set", f"backend.nvidia.cupti={cupti}"], {}, "smsp__threads_launched.sum",
                    "deny@query(cupti*)", "NVreg_RestrictProfilingToAdminUsers=0")
         rocprofiler = CRUCIBLE.resolve().parent / "emulators/amd/librocprofiler-sdk.so.1"
         if "amd (emulated)" in self.devices and rocprofiler.exists():
-            yield ("amd (emulated)", ["--set", "backend.amd.profiler=auto", "--set", f"backend.amd.rocprofiler={rocprofiler}"], {}, "SQ_WAVES",
-                   "deny@query(rocprofiler_start_context)#2+", "CAP_PERFMON")
+            yield ("amd (emulated)",
+                   ["--set", "backend.amd.profiler=auto", "--set", f"backend.amd.rocprofiler={rocprofiler}"
+                   ], {}, "SQ_WAVES", "deny@query(rocprofiler_start_context)#2+", "CAP_PERFMON")
         if "intel (emulated)" in self.devices:
             yield ("intel (emulated)", [], {"ZET_ENABLE_METRICS": "1"}, "ComputeBasic.WorkItems",
                    "deny@query(zetContextActivateMetricGroups)", "perf_stream_paranoid=0")
@@ -268,15 +305,20 @@ class Emulated(e2e_test.Folder):
                 self.assertIn(counter, listed.stdout)
                 self.assertNotIn("iteration", listed.stdout, "nothing is run")
                 plain = self.replay(options, "--numerics", "strict", "--verify", "--json", **environment)
-                done = self.replay(options, "--numerics", "strict", "--verify", "--profile", "--counters", counter, "--json", **environment)
+                done = self.replay(options, "--numerics", "strict", "--verify", "--profile", "--counters", counter,
+                                   "--json", **environment)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 document = json.loads(done.stdout)
                 self.assertEqual(document["result_sha256"], json.loads(plain.stdout)["result_sha256"])
                 self.assertIsNone(document["counters"]["refused"])
                 launches = [step for step in document["profile"] if step["kind"] == "generated"]
-                self.assertGreaterEqual(document["counters"]["values"][counter], len(launches), "a thread for each launch at least")
+                self.assertGreaterEqual(document["counters"]["values"][counter], len(launches),
+                                        "a thread for each launch at least")
                 text = self.replay(options, "--numerics", "strict", "--counters", counter, **environment).stdout
-                self.assertRegex(text, f"emulated, these are no device's counts\\ncounter +one replay\\n{counter} +{document['counters']['values'][counter]}")
+                self.assertRegex(
+                    text,
+                    f"emulated, these are no device's counts\\ncounter +one replay\\n{counter} +{document['counters']['values'][counter]}"
+                )
                 wrong = self.replay(options, "--counters", "no_such", **environment)
                 self.assertEqual(wrong.returncode, 2)
                 self.assertRegex(wrong.stderr, f"has no counter 'no_such'; it has .*{counter}")
@@ -284,7 +326,8 @@ class Emulated(e2e_test.Folder):
     def test_a_device_that_may_not_be_counted_on_replays_all_the_same(self):
         for name, more, environment, counter, deny, advice in self.counting():
             with self.subTest(name):
-                done = self.replay([*self.devices[name], *more], "--verify", "--profile", "--counters", counter, CRUCIBLE_EMU_FAULTS=deny, **environment)
+                done = self.replay([*self.devices[name], *more], "--verify", "--profile", "--counters", counter,
+                                   CRUCIBLE_EMU_FAULTS=deny, **environment)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertIn("verified  yes", done.stdout)
                 line = [line for line in done.stdout.splitlines() if line.startswith("counters  none: ")]
@@ -292,12 +335,17 @@ class Emulated(e2e_test.Folder):
                 self.assertIn(advice, line[0])
 
     def test_a_profile_says_where_its_times_are_from(self):
-        """Each plugin's own words, in the text and in JSON: of the whole replay where a profiler is there, else of events around each op."""
+        """Each plugin's own words, in the text and in JSON: of the whole replay where a profiler is there, else of
+        events around each op."""
         traced = {name: more for name, more, *_ in self.counting()}
         records, events = "records of one replay of the whole graph", "events around each op"
-        cases = [(name, [], "time stamps of an event of each op" if name.startswith("intel") else events) for name in self.devices]
+        cases = [(name, [], "time stamps of an event of each op" if name.startswith("intel") else events)
+                 for name in self.devices]
         cases += [(name, more, records) for name, more in traced.items() if not name.startswith("intel")]
-        cases += [(name, [], words) for name, words in (("cpu", "the host's clock around each op"), ("opencl: Intel", "profiling event of each op")) if name in self.all]
+        cases += [(name, [], words)
+                  for name, words in (("cpu", "the host's clock around each op"), ("opencl: Intel",
+                                                                                   "profiling event of each op"))
+                  if name in self.all]
         for name, more, words in cases:
             with self.subTest(name, more=more):
                 options = [*self.all[name], *more, "--numerics", "strict", "--profile"]
@@ -307,20 +355,31 @@ class Emulated(e2e_test.Folder):
 
     def test_counters_that_cannot_be_read_end_no_replay(self):
         for name, more, environment, counter, _, _ in self.counting():
-            rules = {"nvidia (emulated)": ["fail@query(cuptiProfilerInitialize)", "fail@query(cuptiRangeProfilerDecodeData)"], "intel (emulated)": ["missing@query(zetMetricGroupGet)"],
-                     "amd (emulated)": ["fail@query(rocprofiler_force_configure)", "fail@query(rocprofiler_sample_device_counting_service)#2"]}
+            rules = {
+                "nvidia (emulated)": [
+                    "fail@query(cuptiProfilerInitialize)", "fail@query(cuptiRangeProfilerDecodeData)"
+                ], "intel (emulated)": ["missing@query(zetMetricGroupGet)"], "amd (emulated)": [
+                    "fail@query(rocprofiler_force_configure)",
+                    "fail@query(rocprofiler_sample_device_counting_service)#2"
+                ]
+            }
             for rule in rules[name]:
                 with self.subTest(name, rule=rule):
-                    done = self.replay([*self.devices[name], *more], "--verify", "--counters", counter, "--json", CRUCIBLE_EMU_FAULTS=rule, **environment)
+                    done = self.replay([*self.devices[name], *more], "--verify", "--counters", counter, "--json",
+                                       CRUCIBLE_EMU_FAULTS=rule, **environment)
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                     counters = json.loads(done.stdout)["counters"]
                     self.assertEqual(counters["values"], {})
-                    self.assertRegex(counters["refused"], "CUPTI_ERROR_UNKNOWN|ZE_RESULT_ERROR_UNSUPPORTED_FEATURE|ROCPROFILER_STATUS_ERROR")
+                    self.assertRegex(
+                        counters["refused"],
+                        "CUPTI_ERROR_UNKNOWN|ZE_RESULT_ERROR_UNSUPPORTED_FEATURE|ROCPROFILER_STATUS_ERROR")
 
     def test_only_nvidias_devices_tell_of_their_kernels(self):
         """The model of times, and races: where kernels cannot be watched the word is refused, not passed over."""
         settings = {"CRUCIBLE_EMU_TIMING": "roofline", "CRUCIBLE_EMU_RACES": "on"}
-        why = {"nvidia (emulated)": "", "amd (emulated)": "kernels of HIP", "intel (emulated)": "Intel's own OpenCL driver"}
+        why = {
+            "nvidia (emulated)": "", "amd (emulated)": "kernels of HIP", "intel (emulated)": "Intel's own OpenCL driver"
+        }
         for name, options in self.devices.items():
             for setting, word in settings.items():
                 with self.subTest(name=name, setting=setting):
@@ -353,9 +412,11 @@ class Emulated(e2e_test.Folder):
             with self.subTest(name):
                 backend = options[1]
                 settings = [option for option in options[2:]]
-                done = crucible("compare", self.trace, "--backends", f"cpu,{backend}", *settings, "--numerics", "strict", "--json", env=self.environment)
+                done = crucible("compare", self.trace, "--backends", f"cpu,{backend}", *settings, "--numerics",
+                                "strict", "--json", env=self.environment)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                done = crucible("compare", self.trace, "--backends", f"cpu,{backend}", *settings, "--numerics", "strict", "--json",
+                done = crucible("compare", self.trace, "--backends", f"cpu,{backend}", *settings, "--numerics",
+                                "strict", "--json",
                                 env={**self.environment, "CRUCIBLE_EMU_FAULTS": "flip:arg=0,byte=1,bit=3@launch#5"})
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 self.assertEqual(json.loads(done.stdout)["first_difference"]["different"], 1)

@@ -1,7 +1,9 @@
-"""What goes wrong with a device, on each plugin: one table, a row per fault and plugin. And a run whose device is lost goes on elsewhere.
+"""What goes wrong with a device, on each plugin: one table, a row per fault and plugin. And a run whose device is lost
+goes on elsewhere.
 
-Environment: as e2e_test.py, whose folder with a recording it uses; CRUCIBLE_INTEL_OPENCL for the emulated Intel device. NVIDIA, AMD and Intel are
-those of the emulated drivers; OpenCL is the real driver with a layer of the loader that lets calls fail (tests/emulators/opencl).
+Environment: as e2e_test.py, whose folder with a recording it uses; CRUCIBLE_INTEL_OPENCL for the emulated Intel device.
+NVIDIA, AMD and Intel are those of the emulated drivers; OpenCL is the real driver with a layer of the loader that lets
+calls fail (tests/emulators/opencl).
 """
 
 import dataclasses
@@ -21,15 +23,20 @@ from devices_here import devices, nvrtc_library  # noqa: E402
 EMULATORS = pathlib.Path(CRUCIBLE).resolve().parent / "emulators"
 LAYER = EMULATORS / "opencl/libopencl_faults.so"
 PLANTING = EMULATORS / "planting/libplanting_compiler.so"
-COLUMNS = {"nvidia": "nvidia (emulated)", "amd": "amd (emulated)", "intel": "intel (emulated)", "opencl": "opencl: PoCL"}
+COLUMNS = {
+    "nvidia": "nvidia (emulated)", "amd": "amd (emulated)", "intel": "intel (emulated)", "opencl": "opencl: PoCL"
+}
 VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES", "intel": "ZE_AFFINITY_MASK"}
-TWO = {"nvidia": {"CRUCIBLE_EMU_DEVICES": "2"}, "amd": {"CRUCIBLE_EMU_DEVICES": "2"}, "intel": {"CRUCIBLE_EMU_DEVICES": "2"},
-       "opencl": {"POCL_DEVICES": "pthread pthread"}}
+TWO = {
+    "nvidia": {"CRUCIBLE_EMU_DEVICES": "2"}, "amd": {"CRUCIBLE_EMU_DEVICES": "2"},
+    "intel": {"CRUCIBLE_EMU_DEVICES": "2"}, "opencl": {"POCL_DEVICES": "pthread pthread"}
+}
 
 
 @dataclasses.dataclass
 class Fault:
-    """One cell of the table: `crucible replay` under a fault. `words` are regular expressions, all of which standard error has."""
+    """One cell of the table: `crucible replay` under a fault. `words` are regular expressions, all of which standard
+    error has."""
     rules: str = ""                                    # CRUCIBLE_EMU_FAULTS; each of them must have fired
     sets: list = dataclasses.field(default_factory=list)  # OPTION=VALUE of the plugin
     env: dict = dataclasses.field(default_factory=dict)
@@ -44,41 +51,64 @@ def everywhere(fault, **other):
 
 # "which fault": {plugin: Fault, or the reason why there is none}. `{id}` is the plugin's first device.
 FAULTS = {
-    "no driver": everywhere(Fault(sets=["library=/nowhere/lib.so"], words=["/nowhere/lib.so", "cannot be loaded", "install"])),
+    "no driver": everywhere(
+        Fault(sets=["library=/nowhere/lib.so"], words=["/nowhere/lib.so", "cannot be loaded", "install"])),
     "a library of something else": everywhere(Fault(sets=["library=libz.so.1"], words=["libz.so.1", "lacks"])),
     "a driver that does not start": everywhere(
-        Fault("fail@init", words=["does not start"]),
-        opencl=Fault("fail@init(clGetPlatformIDs)", words=["no OpenCL platform", "install a driver"])),
+        Fault("fail@init", words=["does not start"]), opencl=Fault("fail@init(clGetPlatformIDs)",
+                                                                   words=["no OpenCL platform", "install a driver"])),
     "a driver that is too old": {
-        "nvidia": Fault("fail@query(cuDriverGetVersion)", words=["speaks CUDA 10.2", "CUDA 11.4 or newer is needed", "update the driver"]),
-        "amd": Fault("fail@query(hipRuntimeGetVersion)", words=["is version 4.4", "5 or newer is needed", "update ROCm"]),
+        "nvidia": Fault("fail@query(cuDriverGetVersion)",
+                        words=["speaks CUDA 10.2", "CUDA 11.4 or newer is needed", "update the driver"]),
+        "amd": Fault("fail@query(hipRuntimeGetVersion)",
+                     words=["is version 4.4", "5 or newer is needed", "update ROCm"]),
         "intel": Fault("fail@query(zeDriverGetApiVersion)", words=["speaks version 2.0", "1.0 to 1.x is needed"]),
-        "opencl": Fault("fail@query(clGetDeviceInfo)", words=["speaks OpenCL 1.1", "1.2 or newer is needed"])},
-    "a compiler that is newer than the driver": {
-        "nvidia": Fault("fail:code=CUDA_ERROR_UNSUPPORTED_PTX_VERSION@load", words=["is newer than the driver", "update the driver, or name an older NVRTC"]),
+        "opencl": Fault("fail@query(clGetDeviceInfo)", words=["speaks OpenCL 1.1", "1.2 or newer is needed"])
+    }, "a compiler that is newer than the driver": {
+        "nvidia": Fault("fail:code=CUDA_ERROR_UNSUPPORTED_PTX_VERSION@load",
+                        words=["is newer than the driver", "update the driver, or name an older NVRTC"]),
         "amd": Fault("fail@load", words=["hipModuleLoadData of the kernels", "hipErrorInvalidImage"]),
-        "intel": "the compiler is the driver's own", "opencl": "the compiler is the driver's own"},
-    "a busy device": {
-        "nvidia": Fault("fail@init(cuDevicePrimaryCtxRetain)", words=["another process has the device for itself", "nvidia-smi"]),
-        "amd": "HIP knows no device that one process has for itself",
+        "intel": "the compiler is the driver's own", "opencl": "the compiler is the driver's own"
+    }, "a busy device": {
+        "nvidia": Fault("fail@init(cuDevicePrimaryCtxRetain)",
+                        words=["another process has the device for itself",
+                               "nvidia-smi"]), "amd": "HIP knows no device that one process has for itself",
         "intel": Fault("fail@init(zeContextCreate)", words=["another process has the device for itself"]),
-        "opencl": Fault("fail@init(clCreateContext)", words=["another process has it for itself"])},
-    "a device that disappears": everywhere(
-        Fault("lost@launch#3", words=[r"device {id} \(.+\) was lost (in iteration 0 \(of 0 to 2\): in one of steps 0 to \d+ \(of \d+\)|before the first iteration: trial of )",
-                                      "--fallback warn or allow"])),
+        "opencl": Fault("fail@init(clCreateContext)", words=["another process has it for itself"])
+    }, "a device that disappears": everywhere(
+        Fault(
+            "lost@launch#3", words=[
+                r"device {id} \(.+\) was lost (in iteration 0 \(of 0 to 2\): in one of steps 0 to \d+ \(of \d+\)|before the first iteration: trial of )",
+                "--fallback warn or allow"
+            ])),
     "a compile error": everywhere(
-        Fault("fail@compile", code=5, words=["refuses the kernels"]),
-        amd=Fault("fail@compile#1", sets=["compiler=hiprtc"], code=5, words=["refuses the kernels", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+", r"crucible kernels FILE --show \d+"]),
-        nvidia=Fault(sets=[f"nvrtc={PLANTING}"], code=5,
-                     env={"CRUCIBLE_PLANT_COMPILER": nvrtc_library(), "CRUCIBLE_PLANT_FROM": "c.v[i] = fmaf(a.v[i], b.v[i], c.v[i])",
-                          "CRUCIBLE_PLANT_TO": "c.v[i] = no_such_function(a.v[i])"},
-                     words=["refuses the kernels", "no_such_function", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+", r"crucible kernels FILE --show \d+"])),
-    "a kernel that needs more than the device has": everywhere("launches are shaped by what the driver says of each kernel, and kernels share no memory"),
-    "no memory at first": everywhere(Fault("oom@alloc#1", code=0, words=[r"{id} had no \d+ bytes", "asked again: it has them now"])),
-    "no memory at all": everywhere(Fault("oom@alloc", words=[r"arena: allocating \d+ bytes on device {id}: cannot have \d+ bytes", "free|in use", "memory budget"])),
-    "a hang": everywhere(
-        Fault("hang@launch#3", sets=["timeout_s=1"],
-              words=["{id} is suspect: .+ did not finish within 1 s, the option timeout_s", r"device {id} \(.+\) was lost"])),
+        Fault("fail@compile", code=5, words=["refuses the kernels"]), amd=Fault(
+            "fail@compile#1", sets=["compiler=hiprtc"], code=5,
+            words=["refuses the kernels", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+",
+                   r"crucible kernels FILE --show \d+"]),
+        nvidia=Fault(
+            sets=[f"nvrtc={PLANTING}"], code=5, env={
+                "CRUCIBLE_PLANT_COMPILER": nvrtc_library(),
+                "CRUCIBLE_PLANT_FROM": "c.v[i] = fmaf(a.v[i], b.v[i], c.v[i])",
+                "CRUCIBLE_PLANT_TO": "c.v[i] = no_such_function(a.v[i])"
+            }, words=[
+                "refuses the kernels", "no_such_function", r"\n  kernel \w+: .+ at mlp_sgd.py:\d+",
+                r"crucible kernels FILE --show \d+"
+            ])), "a kernel that needs more than the device has":
+                everywhere("launches are shaped by what the driver says of each kernel, and kernels share no memory"),
+    "no memory at first": everywhere(
+        Fault("oom@alloc#1", code=0,
+              words=[r"{id} had no \d+ bytes", "asked again: it has them now"])), "no memory at all": everywhere(
+                  Fault(
+                      "oom@alloc", words=[
+                          r"arena: allocating \d+ bytes on device {id}: cannot have \d+ bytes", "free|in use",
+                          "memory budget"
+                      ])), "a hang": everywhere(
+                          Fault(
+                              "hang@launch#3", sets=["timeout_s=1"], words=[
+                                  "{id} is suspect: .+ did not finish within 1 s, the option timeout_s",
+                                  r"device {id} \(.+\) was lost"
+                              ])),
 }
 
 
@@ -99,8 +129,10 @@ class Devices(e2e_test.Folder):
     def run_on(self, plugin, command, *arguments, rules="", sets=(), env=None):
         """Under these rules, each of which must fire: a fault that was not there proves nothing."""
         self.fired.unlink(missing_ok=True)
-        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"),
-                       "CRUCIBLE_EMU_LOG": str(self.fired), **(env or {})}
+        environment = {
+            **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
+            "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"), "CRUCIBLE_EMU_LOG": str(self.fired), **(env or {})
+        }
         if rules:
             environment["CRUCIBLE_EMU_FAULTS"] = rules
         if plugin == "opencl":
@@ -110,7 +142,8 @@ class Devices(e2e_test.Folder):
         fired = self.fired.read_text() if self.fired.exists() else ""
         for rule in filter(None, rules.split(";")):
             action, site = rule.split("@")
-            self.assertIn(f"{action.split(':')[0]}@{re.match('[a-z]+', site)[0]}", fired, f"{rule} did not fire: {done.stderr}")
+            self.assertIn(f"{action.split(':')[0]}@{re.match('[a-z]+', site)[0]}", fired,
+                          f"{rule} did not fire: {done.stderr}")
         return done
 
     def replay(self, plugin, *arguments, **more):
@@ -130,7 +163,8 @@ class Faults(Devices):
                 if name == "a compile error" and plugin == "nvidia" and not PLANTING.exists():
                     continue
                 with self.subTest(name, plugin=plugin):
-                    # What is compiled once is loaded ever after: faults of compilers and loaders get a folder of their own.
+                    # What is compiled once is loaded ever after: faults of compilers and loaders get a folder of their
+                    # own.
                     cache = str(self.folder / f"cache of {name} {plugin}")
                     env = {"CRUCIBLE_CACHE_DIR": cache, "POCL_CACHE_DIR": cache, **fault.env}
                     done = self.replay(plugin, "--verify", rules=fault.rules, sets=fault.sets, env=env)
@@ -152,7 +186,8 @@ class Faults(Devices):
                 self.assert_refused(done, 4, f"no device '{plugin}:1'", f"it has {plugin}:0")
                 document = self.document(self.replay(plugin, "--json", env=visible))
                 self.assertEqual(document["receipt"]["device"]["properties"][VISIBLE[plugin]], "1")
-                if plugin != "intel":  # whose emulated devices are alike, and whose driver has none where all are hidden
+                # Intel's emulated devices are alike, and its driver has none where all are hidden.
+                if plugin != "intel":
                     self.assert_refused(self.replay(plugin, env={**visible, VISIBLE[plugin]: ""}), 4, VISIBLE[plugin])
 
     def test_a_damaged_program_in_the_cache_is_compiled_again_and_told(self):
@@ -188,13 +223,15 @@ class Rerouted(Devices):
         self.assertIs(document["verified"], True)
         self.assertEqual(len(document["lost"]), 1, document["lost"])
         loss = document["lost"][0]
-        self.assertEqual((loss["device"], loss["iteration"], loss["from_iteration"], loss["repeated_iterations"], loss["went_on"]),
-                         (f"{plugin}:0", iteration, iteration, 0, went_on))
+        self.assertEqual(
+            (loss["device"], loss["iteration"], loss["from_iteration"], loss["repeated_iterations"], loss["went_on"]),
+            (f"{plugin}:0", iteration, iteration, 0, went_on))
         self.assertIn("step", loss["reason"])
         self.assertEqual(document["receipt"]["lost"], document["lost"])
         self.assertEqual(document["receipt"]["device"]["id"], went_on)
         self.assertEqual(len(document["iterations"]), len(plain["iterations"]))
-        self.assertEqual(document["timed_iterations"], len(plain["iterations"]) - iteration, "times of a lost device are no times of the other one")
+        self.assertEqual(document["timed_iterations"],
+                         len(plain["iterations"]) - iteration, "times of a lost device are no times of the other one")
         self.assertEqual(document["receipt"]["checkpoints"]["times"], len(plain["iterations"]))
         return document
 
@@ -206,7 +243,9 @@ class Rerouted(Devices):
                     rule, plain = self.lost_in_iteration(plugin, 1, *more)
                     done = self.replay(plugin, "--verify", "--json", "--fallback", "warn", *more, rules=rule)
                     document = self.check(plugin, done, plain, 1, "cpu:0")
-                    self.assertRegex(done.stderr, rf"warning: device {plugin}:0 \(.+\) was lost in iteration 1 \(of 0 to 2\): .+ takes over")
+                    self.assertRegex(
+                        done.stderr,
+                        rf"warning: device {plugin}:0 \(.+\) was lost in iteration 1 \(of 0 to 2\): .+ takes over")
                     if numerics == "strict":
                         self.assertEqual(document["result_sha256"], plain["result_sha256"])
 
@@ -215,12 +254,15 @@ class Rerouted(Devices):
             with self.subTest(plugin):
                 more = ["--numerics", "strict", "--set", "fallback_devices=cpu"]
                 rule, plain = self.lost_in_iteration(plugin, 2, *more)
-                done = self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule, env=TWO[plugin])
-                # OpenCL's layer and Intel's emulated driver lose all of their devices at once: the second one is passed over.
+                done = self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule,
+                                   env=TWO[plugin])
+                # OpenCL's layer and Intel's emulated driver lose all of their devices at once: the second one is passed
+                # over.
                 together = plugin in ("opencl", "intel")
                 document = self.check(plugin, done, plain, 2, "cpu:0" if together else f"{plugin}:1")
                 self.assertEqual(document["result_sha256"], plain["result_sha256"])
-                self.assertEqual([row["device"] for row in document["receipt"]["passed_over"]], [f"{plugin}:1"] if together else [])
+                self.assertEqual([row["device"] for row in document["receipt"]["passed_over"]],
+                                 [f"{plugin}:1"] if together else [])
                 self.assertIn("note: device", done.stderr)
 
     def test_a_hang_goes_on_elsewhere(self):
@@ -228,7 +270,8 @@ class Rerouted(Devices):
             with self.subTest(plugin):
                 more = ["--numerics", "strict", "--set", "fallback_devices=cpu"]
                 rule, plain = self.lost_in_iteration(plugin, 1, *more)
-                done = self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule.replace("lost", "hang"), sets=["timeout_s=5"])
+                done = self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more,
+                                   rules=rule.replace("lost", "hang"), sets=["timeout_s=5"])
                 document = self.check(plugin, done, plain, 1, "cpu:0")
                 self.assertIn("suspect", document["lost"][0]["reason"])
                 self.assertEqual(document["result_sha256"], plain["result_sha256"])
@@ -238,7 +281,8 @@ class Rerouted(Devices):
             with self.subTest(plugin):
                 more = ["--numerics", "strict", "--set", "fallback_devices=cpu", "--checkpoint-every", "0"]
                 rule, plain = self.lost_in_iteration(plugin, 2, *more)
-                document = self.document(self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule))
+                document = self.document(
+                    self.replay(plugin, "--verify", "--json", "--fallback", "allow", *more, rules=rule))
                 loss = document["lost"][0]
                 self.assertEqual((loss["iteration"], loss["from_iteration"], loss["repeated_iterations"]), (2, 0, 2))
                 self.assertEqual(document["receipt"]["checkpoints"]["times"], 0)
@@ -248,7 +292,8 @@ class Rerouted(Devices):
         """Beside the lost device there are emulated ones of other plugins: configured, never named."""
         plugin = next(iter(self.options))
         others = [word for other, options in self.options.items() if other != plugin for word in options[2:]]
-        rule, _ = self.lost_in_iteration(plugin, 2)  # the last one: the rule is every emulated driver's, and the next one is not to come so far
+        rule, _ = self.lost_in_iteration(
+            plugin, 2)  # the last one: the rule is every emulated driver's, and the next one is not to come so far
         document = self.document(self.replay(plugin, "--verify", "--json", "--fallback", "allow", *others, rules=rule))
         self.assertNotIn("emulated", document["device"])
         passed = {row["device"]: row["reason"] for row in document["receipt"]["passed_over"]}
@@ -258,15 +303,19 @@ class Rerouted(Devices):
         named = next((other for other in self.options if other not in (plugin, "opencl")), None)
         if named is None:
             self.skipTest("one emulated driver alone")
-        document = self.document(self.replay(plugin, "--verify", "--json", "--fallback", "allow", *others, "--set", f"fallback_devices={named}:0", rules=rule))
+        document = self.document(
+            self.replay(plugin, "--verify", "--json", "--fallback", "allow", *others, "--set",
+                        f"fallback_devices={named}:0", rules=rule))
         self.assertEqual(document["lost"][0]["went_on"], f"{named}:0")
 
     def test_nobody_takes_over(self):
         plugin = next(iter(self.options))
         rule, _ = self.lost_in_iteration(plugin, 1)
-        done = self.replay(plugin, "--fallback", "allow", "--set", "fallback_devices=reference,nowhere,uuid:0000", rules=rule)
-        self.assert_refused(done, 4, f"device {plugin}:0", "no other device takes over: none of these:", "reference: the reference interpreter takes over from no device",
-                            "nowhere: ", "uuid:0000: no plugin has such a device")
+        done = self.replay(plugin, "--fallback", "allow", "--set", "fallback_devices=reference,nowhere,uuid:0000",
+                           rules=rule)
+        self.assert_refused(done, 4, f"device {plugin}:0", "no other device takes over: none of these:",
+                            "reference: the reference interpreter takes over from no device", "nowhere: ",
+                            "uuid:0000: no plugin has such a device")
 
     def test_what_is_measured_is_not_moved(self):
         plugin = next(iter(self.options))
@@ -278,7 +327,10 @@ class Rerouted(Devices):
         plugin = next(iter(self.options))
         rule, plain = self.lost_in_iteration(plugin, 1)
         settings = self.options[plugin][2:]
-        env = {**os.environ, "CRUCIBLE_EMU_FAULTS": rule, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"), "CRUCIBLE_FALLBACK": "allow"}
+        env = {
+            **os.environ, "CRUCIBLE_EMU_FAULTS": rule, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
+            "CRUCIBLE_FALLBACK": "allow"
+        }
         done = crucible("bench", self.trace, "--backends", f"cpu,{plugin}", "--rounds", 1, "--json", *settings, env=env)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         rows = json.loads(done.stdout)["files"][0]["rows"]
@@ -286,7 +338,8 @@ class Rerouted(Devices):
         self.assertEqual((rows[0]["verified"], rows[1]["verified"]), (True, False))
         # In a later round: the others go on with theirs.
         later = f"lost@launch#{len(plain['iterations']) * plain['receipt']['generated_steps'] + 3}"
-        done = crucible("bench", self.trace, "--backends", f"cpu,{plugin}", "--rounds", 2, "--json", *settings, env={**env, "CRUCIBLE_EMU_FAULTS": later})
+        done = crucible("bench", self.trace, "--backends", f"cpu,{plugin}", "--rounds", 2, "--json", *settings,
+                        env={**env, "CRUCIBLE_EMU_FAULTS": later})
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         rows = json.loads(done.stdout)["files"][0]["rows"]
         self.assertIn("was lost", rows[1]["reason"])
@@ -305,11 +358,20 @@ class Walk(Devices):
         (project / ".git").mkdir(exist_ok=True)  # where the search for the file ends
         hashes = {}
         for plugin, options in {"cpu": ["--backend", "cpu"], **self.options}.items():
-            lines = [f'numerics = "strict"\nfallback = "warn"\nfallback_devices = ["cpu"]\n[backend]\nname = "{plugin}"\n[backend.{plugin}]\n']
-            lines += [f'{name} = "{value}"\n' for name, value in (text.removeprefix(f"backend.{plugin}.").split("=", 1) for text in options[2:] if text != "--set")]
+            lines = [
+                f'numerics = "strict"\nfallback = "warn"\nfallback_devices = ["cpu"]\n[backend]\nname = "{plugin}"\n[backend.{plugin}]\n'
+            ]
+            lines += [
+                f'{name} = "{value}"\n' for name, value in (text.removeprefix(f"backend.{plugin}.").split("=", 1)
+                                                            for text in options[2:]
+                                                            if text != "--set")
+            ]
             (project / "crucible.toml").write_text("".join(lines))
-            env = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"), "CRUCIBLE_TRUST": "off",
-                   "XDG_CONFIG_HOME": str(self.folder / "config")}
+            env = {
+                **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
+                "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"), "CRUCIBLE_TRUST": "off",
+                "XDG_CONFIG_HOME": str(self.folder / "config")
+            }
             with self.subTest(plugin):
                 trusted = crucible("config", "trust", "--yes", cwd=project, env=env)  # it names libraries
                 self.assertEqual(trusted.returncode, 0, trusted.stderr)
@@ -323,7 +385,8 @@ class Walk(Devices):
                     continue
                 rule = f"lost@launch#{plain['receipt']['generated_steps'] + 2}"
                 receipt = project / "receipt.json"
-                lost = {**env, "CRUCIBLE_EMU_FAULTS": rule} | ({"OPENCL_LAYERS": str(LAYER)} if plugin == "opencl" else {})
+                lost = {**env, "CRUCIBLE_EMU_FAULTS": rule
+                       } | ({"OPENCL_LAYERS": str(LAYER)} if plugin == "opencl" else {})
                 done = crucible("replay", self.trace, "--verify", "--receipt", receipt, cwd=project, env=lost)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertRegex(done.stdout, rf"lost      device {plugin}:0 \(.+\) was lost in iteration 1 ")

@@ -1,4 +1,5 @@
-"""`crucible bench --peers`: the recorded program by PyTorch itself, checked, then timed in turns; and what a peer that cannot run looks like.
+"""`crucible bench --peers`: the recorded program by PyTorch itself, checked, then timed in turns; and what a peer that
+cannot run looks like.
 
 Environment: as e2e_test.py, whose folder with a recording it uses.
 """
@@ -51,7 +52,8 @@ class Peers(e2e_test.Folder):
         page = self.folder / "bench.html"
         done = self.bench(self.trace, "--peers", "eager", "--script", "recorded", "--json", "--html", page)
         cpu, eager = self.rows(done, 0)
-        self.assertEqual((eager["backend"], eager["peer"], eager["verified"], eager["note"]), ("eager", True, True, "losses as recorded"))
+        self.assertEqual((eager["backend"], eager["peer"], eager["verified"], eager["note"]),
+                         ("eager", True, True, "losses as recorded"))
         self.assertEqual(len(eager["rounds_ns"]), 2)
         self.assertEqual(eager["threads"], cpu["threads"])
         self.assertIn("cpu, torch", eager["device"])
@@ -85,7 +87,8 @@ class Peers(e2e_test.Folder):
         self.assertIn("cannot run '/nowhere/python'", self.reason(self.trace, "/nowhere/python x.py"))
 
     def test_a_program_without_torch(self):
-        self.assertIn("ended without importing torch", self.reason(self.trace, shlex.join([sys.executable, "-c", "print('a b')"])))
+        self.assertIn("ended without importing torch",
+                      self.reason(self.trace, shlex.join([sys.executable, "-c", "print('a b')"])))
 
     def test_a_program_that_raises(self):
         why = self.reason(self.trace, self.command(MODEL + "    train(); raise ValueError('no \\'data\\'')\n"))
@@ -96,7 +99,8 @@ class Peers(e2e_test.Folder):
         self.assertIn("ended after 4 iterations, and 2 of warm-up and 3 more are needed", why)
 
     def test_a_program_without_iterations(self):
-        self.assertIn("no end of an iteration was seen", self.reason(self.trace, self.command("import torch\ntorch.ones(3).sum()\n")))
+        self.assertIn("no end of an iteration was seen",
+                      self.reason(self.trace, self.command("import torch\ntorch.ones(3).sum()\n")))
 
     def test_a_program_that_says_nothing(self):
         why = self.reason(self.trace, self.command("import torch, time\ntime.sleep(600)\n"), "--peer-timeout", 5)
@@ -164,7 +168,8 @@ class Peers(e2e_test.Folder):
         self.assertIn("it is not what was recorded: iteration 0: output 0 differs by", why)
 
     def test_compiled_with_its_own_random_numbers(self):
-        """Dropout under torch.compile draws other numbers than eager: the losses are compared with eager's, the time is its own."""
+        """Dropout under torch.compile draws other numbers than eager: the losses are compared with eager's, the time is
+        its own."""
         if shutil.which("g++") is None:
             self.skipTest("torch.compile needs g++")
         text = MODEL.replace("nn.ReLU()", "nn.Dropout(0.5)") + "    for _ in range(400): train()\n"
@@ -175,14 +180,16 @@ class Peers(e2e_test.Folder):
         self.assertEqual(len(rows[1]["rounds_ns"]), 2)
 
     def test_cuda_graphs_need_a_device(self):
-        self.assertIn("CUDA graphs need a CUDA device, and the program computes on cpu", self.reason(self.trace, "recorded", peer="cudagraphs"))
+        self.assertIn("CUDA graphs need a CUDA device, and the program computes on cpu",
+                      self.reason(self.trace, "recorded", peer="cudagraphs"))
 
     def test_energy_where_it_is_counted(self):
         zone = self.folder / "powercap/intel-rapl:0"
         zone.mkdir(parents=True, exist_ok=True)
         for name, text in (("name", "package-0"), ("energy_uj", "12345"), ("max_energy_range_uj", "262143328850")):
             (zone / name).write_text(text + "\n")
-        done = self.bench(self.trace, "--peers", "eager", "--script", "recorded", "--json", CRUCIBLE_POWERCAP=str(zone.parent))
+        done = self.bench(self.trace, "--peers", "eager", "--script", "recorded", "--json",
+                          CRUCIBLE_POWERCAP=str(zone.parent))
         self.assertEqual([row["joules"] for row in self.rows(done, 0)], [0, 0], "the counter stands still")
         self.assertEqual(json.loads(done.stdout)["energy_missing"], "")
         done = self.bench(self.trace, CRUCIBLE_POWERCAP=str(self.folder / "none"))
@@ -192,11 +199,15 @@ class Peers(e2e_test.Folder):
     def test_wrong_use(self):
         done = self.bench(self.trace, "--peers", "eager")
         self.assert_refused(done, 2, "examples/mlp_sgd.py --steps 6`", "--script recorded runs that, if you trust")
-        self.assert_refused(self.bench(self.trace, "--peers", "jax", "--script", "recorded"), 2, "no peer is called 'jax'", "cudagraphs")
-        self.assert_refused(self.bench(self.trace, "--peers", "compile:fast", "--script", "recorded"), 2, "max-autotune")
+        self.assert_refused(self.bench(self.trace, "--peers", "jax", "--script", "recorded"), 2,
+                            "no peer is called 'jax'", "cudagraphs")
+        self.assert_refused(self.bench(self.trace, "--peers", "compile:fast", "--script", "recorded"), 2,
+                            "max-autotune")
         self.assert_refused(self.bench(self.trace, "--script", "python x.py"), 2, "--script is for --peers")
-        self.assert_refused(self.bench(self.trace, self.trace, "--peers", "eager", "--script", "python x.py"), 2, "--script is the command of one recording")
-        self.assert_refused(self.bench(self.trace, "--peers", "eager", "--script", "python 'x"), 2, "a quote ' is not closed")
+        self.assert_refused(self.bench(self.trace, self.trace, "--peers", "eager", "--script", "python x.py"), 2,
+                            "--script is the command of one recording")
+        self.assert_refused(self.bench(self.trace, "--peers", "eager", "--script", "python 'x"), 2,
+                            "a quote ' is not closed")
         self.assert_refused(self.bench(self.trace, "--html", "/nowhere/x.html"), 3, "/nowhere/x.html")
 
 

@@ -1,4 +1,5 @@
-"""The sandbox as a user meets it: whose files it is for, that what is right stays right in it, and what wrong things end in.
+"""The sandbox as a user meets it: whose files it is for, that what is right stays right in it, and what wrong things
+end in.
 
 Environment: as e2e_test.py.
 """
@@ -48,7 +49,10 @@ class Sandbox(e2e_test.Folder):
             raise unittest.SkipTest(done.stderr.strip())
 
     def setUp(self):
-        self.environment = {**os.environ, "XDG_STATE_HOME": str(self.folder / "state"), "XDG_CACHE_HOME": str(self.folder / "home-cache"), "CRUCIBLE_KERNEL_TRIAL": "false"}
+        self.environment = {
+            **os.environ, "XDG_STATE_HOME": str(self.folder / "state"),
+            "XDG_CACHE_HOME": str(self.folder / "home-cache"), "CRUCIBLE_KERNEL_TRIAL": "false"
+        }
         self.environment.pop("CRUCIBLE_SANDBOX", None)
         for name in ("CACHE", "CHOICES", "TRIALS"):
             self.environment[f"CRUCIBLE_{name}_DIR"] = str(self.folder / f"{self._testMethodName}-{name}")
@@ -64,7 +68,8 @@ class Sandbox(e2e_test.Folder):
         victim = self.folder / f"{self._testMethodName}.victim"
         victim.write_text("as it was")
         compiler = self.folder / f"{self._testMethodName}.compiler"
-        compiler.write_text(HOSTILE.format(python=os.path.realpath(sys.executable), victim=str(victim), test=os.getpid(), fails=fails))
+        compiler.write_text(
+            HOSTILE.format(python=os.path.realpath(sys.executable), victim=str(victim), test=os.getpid(), fails=fails))
         compiler.chmod(0o755)
         return victim, compiler
 
@@ -87,30 +92,36 @@ class Sandbox(e2e_test.Folder):
         self.assertEqual(json.loads(done.stdout)["result_sha256"], json.loads(plain.stdout)["result_sha256"])
         for file, made in ((own, False), (copy, True)):
             trimmed = self.folder / f"trimmed-{made}.crtrace"
-            self.assertEqual(crucible("trace", "trim", file, "--iterations", "0", "-o", trimmed, env=self.environment).returncode, 0)
+            self.assertEqual(
+                crucible("trace", "trim", file, "--iterations", "0", "-o", trimmed, env=self.environment).returncode, 0)
             shutil.rmtree(self.folder / f"{self._testMethodName}-CACHE")
-            self.assertEqual((self.replay(trimmed).returncode, self.confined()), (0, made), "what is made of a stranger's is a stranger's")
+            self.assertEqual((self.replay(trimmed).returncode, self.confined()), (0, made),
+                             "what is made of a stranger's is a stranger's")
         shutil.rmtree(self.folder / f"{self._testMethodName}-CACHE")
         self.assertEqual((self.replay(copy, "--no-sandbox").returncode, self.confined()), (0, False))
         self.assertEqual((self.replay(own, "--sandbox").returncode, self.confined()), (0, True))
 
     def test_every_way_to_run_works_in_it(self):
-        runs = [("--verify",), ("--numerics", "strict", "--verify"), ("--backend", "reference", "--verify"), ("--no-fuse",), ("--profile",), ("--repeat", "2", "--json"),
-                ("--memory-budget", "8MiB"), ("--receipt", self.folder / "receipt.json"), ("--receipt", "/dev/stdout"), ("--profile-trace", self.folder / "profile.json"),
-                ("--tune", "measure"), ("--threads", "1")]
+        runs = [("--verify",), ("--numerics", "strict", "--verify"), ("--backend", "reference", "--verify"),
+                ("--no-fuse",), ("--profile",), ("--repeat", "2", "--json"), ("--memory-budget", "8MiB"),
+                ("--receipt", self.folder / "receipt.json"), ("--receipt", "/dev/stdout"),
+                ("--profile-trace", self.folder / "profile.json"), ("--tune", "measure"), ("--threads", "1")]
         for options in runs:
             with self.subTest(options=options):
-                free, shut = self.replay(self.trace, "--no-sandbox", *options), self.replay(self.trace, "--sandbox", *options)
+                free, shut = self.replay(self.trace, "--no-sandbox",
+                                         *options), self.replay(self.trace, "--sandbox", *options)
                 self.assertEqual(shut.returncode, free.returncode, shut.stdout + shut.stderr)
                 self.assertEqual(shut.returncode, 0, shut.stdout + shut.stderr)
                 self.assertNotIn("note: this system has no", shut.stderr)
                 self.assertNotIn("not kept", shut.stderr)
         self.assertTrue((self.folder / "receipt.json").exists() and (self.folder / "profile.json").exists())
         self.assertEqual(os.listdir(self.folder / f"{self._testMethodName}-CACHE" / "confined") != [], True)
-        done = crucible("compare", self.trace, "--backends", "cpu,reference", "--sandbox", "--capsule", self.folder / "none.capsule", env=self.environment)
+        done = crucible("compare", self.trace, "--backends", "cpu,reference", "--sandbox", "--capsule",
+                        self.folder / "none.capsule", env=self.environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertTrue((self.folder / "home-cache/crucible/confined").is_dir())
-        self.assertEqual(list((self.folder / "home-cache/crucible/confined").glob("tmp-*")), [], "temporary folders are removed")
+        self.assertEqual(list((self.folder / "home-cache/crucible/confined").glob("tmp-*")), [],
+                         "temporary folders are removed")
 
     def test_what_took_it_over_can_do_nothing(self):
         for fails in (False, True):

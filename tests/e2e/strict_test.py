@@ -37,8 +37,10 @@ class Strict(e2e_test.Folder):
 
     def same_everywhere(self, trace):
         expected = self.outcome(trace)
-        settings = {"threads": ["--threads", 7], "16 threads": ["--threads", 16], "one thread": ["--threads", 1], "unfused": ["--no-fuse"],
-                    "interpreted": ["--backend", "reference"]}
+        settings = {
+            "threads": ["--threads", 7], "16 threads": ["--threads", 16], "one thread": ["--threads", 1],
+            "unfused": ["--no-fuse"], "interpreted": ["--backend", "reference"]
+        }
         narrow = self.narrow_compiler("-march=x86-64-v3", "-mprefer-vector-width=256", "-O1")
         settings["AVX2"] = ["--set", f"backend.cpu.compiler={narrow}"]
         if shutil.which("gcc"):
@@ -56,7 +58,8 @@ class Strict(e2e_test.Folder):
         self.same_everywhere(recordings.recorded(CRUCIBLE, "gpt_adamw", 2))
 
     def test_a_layer_of_convolutions(self):
-        done, trace = self.record("""
+        done, trace = self.record(
+            """
             import torch
             torch.manual_seed(0)
             model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
@@ -73,7 +76,8 @@ class Strict(e2e_test.Folder):
 
     def test_bits_of_nan(self):
         """What integers show of NaN that was computed is the canonical one everywhere; what was moved stays."""
-        done, trace = self.record("""
+        done, trace = self.record(
+            """
             import torch
             class Bits(torch.nn.Module):
                 def __init__(self):
@@ -101,9 +105,16 @@ class Strict(e2e_test.Folder):
             """, "--iterations", 2, "--end-of-iteration", "module")
         self.assertEqual(done.returncode, 0, done.stderr)
         hashes = {}
-        for name, options in {"cpu": [], "unfused": ["--no-fuse"], "reference": ["--backend", "reference"],
-                              **{f"OpenCL, {driver}": ["--backend", "opencl", *options] for driver, options in opencl_drivers().items()}}.items():
-            done = crucible("replay", trace, "--numerics", "strict", "--json", *options, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+        for name, options in {
+                "cpu": [], "unfused": ["--no-fuse"], "reference": ["--backend",
+                                                                   "reference"], **{
+                                                                       f"OpenCL, {driver}": [
+                                                                           "--backend", "opencl", *options
+                                                                       ] for driver, options in opencl_drivers().items()
+                                                                   }
+        }.items():
+            done = crucible("replay", trace, "--numerics", "strict", "--json", *options,
+                            env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
             self.assertEqual(done.returncode, 0, name + done.stdout + done.stderr)
             hashes[name] = json.loads(done.stdout)["result_sha256"]
         self.assertEqual(len(set(hashes.values())), 1, hashes)
@@ -126,8 +137,9 @@ class Strict(e2e_test.Folder):
     def test_a_planted_difference_is_found_and_its_op_named(self):
         """A compiler that makes each exponential a little larger."""
         planted = self.folder / "planting-clang"
-        planted.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.0001f * crucible_exp_f32(/" "$a" ;; esac; done\n'
-                           'exec clang-19 "$@"\n')
+        planted.write_text(
+            '#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.0001f * crucible_exp_f32(/" "$a" ;; esac; done\n'
+            'exec clang-19 "$@"\n')
         planted.chmod(0o755)
         done = self.compare("--set", f"backend.cpu.compiler={planted}", *UNTRIED, "--json")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -140,15 +152,17 @@ class Strict(e2e_test.Folder):
 
     def test_a_difference_is_kept_as_a_capsule_that_other_backends_replay(self):
         planted = self.folder / "capsule-planting-clang"
-        planted.write_text('#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.0001f * crucible_exp_f32(/" "$a" ;; esac; done\n'
-                           'exec clang-19 "$@"\n')
+        planted.write_text(
+            '#!/bin/bash\nfor a; do case $a in *.c) sed -i "s/= crucible_exp_f32(/= 1.0001f * crucible_exp_f32(/" "$a" ;; esac; done\n'
+            'exec clang-19 "$@"\n')
         planted.chmod(0o755)
         setting = ["--set", f"backend.cpu.compiler={planted}", *UNTRIED]
         environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)}
         capsule = self.folder / "exp.crcapsule"
 
         def compare(file, backends, *options):
-            done = crucible("compare", file, "--backends", backends, "--numerics", "strict", "--json", *options, env=environment)
+            done = crucible("compare", file, "--backends", backends, "--numerics", "strict", "--json", *options,
+                            env=environment)
             return done, json.loads(done.stdout)
 
         done, document = compare(self.trace, "reference,cpu", *setting, "--capsule", capsule)
@@ -174,7 +188,9 @@ class Strict(e2e_test.Folder):
     def test_a_device_that_rounds_otherwise_is_not_admitted(self):
         contracting = self.narrow_compiler("-ffp-contract=fast")
         setting = ["--set", f"backend.cpu.compiler={contracting}"]
-        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices")}
+        environment = {
+            **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices")
+        }
         done = crucible("replay", self.trace, "--numerics", "strict", *setting, env=environment)
         self.assert_refused(done, 4, "cannot be strict", "multiply, then add", "--self-test")
         self.assertEqual(crucible("replay", self.trace, *setting, env=environment).returncode, 0)
@@ -182,14 +198,18 @@ class Strict(e2e_test.Folder):
         self.assertEqual(done.returncode, 1, done.stderr)
         document = json.loads(done.stdout)
         self.assertIs(document["passed"], False)
-        self.assertEqual([item["name"] for item in document["items"] if not item["passed"]], ["power", "multiply, then add"])
+        self.assertEqual([item["name"] for item in document["items"] if not item["passed"]],
+                         ["power", "multiply, then add"])
 
     def test_every_device_here_is_admitted(self):
         devices = {"cpu": ["--backend", "cpu"]}
-        devices |= {f"OpenCL, {driver}": ["--backend", "opencl", *options] for driver, options in opencl_drivers().items()}
+        devices |= {
+            f"OpenCL, {driver}": ["--backend", "opencl", *options] for driver, options in opencl_drivers().items()
+        }
         for name, options in devices.items():
             with self.subTest(name):
-                done = crucible("devices", "--self-test", *options, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                done = crucible("devices", "--self-test", *options,
+                                env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertIn("admitted to strict numerics", done.stdout)
         self.assert_refused(crucible("devices", "--threads", 1), 2, "--threads requires --calibrate or --self-test")
@@ -199,7 +219,8 @@ class Strict(e2e_test.Folder):
         self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,nowhere"), 4, "nowhere was not found")
         done = crucible("compare", self.trace, "--backends", "cpu,reference", "--numerics", "strict")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,reference", "--iterations", 9), 2, "3 complete iterations")
+        self.assert_refused(crucible("compare", self.trace, "--backends", "cpu,reference", "--iterations", 9), 2,
+                            "3 complete iterations")
         done = crucible("compare", self.trace, "--backends", "cpu,reference", "--tolerance", "0.01")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

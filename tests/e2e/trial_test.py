@@ -14,8 +14,9 @@ import unittest
 import e2e_test
 from e2e_test import crucible
 
-# A compiler that does to kernels what the file `plant` says, before it compiles them or by other flags. What stands before the first kernel
-# is left alone; the file `planted` says that the kernels were changed. Its own file stays the same, so that the device's admission to strict numerics, which is kept by it, does too.
+# A compiler that does to kernels what the file `plant` says, before it compiles them or by other flags. What stands
+# before the first kernel is left alone; the file `planted` says that the kernels were changed. Its own file stays the
+# same, so that the device's admission to strict numerics, which is kept by it, does too.
 COMPILER = """#!{python}
 import os, re, sys
 arguments = sys.argv[1:]
@@ -68,8 +69,9 @@ PLANTS = {
     "the last item is dropped": r'edit = lambda t: t.replace("v0 < end;", "v0 < end - 1;", 1)',
     "a store is dropped": r'edit = lambda t: re.sub(r"\n *b4\[[^\n]*", "", t, count=1)',
     "an index is off by one": r'edit = lambda t: re.sub(r"= b1\[(v\d+)\];", r"= b1[\1 > 0 ? \1 - 1 : 0];", t, count=1)',
-    "bf16 is cut off, not rounded": r'edit = lambda t: "\nstatic inline uint16_t cut_(float x) { return crucible_bits(x) >> 16; }"'
-                                    r' + t.replace("crucible_f32_to_bf16(", "cut_(")',
+    "bf16 is cut off, not rounded":
+        r'edit = lambda t: "\nstatic inline uint16_t cut_(float x) { return crucible_bits(x) >> 16; }"'
+        r' + t.replace("crucible_f32_to_bf16(", "cut_(")',
     "a constant changes in its last place": r'edit = lambda t: t.replace("0x1.8p+1", "0x1.800002p+1", 1)',
     "less becomes less or equal": r'edit = lambda t: t.replace("0x1p-2 < v3", "0x1p-2 <= v3", 1)',
     "a function is off in its last place": r'edit = lambda t: re.sub(r"crucible_rsqrt_f32\((v\d+)\)", r"(crucible_rsqrt_f32(\1) * 0x1.000002p+0f)", t, count=1)',
@@ -108,10 +110,14 @@ class Trial(e2e_test.Folder):
 
     def replay(self, *options, place="kept", json_too=True, trial=True):
         """`place`: the name of the folder with the compiled kernels and the verdicts."""
-        return crucible("replay", self.trace, "--numerics", "strict", "--verify", *(["--json"] if json_too else []),
-                        "--set", f"backend.cpu.compiler={self.compiler}", "--set", f"backend.cpu.cache_dir={self.folder / place}", *options,
-                        env={**os.environ, "CRUCIBLE_CHOICES_DIR": str(self.folder / f"{place}-choices"), "CRUCIBLE_TRIALS_DIR": str(self.folder / f"{place}-trials"),
-                             "CRUCIBLE_KERNEL_TRIAL": str(trial).lower()})
+        return crucible(
+            "replay", self.trace, "--numerics", "strict", "--verify", *(["--json"] if json_too else []), "--set",
+            f"backend.cpu.compiler={self.compiler}", "--set", f"backend.cpu.cache_dir={self.folder / place}", *options,
+            env={
+                **os.environ, "CRUCIBLE_CHOICES_DIR": str(self.folder / f"{place}-choices"),
+                "CRUCIBLE_TRIALS_DIR": str(self.folder / f"{place}-trials"),
+                "CRUCIBLE_KERNEL_TRIAL": str(trial).lower()
+            })
 
     def admitted(self, name):
         """A place whose compiler is admitted to strict numerics, and that has no kernel of the program yet."""
@@ -121,7 +127,8 @@ class Trial(e2e_test.Folder):
 
     def test_what_is_right_passes_and_is_not_tried_again(self):
         trial = self.right["receipt"]["trial"]
-        self.assertEqual((trial["on"], trial["kernels"], trial["tried"], trial["wrong"], trial["untried"]), (True, 2, 2, [], []))
+        self.assertEqual((trial["on"], trial["kernels"], trial["tried"], trial["wrong"], trial["untried"]),
+                         (True, 2, 2, [], []))
         again = json.loads(self.replay().stdout)
         self.assertEqual((again["receipt"]["trial"]["kernels"], again["receipt"]["trial"]["tried"]), (2, 0))
         self.assertIn("2 kernels against their interpreter, 0 of them now", self.replay(json_too=False).stdout)
@@ -138,7 +145,8 @@ class Trial(e2e_test.Folder):
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                     self.assertEqual(len(json.loads(done.stdout)["receipt"]["trial"]["wrong"]), 1)
                     continue
-                self.assert_refused(done, 4, "refuses 1 of 2 steps", "was compiled wrongly: ", "(Small)", "setUpClass.py:", "name another one")
+                self.assert_refused(done, 4, "refuses 1 of 2 steps", "was compiled wrongly: ", "(Small)",
+                                    "setUpClass.py:", "name another one")
 
     def test_what_is_right_with_less_optimisation_runs_and_the_receipt_says_so(self):
         place = self.admitted("careful")
@@ -169,7 +177,8 @@ class Trial(e2e_test.Folder):
         self.assertNotEqual(document["outputs"], self.right["outputs"])
 
     def test_a_kernel_that_leaves_its_memory_is_named(self):
-        """In the trial, where it comes first, in the replay, and behind the wall of a sandbox: an error, not a crash."""
+        """In the trial, where it comes first, in the replay, and behind the wall of a sandbox: an error, not a
+        crash."""
         wild = r'edit = lambda t: re.sub(r"\n( *)b4\[", r"\n\1(b4 + (1ll << 34))[", t, count=1)'
         for trial, options in ((True, ()), (False, ()), (False, ("--sandbox",))):
             with self.subTest(trial=trial, options=options):
@@ -191,10 +200,12 @@ class Trial(e2e_test.Folder):
         self.assertEqual((lines[1::2], [len(key) for key in lines[::2]]), ([b"passed"] * 2, [64, 64]))
         self.assertEqual(kept.stat().st_mode & 0o777, 0o600)
         second = whole.index(lines[2])
-        for left in (b"", whole[:20], whole[:second], whole[:second + 20], whole[:whole.rindex(b"passed")], whole[:-1], whole[second:], whole[:-1] + whole):
+        for left in (b"", whole[:20], whole[:second], whole[:second + 20], whole[:whole.rindex(b"passed")], whole[:-1],
+                     whole[second:], whole[:-1] + whole):
             kept.write_bytes(left)
             known = len({key for key in (lines[0], lines[2]) if key + b" passed\n" in left})
-            self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2 - known, left[-20:])
+            self.assertEqual(
+                json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2 - known, left[-20:])
             self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 0, left[-20:])
 
     def test_verdicts_that_others_can_write_are_none(self):

@@ -1,5 +1,5 @@
-// What the fuzzers call with bytes of anybody's making. Checksums are made to fit first, so that the decoders behind them
-// are reached. A finding is a crash, a sanitizer's report, or an abort when something is taken that must not be.
+// What the fuzzers call with bytes of anybody's making. Checksums are made to fit first, so that the decoders behind
+// them are reached. A finding is a crash, a sanitizer's report, or an abort when something is taken that must not be.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// fuzz_instance: a problem of the memory planner. CSV is planned, checked, written and read again; bytes are a problem with
-// everything that CSV cannot say, and answers to it are held against each other.
+// fuzz_instance: a problem of the memory planner. CSV is planned, checked, written and read again; bytes are a problem
+// with everything that CSV cannot say, and answers to it are held against each other.
 #include <cstdlib>
 #include <string_view>
 
@@ -81,7 +81,8 @@ memory::Problem problem_of(Bytes& bytes) {
 }
 
 /// Where it is proved that there is no plan within the capacity, none is found without one that would fit.
-void expect_true_refusal(const memory::Problem& problem, const memory::Solution& refused, const memory::Options& options) {
+void expect_true_refusal(const memory::Problem& problem, const memory::Solution& refused,
+                         const memory::Options& options) {
   memory::Problem free = problem;
   for (memory::Space& space : free.spaces) space.capacity_bytes = memory::kNoCapacity;
   const Result<memory::Solution> solution = memory::solve(free, options);
@@ -103,7 +104,8 @@ void fuzz_problem(Bytes bytes) {
   }
   const bool is_found = solution->outcome == memory::Outcome::kFound;
   const memory::Certificate certificate = memory::certify(problem, *solution);
-  if (certificate.is_valid != is_found || solution->offsets.empty() == (is_found && !problem.buffers.empty())) std::abort();
+  if (certificate.is_valid != is_found || solution->offsets.empty() == (is_found && !problem.buffers.empty()))
+    std::abort();
   if (solution->outcome == memory::Outcome::kImpossible) expect_true_refusal(problem, *solution, options);
 }
 
@@ -118,19 +120,20 @@ void fuzz_instance(std::span<const std::byte> input) {
 }
 
 std::vector<std::vector<std::byte>> instance_seeds() {
-  constexpr std::string_view kTexts[] = {
-      "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n",
-      "buffer,start,end,size,alignment\nx,0,3,100,64\ny,2,5,7,8\n",
-      "id,lower,upper,size,alignment,space,group,carried,offset\na,0,3,4,2,0,,0,8\nb,5,2,4,1,1,7,1,\nc,1,9,300,8,0,9,0,\n"};
+  constexpr std::string_view kTexts[] = {"id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n",
+                                         "buffer,start,end,size,alignment\nx,0,3,100,64\ny,2,5,7,8\n",
+                                         "id,lower,upper,size,alignment,space,group,carried,offset\na,0,3,4,2,0,,0,"
+                                         "8\nb,5,2,4,1,1,7,1,\nc,1,9,300,8,0,9,0,\n"};
   std::vector<std::vector<std::byte>> seeds;
   for (const std::string_view text : kTexts) {
     const auto bytes = std::as_bytes(std::span(text));
     seeds.emplace_back(bytes.begin(), bytes.end());
   }
-  // Two spaces, one with a capacity; a plain buffer, one with an alignment and a pin, two of a group, one carried, a pair.
-  constexpr std::uint8_t kProblem[] = {0, 20, 12, 1, 4,  0, 0,  0, 0,  0, 16, 4,  //
-                                       0, 7, 3, 0, 5, 3, 1, 2, 8,  4, 4, 1, 0, 4, 20, 9, 0, 0, 2, 5, 1, 20, 4, 0, 1, 6, 8, 1,
-                                       8, 6, 0, 9, 2, 15, 0, 4};
+  // Two spaces, one with a capacity; a plain buffer, one with an alignment and a pin, two of a group, one carried, a
+  // pair.
+  constexpr std::uint8_t kProblem[] = {0, 20, 12, 1,  4, 0, 0, 0, 0, 0, 16, 4,  //
+                                       0, 7,  3,  0,  5, 3, 1, 2, 8, 4, 4,  1, 0, 4, 20, 9,  0, 0,
+                                       2, 5,  1,  20, 4, 0, 1, 6, 8, 1, 8,  6, 0, 9, 2,  15, 0, 4};
   const auto bytes = std::as_bytes(std::span(kProblem));
   seeds.emplace_back(bytes.begin(), bytes.end());
   return seeds;

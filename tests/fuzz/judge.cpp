@@ -54,7 +54,8 @@ struct End {
 
 class Judge {
  public:
-  Judge(const Recorded& recorded, std::shared_ptr<backend::Device> device) : recorded_(recorded), device_(std::move(device)) {}
+  Judge(const Recorded& recorded, std::shared_ptr<backend::Device> device)
+      : recorded_(recorded), device_(std::move(device)) {}
 
   Judgement run() {
     decode();
@@ -79,7 +80,8 @@ class Judge {
   }
 
   void expect_no_fault(const char* stage, const Error& error) {
-    if (error.code == ErrorCode::kInternal || error.code == ErrorCode::kCheckFailed) find(fmt::format("{}: {}", stage, error.message));
+    if (error.code == ErrorCode::kInternal || error.code == ErrorCode::kCheckFailed)
+      find(fmt::format("{}: {}", stage, error.message));
   }
 
   /// As files hold it: in binary form, as text, and in a capsule where it may be in one.
@@ -114,7 +116,8 @@ class Judge {
   }
 
   bool is_small() const {
-    return program_->iterations <= kMostIterations && work_of(*program_) <= kMostWork && bytes_of(*program_) <= kMostBytes;
+    return program_->iterations <= kMostIterations && work_of(*program_) <= kMostWork &&
+           bytes_of(*program_) <= kMostBytes;
   }
 
   void execute() {
@@ -129,12 +132,17 @@ class Judge {
     // The lowering puts the bodies of composites in their places for who does not take them whole.
     graph::Program neutral = *program_;
     graph::expand_composites(neutral);
-    if (const auto valid = graph::verify(neutral); !valid) return find("composites in their place: " + valid.error().message);
+    if (const auto valid = graph::verify(neutral); !valid)
+      return find("composites in their place: " + valid.error().message);
     neutral_ = std::make_shared<const graph::Program>(std::move(neutral));
     End reference, strict;
-    watch("the reference interpreter", [&] { reference = run_session("the reference interpreter", runtime::Session::create_reference(program_, blobs_), *program_); });
+    watch("the reference interpreter", [&] {
+      reference =
+          run_session("the reference interpreter", runtime::Session::create_reference(program_, blobs_), *program_);
+    });
     watch("the interpreter of kernels", [&] {
-      strict = run_session("the interpreter of kernels", runtime::Session::create_reference(neutral_, blobs_, kernel::Numerics::kStrict), *neutral_);
+      strict = run_session("the interpreter of kernels",
+                           runtime::Session::create_reference(neutral_, blobs_, kernel::Numerics::kStrict), *neutral_);
     });
     if (reference.is_good != strict.is_good && !is_lookup_refusal(reference.error)) {
       find(fmt::format("one interpreter says '{}', the other '{}'", reference.error.message, strict.error.message));
@@ -145,12 +153,14 @@ class Judge {
     if (device_ == nullptr || !judgement_.finding.empty()) return;
     const End compiled = run_device(kernel::Numerics::kStrict);
     if (compiled.is_good != strict.is_good && !is_unread_input(strict.error)) {
-      return find(fmt::format("the device says '{}', the interpreter '{}'", compiled.error.message, strict.error.message));
+      return find(
+          fmt::format("the device says '{}', the interpreter '{}'", compiled.error.message, strict.error.message));
     }
     if (!compiled.is_good) return;
     judgement_.is_compiled = true;
     for (std::size_t i = 0; i < strict.results.size(); ++i) {
-      if (!equal_bits(i, compiled.results[i], strict.results[i])) return find(fmt::format("{} has other bits on the device than in the interpreter", name_of(i)));
+      if (!equal_bits(i, compiled.results[i], strict.results[i]))
+        return find(fmt::format("{} has other bits on the device than in the interpreter", name_of(i)));
     }
     const End fast = run_device(kernel::Numerics::kFast);
     if (!fast.is_good) return find("in fast numerics: " + fast.error.message);
@@ -158,20 +168,26 @@ class Judge {
   }
 
   /// The reference may refuse an id that kernels read the first or the last row for (OpKind).
-  static bool is_lookup_refusal(const Error& error) { return error.code == ErrorCode::kBadInput && error.message.find("is no row of") != std::string::npos; }
+  static bool is_lookup_refusal(const Error& error) {
+    return error.code == ErrorCode::kBadInput && error.message.find("is no row of") != std::string::npos;
+  }
 
   /// A device is not handed inputs that nothing reads, so it does not see that their bytes are too few.
-  static bool is_unread_input(const Error& error) { return error.code == ErrorCode::kBadInput && error.message.starts_with("inputs of iteration"); }
+  static bool is_unread_input(const Error& error) {
+    return error.code == ErrorCode::kBadInput && error.message.starts_with("inputs of iteration");
+  }
 
   /// Kernels compute these of f64 up to 2^30 alone (docs/kernels.md).
   bool has_narrow_functions() const {
     return std::ranges::any_of(program_->ops, [&](const graph::Op& op) {
-      const bool is_narrow = op.kind == graph::OpKind::kSin || op.kind == graph::OpKind::kCos || op.kind == graph::OpKind::kTan;
+      const bool is_narrow =
+          op.kind == graph::OpKind::kSin || op.kind == graph::OpKind::kCos || op.kind == graph::OpKind::kTan;
       return is_narrow && program_->values[op.outputs[0].value].dtype == DType::kF64;
     });
   }
 
-  /// A factorization of rows or columns that are one and the same: the directions that are left over are those of roundings.
+  /// A factorization of rows or columns that are one and the same: the directions that are left over are those of
+  /// roundings.
   bool factors_equal_rows() const {
     return std::ranges::any_of(program_->ops, [](const graph::Op& op) {
       if (graph::info(op.kind).op_class != graph::OpClass::kFactorization) return false;
@@ -188,7 +204,9 @@ class Judge {
     options.numerics = numerics;
     options.trial.is_on = false;  // the interpreters are the judges here
     End end;
-    watch("the device", [&] { end = run_session("the device", runtime::Session::create(neutral_, blobs_, device_, options), *neutral_); });
+    watch("the device", [&] {
+      end = run_session("the device", runtime::Session::create(neutral_, blobs_, device_, options), *neutral_);
+    });
     return end;
   }
 
@@ -227,7 +245,9 @@ class Judge {
   }
   std::string name_of(std::size_t i) const { return fmt::format("value %{} (result {})", value_of(i), i); }
 
-  static bool is_nan(DType dtype, const std::byte* at) { return is_floating(dtype) && std::isnan(graph::load_real(dtype, at)); }
+  static bool is_nan(DType dtype, const std::byte* at) {
+    return is_floating(dtype) && std::isnan(graph::load_real(dtype, at));
+  }
 
   /// Bits, and NaN for NaN.
   bool equal_bits(std::size_t i, const std::vector<std::byte>& a, const std::vector<std::byte>& b) const {
@@ -236,12 +256,15 @@ class Judge {
     const std::size_t size = size_bytes(dtype);
     if (a.size() != b.size() || size == 0) return false;
     for (std::size_t at = 0; at + size <= a.size(); at += size) {
-      if (std::memcmp(a.data() + at, b.data() + at, size) != 0 && !(is_nan(dtype, a.data() + at) && is_nan(dtype, b.data() + at))) return false;
+      if (std::memcmp(a.data() + at, b.data() + at, size) != 0 &&
+          !(is_nan(dtype, a.data() + at) && is_nan(dtype, b.data() + at)))
+        return false;
     }
     return true;
   }
 
-  /// How far two results are apart: of integers 0 or 1, of floats over the largest magnitude; infinite where one is NaN or infinite alone.
+  /// How far two results are apart: of integers 0 or 1, of floats over the largest magnitude; infinite where one is NaN
+  /// or infinite alone.
   double gap(std::size_t i, const std::vector<std::byte>& a, const std::vector<std::byte>& b) const {
     const DType dtype = program_->values[value_of(i)].dtype;
     const std::size_t size = size_bytes(dtype);
@@ -289,7 +312,8 @@ class Judge {
     for (const graph::ReferenceReplay& replay : rough_) {
       // Any result that moves by itself may have moved others by a branch.
       for (std::size_t s = 0; s < replay.states.size(); ++s) {
-        if (gap(outputs + s, replay.states[s], reference.results[outputs + s]) > tolerance(outputs + s) / 100) return false;
+        if (gap(outputs + s, replay.states[s], reference.results[outputs + s]) > tolerance(outputs + s) / 100)
+          return false;
       }
       for (std::size_t iteration = 0; iteration < replay.tensors.size(); ++iteration) {
         std::size_t tensor = 0;
@@ -303,9 +327,10 @@ class Judge {
     return i < outputs ? program_->outputs[i % program_->outputs.size()].is_tensor() : true;
   }
 
-  /// Whether a sum or a product leaves the range of its dtype somewhere: partial sums of f32, which the reference keeps in double, may
-  /// then be infinities of either sign, and what comes of them differs by the order of the terms. Or whether a matrix is to be taken apart
-  /// that has a number which is not finite, at which the framework ends with an error, or large ones in whose rounding the small ones vanish.
+  /// Whether a sum or a product leaves the range of its dtype somewhere: partial sums of f32, which the reference keeps
+  /// in double, may then be infinities of either sign, and what comes of them differs by the order of the terms. Or
+  /// whether a matrix is to be taken apart that has a number which is not finite, at which the framework ends with an
+  /// error, or large ones in whose rounding the small ones vanish.
   bool leaves_its_range() {
     graph::Program watched = *neutral_;
     std::vector<bool> is_matrix;
@@ -363,7 +388,9 @@ class Judge {
 
 }  // namespace
 
-Judgement judge(const Recorded& recorded, const std::shared_ptr<backend::Device>& device) { return Judge(recorded, device).run(); }
+Judgement judge(const Recorded& recorded, const std::shared_ptr<backend::Device>& device) {
+  return Judge(recorded, device).run();
+}
 
 void compile_ahead(std::span<const Recorded> all, const std::shared_ptr<backend::Device>& device) {
   std::vector<backend::KernelText> texts;
@@ -379,7 +406,8 @@ void compile_ahead(std::span<const Recorded> all, const std::shared_ptr<backend:
       const auto made = kernel::prepare(program, options);
       if (!made) continue;
       for (const kernel::Kernel& kernel : made->schedule.kernels) {
-        if (!kernel.is_opaque() && seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.opaque, kernel.ir});
+        if (!kernel.is_opaque() && seen.insert(kernel.name).second)
+          texts.push_back({kernel.name, kernel.opaque, kernel.ir});
       }
     }
   }
@@ -396,8 +424,10 @@ Case make_case(Draw draw) {
   } else {
     made.recorded = make_recorded(draw);
   }
-  for (std::size_t i = draw.below(4); i > 0; --i) made.what += (made.what.empty() ? "" : ", ") + bend(made.recorded, draw);
-  for (std::size_t i = draw.below(3) * draw.below(2); i > 0; --i) made.what += (made.what.empty() ? "" : ", ") + break_field(made.recorded, draw);
+  for (std::size_t i = draw.below(4); i > 0; --i)
+    made.what += (made.what.empty() ? "" : ", ") + bend(made.recorded, draw);
+  for (std::size_t i = draw.below(3) * draw.below(2); i > 0; --i)
+    made.what += (made.what.empty() ? "" : ", ") + break_field(made.recorded, draw);
   return made;
 }
 

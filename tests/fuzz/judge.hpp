@@ -1,5 +1,5 @@
-// What becomes of a program that a stranger wrote: it is refused as a bad input, or every stage takes it and all executors end with the same
-// results. Anything else is a finding.
+// What becomes of a program that a stranger wrote: it is refused as a bad input, or every stage takes it and all
+// executors end with the same results. Anything else is a finding.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,12 @@ struct Judgement {
   bool is_compiled = false;     // the device ran it, too
 };
 
-/// Decoding, verification, schedule, both interpreters; `device`: also compiled and run there, in strict and fast numerics.
+/// Decoding, verification, schedule, both interpreters; `device`: also compiled and run there, in strict and fast
+/// numerics.
 Judgement judge(const Recorded& recorded, const std::shared_ptr<backend::Device>& device = nullptr);
 
-/// Compiles the kernels of all of them together, so that judging them one by one finds them in the device's cache. What goes wrong
-/// here goes wrong there, too.
+/// Compiles the kernels of all of them together, so that judging them one by one finds them in the device's cache. What
+/// goes wrong here goes wrong there, too.
 void compile_ahead(std::span<const Recorded> all, const std::shared_ptr<backend::Device>& device);
 
 /// The `seed`-th case of the fuzzer: made, changed. Its judgement's finding may come from making it already.

@@ -1,5 +1,5 @@
-// make_corpus FOLDER: writes the inputs that the fuzzers start from into FOLDER/trace, FOLDER/journal, FOLDER/program and
-// FOLDER/instance.
+// make_corpus FOLDER: writes the inputs that the fuzzers start from into FOLDER/trace, FOLDER/journal, FOLDER/program
+// and FOLDER/instance.
 #include <cstdio>
 
 #include "core/trace/trace_samples.hpp"

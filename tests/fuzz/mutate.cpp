@@ -19,8 +19,9 @@ using graph::OpKind;
 using graph::Program;
 using graph::View;
 
-constexpr DType kDTypes[] = {DType::kBool, DType::kU8,  DType::kI8,  DType::kI16, DType::kI32, DType::kI64,  DType::kF16,
-                             DType::kBF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128, DType::kOther};
+constexpr DType kDTypes[] = {DType::kBool, DType::kU8,   DType::kI8,   DType::kI16, DType::kI32,
+                             DType::kI64,  DType::kF16,  DType::kBF16, DType::kF32, DType::kF64,
+                             DType::kC64,  DType::kC128, DType::kOther};
 
 DType any_dtype(Draw& draw, std::size_t count = std::size(kDTypes)) { return kDTypes[draw.below(count)]; }
 
@@ -32,15 +33,21 @@ std::uint32_t other_id(Draw& draw, std::uint32_t id, std::size_t count) {
 
 double awkward(Draw& draw) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  static const std::vector<double> kNumbers = {0.0, -0.0, 1, -1, 0.5, 1e-320, 1e300, -1e300, 3e38, 1e-40, 65504, 65520, 2147483648.0, -2147483649.0,
-                                               9223372036854775808.0, kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
+  static const std::vector<double> kNumbers = {0.0,          -0.0,          1,
+                                               -1,           0.5,           1e-320,
+                                               1e300,        -1e300,        3e38,
+                                               1e-40,        65504,         65520,
+                                               2147483648.0, -2147483649.0, 9223372036854775808.0,
+                                               kInfinity,    -kInfinity,    std::numeric_limits<double>::quiet_NaN()};
   return draw.of(kNumbers);
 }
 
 /// One of the operands of all ops and outputs; null where there is none.
 Operand* any_operand(Program& program, Draw& draw) {
   const std::size_t at = draw.below(program.ops.size() + program.outputs.size());
-  if (at >= program.ops.size()) return at - program.ops.size() < program.outputs.size() ? &program.outputs[at - program.ops.size()].operand : nullptr;
+  if (at >= program.ops.size())
+    return at - program.ops.size() < program.outputs.size() ? &program.outputs[at - program.ops.size()].operand
+                                                            : nullptr;
   graph::Op& op = program.ops[at];
   const std::size_t place = draw.below(op.inputs.size() + op.outputs.size());
   if (place < op.inputs.size()) return &op.inputs[place];
@@ -92,8 +99,10 @@ std::string break_view(View& view, Draw& draw) {
     default:
       if (!view.sizes.empty()) {
         const std::size_t at = draw.below(view.sizes.size());
-        view.sizes.insert(view.sizes.begin() + static_cast<std::ptrdiff_t>(at), 1 + static_cast<std::int64_t>(draw.below(3)));
-        view.strides.insert(view.strides.begin() + static_cast<std::ptrdiff_t>(std::min(at, view.strides.size())), static_cast<std::int64_t>(draw.below(3)));
+        view.sizes.insert(view.sizes.begin() + static_cast<std::ptrdiff_t>(at),
+                          1 + static_cast<std::int64_t>(draw.below(3)));
+        view.strides.insert(view.strides.begin() + static_cast<std::ptrdiff_t>(std::min(at, view.strides.size())),
+                            static_cast<std::int64_t>(draw.below(3)));
       }
       return "a view's rank";
   }
@@ -114,7 +123,8 @@ std::string break_operand(Recorded& recorded, Draw& draw) {
       return "an operand's type of number";
     case 3:
       (operand->scalar.is_integer ? operand->scalar.real : operand->scalar.real) = awkward(draw);
-      if (operand->scalar.is_integer) operand->scalar = {.is_integer = true, .integer = draw.other_than(operand->scalar.integer)};
+      if (operand->scalar.is_integer)
+        operand->scalar = {.is_integer = true, .integer = draw.other_than(operand->scalar.integer)};
       return "an operand's number";
     default:
       return break_view(operand->view, draw);
@@ -251,7 +261,8 @@ std::string break_lists(Recorded& recorded, Draw& draw) {
         graph::Output& output = p.outputs[draw.below(p.outputs.size())];
         if (draw.one_in(3)) change_list(output.recorded, draw);
         if (draw.one_in(3)) change_list(output.blobs, draw);
-        if (draw.one_in(2)) output.bounds.push_back({draw.other_than(0), draw.other_than(0), other_id(draw, 0, p.sources.size())});
+        if (draw.one_in(2))
+          output.bounds.push_back({draw.other_than(0), draw.other_than(0), other_id(draw, 0, p.sources.size())});
       }
       return "an output";
     case 8:
@@ -259,7 +270,8 @@ std::string break_lists(Recorded& recorded, Draw& draw) {
         graph::Slot& slot = p.slots[draw.below(p.slots.size())];
         if (draw.one_in(3)) slot.is_integer = !slot.is_integer;
         for (graph::Number& number : slot.values) {
-          if (draw.one_in(2)) number = slot.is_integer ? graph::Number(draw.other_than(number.integer())) : graph::Number(awkward(draw));
+          if (draw.one_in(2))
+            number = slot.is_integer ? graph::Number(draw.other_than(number.integer())) : graph::Number(awkward(draw));
         }
         if (draw.one_in(4)) change_list(slot.values, draw);
       }
@@ -290,7 +302,8 @@ std::string break_blob(Recorded& recorded, Draw& draw) {
       for (std::size_t i = 1 + draw.below(4); i > 0 && !blob.empty(); --i) {
         // Eight bytes as a number of each width.
         const std::size_t width = std::size_t{1} << draw.below(4), at = draw.below(blob.size() / width) * width;
-        const std::uint64_t bits = draw.one_in(2) ? static_cast<std::uint64_t>(draw.other_than(0)) : std::bit_cast<std::uint64_t>(awkward(draw));
+        const std::uint64_t bits = draw.one_in(2) ? static_cast<std::uint64_t>(draw.other_than(0))
+                                                  : std::bit_cast<std::uint64_t>(awkward(draw));
         std::memcpy(blob.data() + at, &bits, std::min(width, blob.size() - at));
       }
       return "a blob's numbers";
@@ -306,7 +319,8 @@ std::vector<std::byte> numbers_for(const graph::Value& value, Draw& draw) {
     if (is_floating(value.dtype)) {
       graph::store_real(value.dtype, static_cast<double>(draw.below(4001)) / 1000 - 2, bytes.data() + at);
     } else {
-      graph::store_integer(value.dtype, static_cast<std::int64_t>(draw.below(value.dtype == DType::kBool ? 2 : 9)), bytes.data() + at);
+      graph::store_integer(value.dtype, static_cast<std::int64_t>(draw.below(value.dtype == DType::kBool ? 2 : 9)),
+                           bytes.data() + at);
     }
   }
   return bytes;
@@ -347,7 +361,8 @@ void for_each_operand(Program& program, Do apply) {
 void resize_dimensions(Recorded& recorded, Draw& draw) {
   Program& p = recorded.program;
   std::vector<std::int64_t> sizes;
-  for_each_operand(p, [&](Operand& operand) { sizes.insert(sizes.end(), operand.view.sizes.begin(), operand.view.sizes.end()); });
+  for_each_operand(
+      p, [&](Operand& operand) { sizes.insert(sizes.end(), operand.view.sizes.begin(), operand.view.sizes.end()); });
   if (sizes.empty()) return;
   static const std::vector<std::int64_t> kSizes = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65};
   const std::int64_t from = draw.of(sizes), to = draw.of(kSizes);
@@ -398,7 +413,9 @@ void read_otherwise(Recorded& recorded, Draw& draw) {
     std::swap(view.strides[a], view.strides[b]);
   } else {
     for (std::int64_t& stride : view.strides) {
-      if (draw.one_in(2)) stride = static_cast<std::int64_t>(draw.below(static_cast<std::size_t>(std::min<std::int64_t>(elements, 40)) + 1));
+      if (draw.one_in(2))
+        stride =
+            static_cast<std::int64_t>(draw.below(static_cast<std::size_t>(std::min<std::int64_t>(elements, 40)) + 1));
     }
   }
   view.offset = 0;
@@ -407,7 +424,9 @@ void read_otherwise(Recorded& recorded, Draw& draw) {
     view = before;
     return;
   }
-  if (*last >= 0) view.offset = draw.one_in(2) ? elements - 1 - *last : static_cast<std::int64_t>(draw.below(static_cast<std::size_t>(elements - *last)));
+  if (*last >= 0)
+    view.offset = draw.one_in(2) ? elements - 1 - *last
+                                 : static_cast<std::int64_t>(draw.below(static_cast<std::size_t>(elements - *last)));
 }
 
 /// An operand becomes another one of its sizes and dtype.
@@ -439,7 +458,8 @@ void change_kind(Recorded& recorded, Draw& draw) {
   std::vector<OpKind> others;
   for (int k = 0; k < graph::kOpKindCount; ++k) {
     const graph::OpInfo& other = graph::info(static_cast<OpKind>(k));
-    const bool fits = other.min_inputs == is.min_inputs && other.outputs == is.outputs && other.attributes == is.attributes;
+    const bool fits =
+        other.min_inputs == is.min_inputs && other.outputs == is.outputs && other.attributes == is.attributes;
     if (fits && (other.op_class == is.op_class || draw.one_in(3))) others.push_back(other.kind);
   }
   if (!others.empty()) op.kind = draw.of(others);
@@ -453,7 +473,9 @@ void change_ends(Recorded& recorded, Draw& draw) {
   std::vector<graph::ValueId> ends = {state.start};
   for (graph::ValueId v = 0; v < p.values.size(); ++v) {
     const graph::Value& value = p.values[v];
-    if (value.kind == graph::ValueKind::kTemporary && value.dtype == p.values[state.start].dtype && value.elements == p.values[state.start].elements) ends.push_back(v);
+    if (value.kind == graph::ValueKind::kTemporary && value.dtype == p.values[state.start].dtype &&
+        value.elements == p.values[state.start].elements)
+      ends.push_back(v);
   }
   const graph::ValueId end = draw.of(ends);
   for (graph::State& other : p.states) {
@@ -515,10 +537,11 @@ std::string bend(Recorded& recorded, Draw& draw) {
     const char* name;
     void (*apply)(Recorded&, Draw&);
   };
-  constexpr Way kWays[] = {{"other sizes", resize_dimensions}, {"other sizes", resize_dimensions}, {"other dtypes", change_dtypes},
-                           {"another view", read_otherwise},   {"another view", read_otherwise},   {"another operand", read_another},
-                           {"another kind", change_kind},      {"other ends", change_ends},        {"one more output", watch},
-                           {"no input", enter_otherwise}};
+  constexpr Way kWays[] = {{"other sizes", resize_dimensions}, {"other sizes", resize_dimensions},
+                           {"other dtypes", change_dtypes},    {"another view", read_otherwise},
+                           {"another view", read_otherwise},   {"another operand", read_another},
+                           {"another kind", change_kind},      {"other ends", change_ends},
+                           {"one more output", watch},         {"no input", enter_otherwise}};
   const Way& way = kWays[draw.below(std::size(kWays))];
   way.apply(recorded, draw);
   return way.name;

@@ -36,12 +36,14 @@ std::uint64_t product(std::uint64_t a, std::uint64_t b) {
 std::uint64_t elements_of(const graph::Operand& operand) {
   if (operand.is_scalar()) return 1;
   std::uint64_t elements = 1;
-  for (const std::int64_t size : operand.view.sizes) elements = product(elements, static_cast<std::uint64_t>(std::max<std::int64_t>(size, 0)));
+  for (const std::int64_t size : operand.view.sizes)
+    elements = product(elements, static_cast<std::uint64_t>(std::max<std::int64_t>(size, 0)));
   return elements;
 }
 
 /// Everything that a recording has beside the ops: as many bytes and numbers as there are iterations.
-Recorded complete(graph::Program program, const std::vector<graph::Bytes>& values, const std::vector<graph::Number>& slots) {
+Recorded complete(graph::Program program, const std::vector<graph::Bytes>& values,
+                  const std::vector<graph::Number>& slots) {
   Recorded recorded{std::move(program), {}};
   graph::Program& p = recorded.program;
   p.iterations = 2;
@@ -53,7 +55,9 @@ Recorded complete(graph::Program program, const std::vector<graph::Bytes>& value
   for (graph::Input& input : p.inputs) input.blobs.assign(p.iterations, keep(input.value));
   for (graph::Constant& constant : p.constants) constant.blob = keep(constant.value);
   for (std::size_t i = 0; i < p.slots.size(); ++i) {
-    const graph::Number number = i < slots.size() ? slots[i] : p.slots[i].is_integer ? graph::Number(std::int64_t{1}) : graph::Number(0.5);
+    const graph::Number number = i < slots.size()        ? slots[i]
+                                 : p.slots[i].is_integer ? graph::Number(std::int64_t{1})
+                                                         : graph::Number(0.5);
     p.slots[i].values.assign(p.iterations, number);
   }
   for (graph::Output& output : p.outputs) {
@@ -69,14 +73,16 @@ const std::vector<Recorded>& programs_of(std::size_t kind) {
   std::vector<Recorded>& of_kind = all[kind];
   if (!of_kind.empty()) return of_kind;
   for (conformance::OpsProgram& program : conformance::programs_of(static_cast<graph::OpKind>(kind), {}, false)) {
-    if (work_of(program.program) <= kSmallWork) of_kind.push_back(complete(std::move(program.program), program.values, program.slots));
+    if (work_of(program.program) <= kSmallWork)
+      of_kind.push_back(complete(std::move(program.program), program.values, program.slots));
   }
   if (of_kind.empty()) of_kind.emplace_back();
   return of_kind;
 }
 
 Recorded random_recorded(Draw& draw) {
-  graph::RandomOptions options{.seed = draw.bits(), .ops = 2 + static_cast<std::uint32_t>(draw.below(7)), .largest_side = 5};
+  graph::RandomOptions options{
+      .seed = draw.bits(), .ops = 2 + static_cast<std::uint32_t>(draw.below(7)), .largest_side = 5};
   options.generators = draw.one_in(3);
   if (draw.one_in(8)) options.largest_side = 33;
   auto random = graph::random_program(options);
@@ -102,7 +108,8 @@ Recorded one_op_recorded(Draw& draw) {
       graph::store_real(value.dtype, static_cast<double>(draw.below(64)) / 8 - 4, &values[v][at]);
     }
   }
-  for (const graph::Operand& result : program.ops[0].outputs) program.outputs.push_back({"kept", result, {}, {graph::kNone}});
+  for (const graph::Operand& result : program.ops[0].outputs)
+    program.outputs.push_back({"kept", result, {}, {graph::kNone}});
   return complete(std::move(program), values, {});
 }
 
@@ -110,7 +117,8 @@ Recorded one_op_recorded(Draw& draw) {
 Recorded step_recorded(std::uint32_t seed) {
   const runtime::Recording recording = runtime::record(runtime::training_step(), 2, seed);
   Recorded recorded{recording.program, {}};
-  for (std::uint32_t blob = 0; blob < recording.blobs->blobs().size(); ++blob) recorded.blobs.push_back(*recording.blobs->load(blob));
+  for (std::uint32_t blob = 0; blob < recording.blobs->blobs().size(); ++blob)
+    recorded.blobs.push_back(*recording.blobs->load(blob));
   return recorded;
 }
 
@@ -132,16 +140,19 @@ Result<std::vector<std::byte>> ListStore::load(trace::BlobId id) const {
 }
 
 std::int64_t Draw::other_than(std::int64_t number) {
-  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(), kMost = std::numeric_limits<std::int64_t>::max();
-  static const std::vector<std::int64_t> kNumbers = {0,       1,         -1,        2,         3,         7,         8,    15,   16,  17, 31, 33, 64, 65, 255, 256, 257,
-                                                     1 << 16, 1LL << 31, 1LL << 32, 1LL << 40, 1LL << 53, 1LL << 61, kLeast, kMost};
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
+                         kMost = std::numeric_limits<std::int64_t>::max();
+  static const std::vector<std::int64_t> kNumbers = {
+      0,  1,   -1,  2,   3,       7,         8,         15,        16,        17,        31,     33,   64,
+      65, 255, 256, 257, 1 << 16, 1LL << 31, 1LL << 32, 1LL << 40, 1LL << 53, 1LL << 61, kLeast, kMost};
   switch (below(4)) {
     case 0:
       return number < kMost ? number + 1 : 0;
     case 1:
       return number > kLeast ? number - 1 : 0;
     case 2:
-      return number / 2 * static_cast<std::int64_t>(below(2) == 0 ? 1 : -1) + (number > 0 && number < kMost / 4 ? number : 0);
+      return number / 2 * static_cast<std::int64_t>(below(2) == 0 ? 1 : -1) +
+             (number > 0 && number < kMost / 4 ? number : 0);
     default:
       return of(kNumbers);
   }
@@ -168,12 +179,16 @@ std::optional<Recorded> make_lowered(Draw& draw, std::string& finding) {
   trace::Trace trace = builder.trace();
   for (std::size_t i = draw.below(3); i > 0; --i) break_field(trace, draw);
   if (!trace::validate(trace)) return std::nullopt;
-  const auto program = aten::lower(trace);
-  if (!program) {
-    if (program.error().code != ErrorCode::kBadInput) finding = "lowering: " + program.error().message;
+  const auto variants = aten::lower_variants(trace);
+  if (!variants) {
+    if (variants.error().code != ErrorCode::kBadInput) finding = "lowering: " + variants.error().message;
     return std::nullopt;
   }
-  Recorded recorded{*program, {}};
+  if (const auto verified = graph::verify(*variants); !verified) {
+    finding = "lowering: " + verified.error().message;
+    return std::nullopt;
+  }
+  Recorded recorded{*variants->programs[draw.below(variants->programs.size())], {}};
   for (std::uint32_t blob = 0; blob < trace.blobs.size() && trace.blob_store != nullptr; ++blob) {
     const auto bytes = trace.blob_store->load(blob);
     recorded.blobs.push_back(bytes ? *bytes : std::vector<std::byte>());
@@ -223,7 +238,8 @@ std::uint64_t work_of(const graph::Program& program) {
     if (op_class == graph::OpClass::kContraction) touched = std::min(kMostWork, touched + operands);
     if (op_class == graph::OpClass::kFactorization) touched = product(touched, touched);
     if (op_class == graph::OpClass::kPooling) {
-      for (const std::int64_t side : op.attributes.kernel) touched = product(touched, static_cast<std::uint64_t>(std::max<std::int64_t>(side, 1)));
+      for (const std::int64_t side : op.attributes.kernel)
+        touched = product(touched, static_cast<std::uint64_t>(std::max<std::int64_t>(side, 1)));
     }
     work = std::min(kMostWork, work + touched);
   }
@@ -233,7 +249,8 @@ std::uint64_t work_of(const graph::Program& program) {
 std::uint64_t bytes_of(const graph::Program& program) {
   std::uint64_t bytes = 0;
   for (const graph::Value& value : program.values) {
-    bytes = std::min(kMostWork, bytes + product(static_cast<std::uint64_t>(std::max<std::int64_t>(value.elements, 0)), size_bytes(value.dtype)));
+    bytes = std::min(kMostWork, bytes + product(static_cast<std::uint64_t>(std::max<std::int64_t>(value.elements, 0)),
+                                                size_bytes(value.dtype)));
   }
   return bytes;
 }

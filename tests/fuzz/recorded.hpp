@@ -1,5 +1,6 @@
 // What a file of a recording or a capsule says once its bytes are decoded: a program and the bytes that it names. The
-// structure-aware fuzzer starts from valid ones, changes fields (mutate.hpp) and judges what becomes of them (judge.hpp).
+// structure-aware fuzzer starts from valid ones, changes fields (mutate.hpp) and judges what becomes of them
+// (judge.hpp).
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,8 @@ class ListStore final : public trace::BlobStore {
 /// A valid one: a random program, a network with its gradients, or one op of some kind, with data.
 Recorded make_recorded(Draw& draw);
 
-/// One call of an operator as a recording has it, with fields of the trace changed, lowered; nothing where the trace was refused as it should
-/// be. A refusal with a code that says it is our own fault goes to `finding`.
+/// One call of an operator as a recording has it, with fields of the trace changed, lowered; nothing where the trace
+/// was refused as it should be. A refusal with a code that says it is our own fault goes to `finding`.
 std::optional<Recorded> make_lowered(Draw& draw, std::string& finding);
 
 /// A finding as a file, and back. Nothing for bytes that are no such file.

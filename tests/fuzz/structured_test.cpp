@@ -1,7 +1,7 @@
-// Programs as a stranger may write them, by seed: valid ones whose fields were changed. Each is refused as a bad input, or runs in every
-// executor with the same results. CRUCIBLE_STRUCTURED says how many are interpreted (1900 where it is not set), CRUCIBLE_STRUCTURED_COMPILED
-// how many are compiled too (100), CRUCIBLE_STRUCTURED_FIRST the first seed, CRUCIBLE_STRUCTURED_KEEP a folder for what is found: its bytes
-// for the tests, and its program as text.
+// Programs as a stranger may write them, by seed: valid ones whose fields were changed. Each is refused as a bad input,
+// or runs in every executor with the same results. CRUCIBLE_STRUCTURED says how many are interpreted (1900 where it is
+// not set), CRUCIBLE_STRUCTURED_COMPILED how many are compiled too (100), CRUCIBLE_STRUCTURED_FIRST the first seed,
+// CRUCIBLE_STRUCTURED_KEEP a folder for what is found: its bytes for the tests, and its program as text.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -57,7 +57,8 @@ class SeedWatch {
 std::shared_ptr<backend::Device> open_device(const std::filesystem::path& cache) {
   const auto path = backend::find_backend("cpu");
   if (!path) return nullptr;
-  const auto plugin = backend::Backend::load(*path, {{"sanitize", "true"}, {"threads", "2"}, {"library", "none"}, {"cache_dir", cache.string()}});
+  const auto plugin = backend::Backend::load(
+      *path, {{"sanitize", "true"}, {"threads", "2"}, {"library", "none"}, {"cache_dir", cache.string()}});
   if (!plugin) return nullptr;
   const auto device = (*plugin)->open("");
   return device ? *device : nullptr;
@@ -91,7 +92,8 @@ void add(Count& count, const Case& made, const Judgement& judgement, std::uint64
 }
 
 void report(const Count& count) {
-  std::printf("%zu programs: %zu valid, %zu run, %zu compiled, %zu findings\n", count.cases, count.valid, count.run, count.compiled, count.findings);
+  std::printf("%zu programs: %zu valid, %zu run, %zu compiled, %zu findings\n", count.cases, count.valid, count.run,
+              count.compiled, count.findings);
 }
 
 TEST(Structured, InterpretedProgramsAreRefusedOrRun) {
@@ -114,7 +116,8 @@ TEST(Structured, CompiledProgramsEndAsInterpretedOnes) {
   const trace::samples::Folder folder;
   const auto device = open_device(folder / "cache");
   ASSERT_NE(device, nullptr);
-  const std::uint64_t first = setting("CRUCIBLE_STRUCTURED_FIRST", 0) + (std::uint64_t{1} << 40), count = setting("CRUCIBLE_STRUCTURED_COMPILED", 100);
+  const std::uint64_t first = setting("CRUCIBLE_STRUCTURED_FIRST", 0) + (std::uint64_t{1} << 40),
+                      count = setting("CRUCIBLE_STRUCTURED_COMPILED", 100);
   constexpr std::uint64_t kTogether = 25;
   Count done;
   SeedWatch watch;
@@ -142,7 +145,8 @@ TEST(Structured, WhatWasFoundStaysMended) {
   const auto device = has_clang() ? open_device(folder / "cache") : nullptr;
   std::vector<Recorded> programs;
   std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(std::filesystem::path(CRUCIBLE_FUZZ_CORPUS) / "structured")) {
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(CRUCIBLE_FUZZ_CORPUS) / "structured")) {
     const auto recorded = from_bytes(trace::samples::read_bytes(file.path()));
     if (!recorded) continue;  // is refused by now
     programs.push_back(*recorded);

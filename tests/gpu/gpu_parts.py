@@ -1,7 +1,7 @@
 """What `ci/gpu` does on a machine with an NVIDIA GPU, in parts that each stand alone: see `ci/gpu --help`.
 
-A part that fails ends none of the others: it is a row of the table at the end, with its reason. Recordings and results lie in one
-folder, so that parts can be run one by one and the report has all of them.
+A part that fails ends none of the others: it is a row of the table at the end, with its reason. Recordings and results
+lie in one folder, so that parts can be run one by one and the report has all of them.
 """
 
 import argparse
@@ -60,7 +60,9 @@ class Machine:
         if self.rehearses:
             return {"nvidia": here.get("nvidia (emulated)", ["--backend", "nvidia"]), **columns}
         nvrtc = nvrtc_library()
-        return {"nvidia": ["--backend", "nvidia", *(["--set", f"backend.nvidia.nvrtc={nvrtc}"] if nvrtc else [])], **columns}
+        return {
+            "nvidia": ["--backend", "nvidia", *(["--set", f"backend.nvidia.nvrtc={nvrtc}"] if nvrtc else [])], **columns
+        }
 
     def settings(self, name):
         """What a column sets: ["backend.nvidia.nvrtc=...", ...]."""
@@ -115,11 +117,15 @@ def device_part(machine):
         if machine.train == "cuda":
             if not torch.cuda.is_available():
                 raise Failed(f"torch {torch.__version__} finds no CUDA device; install a torch with CUDA")
-            about |= {"device": torch.cuda.get_device_name(), "capability": ".".join(map(str, torch.cuda.get_device_capability()))}
+            about |= {
+                "device": torch.cuda.get_device_name(),
+                "capability": ".".join(map(str, torch.cuda.get_device_capability()))
+            }
     except ImportError:
         raise Failed(f"{sys.executable} has no torch; ci/setup.sh installs one") from None
     if machine.train == "cuda":
-        about["driver"] = machine.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").stdout.splitlines()[0].strip()
+        about["driver"] = machine.run("nvidia-smi", "--query-gpu=driver_version",
+                                      "--format=csv,noheader").stdout.splitlines()[0].strip()
     else:
         about |= {"device": "none: a rehearsal on the CPU and an emulated driver", "driver": "emulated"}
     return ", ".join(f"{key} {value}" for key, value in about.items()), {"about": about, "devices": said}
@@ -133,7 +139,8 @@ def record_part(machine):
             for precision in machine.precisions:
                 row = {"example": example, "precision": precision, "device": device, "ops": None, "reason": ""}
                 try:
-                    info = machine.json(machine.crucible, "trace", "info", machine.recording(example, precision, device))
+                    info = machine.json(machine.crucible, "trace", "info",
+                                        machine.recording(example, precision, device))
                     row["ops"] = info["ops_per_iteration"][0]
                     if not info["device"].startswith(device):
                         raise Failed(f"the recording says that it was made on {info['device']}")
@@ -158,12 +165,18 @@ def replay_rows(machine, example, precision, device, problems):
     rows, hashes = [], {}
     for column, options in machine.columns.items():
         for mode in ("fast", "strict"):
-            row = {"example": example, "precision": precision, "recorded_on": device, "backend": column, "numerics": mode,
-                   "verified": False, "sha256": "", "reason": ""}
+            row = {
+                "example": example, "precision": precision, "recorded_on": device, "backend": column, "numerics": mode,
+                "verified": False, "sha256": "", "reason": ""
+            }
             try:
-                found = machine.json(machine.crucible, "replay", machine.recording(example, precision, device), *options, "--numerics", mode,
-                                     "--fallback", "forbid", "--verify", "--sensitivity", 3, fine=(0, 1))
-                row |= {"verified": bool(found["verified"]), "sha256": found["result_sha256"], "reason": found.get("reason") or ""}
+                found = machine.json(machine.crucible, "replay", machine.recording(example, precision,
+                                                                                   device), *options, "--numerics",
+                                     mode, "--fallback", "forbid", "--verify", "--sensitivity", 3, fine=(0, 1))
+                row |= {
+                    "verified": bool(found["verified"]), "sha256": found["result_sha256"],
+                    "reason": found.get("reason") or ""
+                }
                 if mode == "strict":
                     hashes[column] = found["result_sha256"]
             except Failed as failed:
@@ -182,8 +195,11 @@ def kit_part(machine):
     plugin = next(iter(sorted(pathlib.Path(machine.crucible).resolve().parent.glob("**/libcrucible_nvidia.so"))), None)
     if plugin is None:
         raise Failed(f"there is no libcrucible_nvidia.so beside {machine.crucible}")
-    options = [word for setting in machine.settings("nvidia") for word in ("--set", setting.removeprefix("backend.nvidia."))]
-    found = machine.json(machine.crucible, "plugin", "check", plugin, *options, *(["--quick"] if machine.quick else []), fine=(0, 1))
+    options = [
+        word for setting in machine.settings("nvidia") for word in ("--set", setting.removeprefix("backend.nvidia."))
+    ]
+    found = machine.json(machine.crucible, "plugin", "check", plugin, *options, *(["--quick"] if machine.quick else []),
+                         fine=(0, 1))
     counts = {}
     for case in found["cases"]:
         counts[case["outcome"]] = counts.get(case["outcome"], 0) + 1
@@ -196,24 +212,30 @@ def kit_part(machine):
 
 def strict_part(machine):
     """The functions and rules of strict numerics on 2^22 bit patterns, with --all on all 2^32 of a float."""
-    found = machine.json(machine.crucible, "devices", "--self-test", *machine.columns["nvidia"], *(["--all-patterns"] if machine.all_patterns else []), fine=(0, 1))
+    found = machine.json(machine.crucible, "devices", "--self-test", *machine.columns["nvidia"],
+                         *(["--all-patterns"] if machine.all_patterns else []), fine=(0, 1))
     differ = [item["name"] for item in found["items"] if not item["passed"]]
     if differ or not found["passed"]:
         raise Failed(f"{', '.join(differ)} differ on {found['name']}")
-    return f"{len(found['items'])} equal, each on {found['samples']} bit patterns", {"samples": found["samples"], "items": len(found["items"])}
+    return f"{len(found['items'])} equal, each on {found['samples']} bit patterns", {
+        "samples": found["samples"], "items": len(found["items"])
+    }
 
 
 def bench_part(machine):
     """Backends beside eager PyTorch, eager as CUDA graphs, and torch.compile max-autotune, in turns, f32 and bf16."""
     rows, problems = [], []
-    peers = ["eager", "compile:max-autotune"] if machine.train == "cpu" else ["eager", "cudagraphs", "compile:max-autotune"]
+    peers = ["eager", "compile:max-autotune"
+            ] if machine.train == "cpu" else ["eager", "cudagraphs", "compile:max-autotune"]
     settings = [word for setting in machine.settings("nvidia") for word in ("--set", setting)]
     for example in machine.examples:
         for precision in machine.precisions:
             try:
                 script = machine.script(example, precision, machine.train, STEPS[example])
-                found = machine.json(machine.crucible, "bench", machine.recording(example, precision, machine.train), "--backends", "nvidia,cpu",
-                                     "--peers", ",".join(peers[:1] if machine.quick else peers), "--script", shlex.join(script), "--rounds", machine.rounds, *settings, fine=(0, 1))
+                found = machine.json(machine.crucible, "bench", machine.recording(example, precision, machine.train),
+                                     "--backends", "nvidia,cpu",
+                                     "--peers", ",".join(peers[:1] if machine.quick else peers), "--script",
+                                     shlex.join(script), "--rounds", machine.rounds, *settings, fine=(0, 1))
             except Failed as failed:
                 problems.append(f"{example} {precision}: {failed}")
                 continue
@@ -224,34 +246,45 @@ def bench_part(machine):
     return told(rows, problems, "rows"), {"rows": rows}
 
 
-PRODUCTS = {"library": {}, "matrix units": {"blas": "none"}, "generated": {"blas": "none", "matrix_units": "false"}}  # who does the products
+PRODUCTS = {"library": {}, "matrix units": {"blas": "none"},
+            "generated": {"blas": "none", "matrix_units": "false"}}  # who does the products
 
 
 def products_part(machine):
-    """Products by cuBLASLt, by our kernels for tensor cores, and by those generated from the IR, in turns; all verified."""
+    """Products by cuBLASLt, by our kernels for tensor cores, and by those generated from the IR, in turns; all
+    verified."""
     rows, problems = [], []
     for example in machine.examples:
         for precision in machine.precisions:
-            of = {who: [] for who in PRODUCTS if who != "matrix units" or precision != "f32"}  # those are of f16 and bf16
+            of = {who: [] for who in PRODUCTS if who != "matrix units" or precision != "f32"
+                 }  # those are of f16 and bf16
             try:
                 for _ in range(machine.rounds):
                     for who, times in of.items():
-                        settings = [word for key, value in PRODUCTS[who].items() for word in ("--set", f"backend.nvidia.{key}={value}")]
-                        found = machine.json(machine.crucible, "replay", machine.recording(example, precision, machine.train), *machine.columns["nvidia"], *settings,
-                                             "--fallback", "forbid", "--tune", "off", "--verify", "--sensitivity", 40, "--repeat", 3)
+                        settings = [
+                            word for key, value in PRODUCTS[who].items()
+                            for word in ("--set", f"backend.nvidia.{key}={value}")
+                        ]
+                        found = machine.json(machine.crucible, "replay",
+                                             machine.recording(example, precision, machine.train),
+                                             *machine.columns["nvidia"], *settings, "--fallback", "forbid", "--tune",
+                                             "off", "--verify", "--sensitivity", 40, "--repeat", 3)
                         times.append(found["time_ns_per_iteration"])
             except Failed as failed:
                 problems.append(f"{example} {precision}: {failed}")
-            rows += [{"example": example, "precision": precision, "who": who, "rounds_ns": times, "median_ns": statistics.median(times) if times else None}
-                     for who, times in of.items()]
+            rows += [{
+                "example": example, "precision": precision, "who": who, "rounds_ns": times,
+                "median_ns": statistics.median(times) if times else None
+            } for who, times in of.items()]
     return told(rows, problems, "rows"), {"rows": rows}
 
 
 def counters_part(machine):
-    """What the device counts of one replay: the first three counters that it has. Without rights there are none, which is no fault of ours."""
+    """What the device counts of one replay: the first three counters that it has. Without rights there are none, which
+    is no fault of ours."""
     def counters(example, precision, words):
-        return machine.json(machine.crucible, "replay", machine.recording(example, precision, machine.train), *machine.columns["nvidia"],
-                            "--fallback", "forbid", "--counters", words)
+        return machine.json(machine.crucible, "replay", machine.recording(example, precision, machine.train),
+                            *machine.columns["nvidia"], "--fallback", "forbid", "--counters", words)
 
     listed = counters(machine.examples[0], machine.precisions[0], "list")
     names = [counter["name"] for counter in listed["counters"]][:3]
@@ -268,16 +301,20 @@ def counters_part(machine):
 
 
 def told(rows, problems, what):
-    """The words of a part that went through; Failed with the first problems where there are any. Rows are kept in both cases."""
+    """The words of a part that went through; Failed with the first problems where there are any. Rows are kept in both
+    cases."""
     if problems:
-        failed = Failed(f"{len(problems)} of {len(rows)} {what}: " + "; ".join(problems[:3]) + (" ..." if len(problems) > 3 else ""))
+        failed = Failed(f"{len(problems)} of {len(rows)} {what}: " + "; ".join(problems[:3]) +
+                        (" ..." if len(problems) > 3 else ""))
         failed.data = {"rows": rows, "problems": problems}
         raise failed
     return f"{len(rows)} {what}"
 
 
-PARTS = {"device": device_part, "record": record_part, "replay": replay_part, "kit": kit_part, "strict": strict_part, "bench": bench_part,
-         "products": products_part, "counters": counters_part}
+PARTS = {
+    "device": device_part, "record": record_part, "replay": replay_part, "kit": kit_part, "strict": strict_part,
+    "bench": bench_part, "products": products_part, "counters": counters_part
+}
 
 
 def run_part(machine, name):
@@ -296,17 +333,22 @@ def run_part(machine, name):
 
 
 def parse(arguments=None):
-    parser = argparse.ArgumentParser(prog="ci/gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="ci/gpu", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}, report; default: all")
     parser.add_argument("--crucible", default=str(ROOT / "build/release/crucible"))
-    parser.add_argument("--folder", default=str(ROOT / "build/gpu"), help="recordings, results and report.md (default build/gpu)")
-    parser.add_argument("--examples", type=lambda text: text.split(","), default=list(EXAMPLES), help="some of " + ", ".join(EXAMPLES))
-    parser.add_argument("--precisions", type=lambda text: text.split(","), default=list(PRECISIONS), help="some of " + ", ".join(PRECISIONS))
+    parser.add_argument("--folder", default=str(ROOT / "build/gpu"),
+                        help="recordings, results and report.md (default build/gpu)")
+    parser.add_argument("--examples", type=lambda text: text.split(","), default=list(EXAMPLES),
+                        help="some of " + ", ".join(EXAMPLES))
+    parser.add_argument("--precisions", type=lambda text: text.split(","), default=list(PRECISIONS),
+                        help="some of " + ", ".join(PRECISIONS))
     parser.add_argument("--iterations", type=int, default=8, help="recorded iterations")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of bench")
     parser.add_argument("--all", action="store_true", help="strict: all 2^32 patterns (about an hour)")
     parser.add_argument("--quick", action="store_true", help="kit: the cheap tiers; bench: eager alone")
-    parser.add_argument("--rehearse", action="store_true", help="without a GPU: the CPU in place of CUDA, the emulated driver in place of NVIDIA's")
+    parser.add_argument("--rehearse", action="store_true",
+                        help="without a GPU: the CPU in place of CUDA, the emulated driver in place of NVIDIA's")
     found = parser.parse_args(arguments)
     for name, allowed in (("parts", (*PARTS, "report")), ("examples", EXAMPLES), ("precisions", tuple(PRECISIONS))):
         unknown = [value for value in getattr(found, name) if value not in allowed]
@@ -318,7 +360,8 @@ def parse(arguments=None):
 def main():
     arguments = parse()
     if not arguments.rehearse and gpus_of_driver() == 0:
-        print("no NVIDIA GPU is here: nothing was run. --rehearse runs the parts on the CPU and the emulated driver", file=sys.stderr)
+        print("no NVIDIA GPU is here: nothing was run. --rehearse runs the parts on the CPU and the emulated driver",
+              file=sys.stderr)
         return NO_GPU
     machine = Machine(arguments)
     machine.folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,5 @@
-"""The results of `ci/gpu` as a table and as a Markdown section for docs/performance.md. What was not run is written as unmeasured."""
+"""The results of `ci/gpu` as a table and as a Markdown section for docs/performance.md. What was not run is written as
+unmeasured."""
 
 import json
 
@@ -36,24 +37,37 @@ def replay_lines(rows):
     lines = ["", cells("recording", *columns, "strict"), cells(*["---"] * (len(columns) + 2))]
     keys = dict.fromkeys((row["example"], row["precision"], row["recorded_on"]) for row in rows)
     for key in keys:
-        of = {(row["backend"], row["numerics"]): row for row in rows if (row["example"], row["precision"], row["recorded_on"]) == key}
+        of = {(row["backend"], row["numerics"]): row
+              for row in rows
+              if (row["example"], row["precision"], row["recorded_on"]) == key}
         hashes = {row["sha256"] for (_, mode), row in of.items() if mode == "strict" and row["sha256"]}
         line = []
         for column in columns:
             fast, strict = of.get((column, "fast"), {}), of.get((column, "strict"), {})
-            line.append(f"{'verified' if fast.get('verified') else 'NO'}, {strict.get('sha256', '')[:8] or '-'}{'' if strict.get('verified') else ' NO'}")
-        lines.append(cells(f"{key[0]}, {key[1]}, of {key[2]}", *line, "same bits" if len(hashes) == 1 else "BITS DIFFER"))
+            line.append(
+                f"{'verified' if fast.get('verified') else 'NO'}, {strict.get('sha256', '')[:8] or '-'}{'' if strict.get('verified') else ' NO'}"
+            )
+        lines.append(
+            cells(f"{key[0]}, {key[1]}, of {key[2]}", *line, "same bits" if len(hashes) == 1 else "BITS DIFFER"))
     return lines
 
 
 def bench_lines(rows):
-    lines = ["", cells("example", "precision", "who", "median ms", "quartiles", "ratio", "compile s", "J an iteration", "verdict"), cells(*["---"] * 9)]
+    lines = [
+        "",
+        cells("example", "precision", "who", "median ms", "quartiles", "ratio", "compile s", "J an iteration",
+              "verdict"),
+        cells(*["---"] * 9)
+    ]
     for row in rows:
-        quartiles = "-" if row["quartiles_ns"] is None else " .. ".join(milliseconds(value) for value in row["quartiles_ns"])
+        quartiles = "-" if row["quartiles_ns"] is None else " .. ".join(
+            milliseconds(value) for value in row["quartiles_ns"])
         verdict = row["reason"] or row["note"] or ("verified, emulated" if row["emulated"] else "verified")
-        lines.append(cells(row["example"], row["precision"], row["backend"], milliseconds(row["median_ns"]), quartiles,
-                           "-" if row["ratio"] is None else f"{row['ratio']:.3g}", f"{row['compile_ns'] / 1e9:.1f}" if row["compile_ns"] else "-",
-                           "-" if row["joules"] is None else f"{row['joules']:.3g}", verdict))
+        lines.append(
+            cells(row["example"], row["precision"], row["backend"], milliseconds(row["median_ns"]), quartiles,
+                  "-" if row["ratio"] is None else f"{row['ratio']:.3g}",
+                  f"{row['compile_ns'] / 1e9:.1f}" if row["compile_ns"] else "-",
+                  "-" if row["joules"] is None else f"{row['joules']:.3g}", verdict))
     return lines
 
 
@@ -71,14 +85,20 @@ def counters_lines(rows):
 def report(results, names):
     about = results.get("device", {}).get("data", {}).get("about", {})
     title = about.get("device", "an NVIDIA GPU whose name was not asked")
-    lines = [f"## {title}", "", "`ci/gpu`" + "".join(f", {key} {value}" for key, value in about.items() if key != "device") + ".", ""]
+    lines = [
+        f"## {title}", "",
+        "`ci/gpu`" + "".join(f", {key} {value}" for key, value in about.items() if key != "device") + ".", ""
+    ]
     if any(result.get("rehearsal") for result in results.values()):
         lines += ["**A rehearsal without a GPU: no figure here is a GPU's.**", ""]
     lines += [cells("part", "verdict", "seconds", "what"), cells(*["---"] * 4)]
     for name in names:
         result = results.get(name)
-        lines.append(cells(name, result["verdict"], result["seconds"], result["words"]) if result else cells(name, "not run", "-", "unmeasured"))
-    for name, form in (("replay", replay_lines), ("bench", bench_lines), ("products", products_lines), ("counters", counters_lines)):
+        lines.append(
+            cells(name, result["verdict"], result["seconds"], result["words"]
+                 ) if result else cells(name, "not run", "-", "unmeasured"))
+    for name, form in (("replay", replay_lines), ("bench", bench_lines), ("products", products_lines),
+                       ("counters", counters_lines)):
         rows = results.get(name, {}).get("data", {}).get("rows", [])
         if rows:
             lines += form(rows)

@@ -1,4 +1,5 @@
-"""The logic of `ci/gpu` without a GPU: with a stand-in for `crucible` that says what a test wants, and, where there is a build, a rehearsal.
+"""The logic of `ci/gpu` without a GPU: with a stand-in for `crucible` that says what a test wants, and, where there is
+a build, a rehearsal.
 
 Environment: CRUCIBLE (the executable) for the rehearsal.
 """
@@ -65,7 +66,11 @@ class Parts(unittest.TestCase):
         self.addCleanup(os.environ.pop, "PLAN", None)
 
     def machine(self, *options):
-        arguments = gpu_parts.parse([*options, "--crucible", str(self.crucible), "--folder", str(self.folder), "--examples", "mlp_sgd", "--precisions", "f32"])
+        arguments = gpu_parts.parse([
+            *options, "--crucible",
+            str(self.crucible), "--folder",
+            str(self.folder), "--examples", "mlp_sgd", "--precisions", "f32"
+        ])
         return gpu_parts.Machine(arguments)
 
     def plan(self, **answers):
@@ -94,12 +99,19 @@ class Parts(unittest.TestCase):
         result = gpu_parts.run_part(machine, "replay")
         self.assertEqual(result["verdict"], "passed", result["words"])
         pairs = {(row["recorded_on"], row["backend"], row["numerics"]) for row in result["data"]["rows"]}
-        self.assertEqual(pairs, {(device, column, mode) for device in ("cuda", "cpu") for column in machine.columns for mode in ("fast", "strict")})
+        self.assertEqual(
+            pairs, {(device, column, mode)
+                    for device in ("cuda", "cpu")
+                    for column in machine.columns
+                    for mode in ("fast", "strict")})
         self.assertIn("nvidia", machine.columns)
-        self.assertEqual(len(self.called("record")), 2, "a part that stands alone makes the recordings that it needs, once")
+        self.assertEqual(len(self.called("record")), 2,
+                         "a part that stands alone makes the recordings that it needs, once")
 
     def test_other_bits_fail(self):
-        self.plan(**{"replay nvidia strict": {"out": json.dumps({"verified": True, "result_sha256": "cd" * 32, "reason": ""})}})
+        self.plan(
+            **
+            {"replay nvidia strict": {"out": json.dumps({"verified": True, "result_sha256": "cd" * 32, "reason": ""})}})
         result = gpu_parts.run_part(self.machine(), "replay")
         self.assertEqual(result["verdict"], "failed")
         self.assertIn("strict results have other bits", result["words"])
@@ -114,13 +126,21 @@ class Parts(unittest.TestCase):
     def test_the_kit_says_what_failed(self):
         result = gpu_parts.run_part(self.machine(), "kit")
         self.assertEqual((result["verdict"], result["words"]), ("passed", "1 passed, 1 unsupported"))
-        self.plan(**{"plugin check": {"code": 1, "out": json.dumps({"cases": [{"name": "queue.order", "outcome": "failed"}]})}})
+        self.plan(
+            **
+            {"plugin check": {"code": 1, "out": json.dumps({"cases": [{"name": "queue.order", "outcome": "failed"}]})}})
         self.assertIn("failed: queue.order", gpu_parts.run_part(self.machine(), "kit")["words"])
 
     def test_strict_with_all_patterns(self):
         self.assertIn("4194304 bit patterns", gpu_parts.run_part(self.machine(), "strict")["words"])
         self.assertIn("4294967296 bit patterns", gpu_parts.run_part(self.machine("--all"), "strict")["words"])
-        self.plan(**{"devices --self-test": {"code": 1, "out": json.dumps({"passed": False, "name": "a GPU", "samples": 1, "items": [{"name": "exp", "passed": False}]})}})
+        self.plan(
+            **{
+                "devices --self-test": {
+                    "code": 1, "out": json.dumps(
+                        {"passed": False, "name": "a GPU", "samples": 1, "items": [{"name": "exp", "passed": False}]})
+                }
+            })
         result = gpu_parts.run_part(self.machine(), "strict")
         self.assertEqual((result["verdict"], result["words"]), ("failed", "exp differ on a GPU"))
 
@@ -135,12 +155,16 @@ class Parts(unittest.TestCase):
         machine.precisions = ["f32", "bf16"]
         result = gpu_parts.run_part(machine, "products")
         self.assertEqual((result["verdict"], result["words"]), ("passed", "5 rows"))
-        self.assertEqual([(row["precision"], row["who"]) for row in result["data"]["rows"]],
-                         [("f32", "library"), ("f32", "generated"), ("bf16", "library"), ("bf16", "matrix units"), ("bf16", "generated")])
+        self.assertEqual([(row["precision"], row["who"]) for row in result["data"]["rows"]], [("f32", "library"),
+                                                                                              ("f32", "generated"),
+                                                                                              ("bf16", "library"),
+                                                                                              ("bf16", "matrix units"),
+                                                                                              ("bf16", "generated")])
         self.assertEqual(result["data"]["rows"][0]["median_ns"], 5e6)
         bf16 = [call for call in self.called("replay") if any(".bf16." in word for word in call)]
-        self.assertEqual([("backend.nvidia.blas=none" in call, "backend.nvidia.matrix_units=false" in call) for call in bf16],
-                         [(False, False), (True, False), (True, True)] * 2)
+        self.assertEqual(
+            [("backend.nvidia.blas=none" in call, "backend.nvidia.matrix_units=false" in call) for call in bf16],
+            [(False, False), (True, False), (True, True)] * 2)
 
     def test_a_product_that_is_wrong_fails(self):
         self.plan(**{"replay backend.nvidia.blas=none": {"code": 1, "err": "crucible: error: not verified"}})
@@ -150,7 +174,8 @@ class Parts(unittest.TestCase):
 
     def test_counters_are_those_that_are_listed_first(self):
         result = gpu_parts.run_part(self.machine(), "counters")
-        self.assertEqual((result["verdict"], result["words"], result["data"]["rows"][0]["values"]), ("passed", "1 replays", {"a": 7, "b": 7, "c": 7}))
+        self.assertEqual((result["verdict"], result["words"], result["data"]["rows"][0]["values"]),
+                         ("passed", "1 replays", {"a": 7, "b": 7, "c": 7}))
         self.plan(**{"replay a,b,c": {"out": json.dumps({"counters": {"values": {}, "refused": "no rights"}})}})
         result = gpu_parts.run_part(self.machine(), "counters")
         self.assertEqual((result["verdict"], result["words"]), ("passed", "none: no rights"))
@@ -191,7 +216,9 @@ class Parts(unittest.TestCase):
         self.assertEqual(gpu_parts.gpus_of_driver("libcrucible-no-such-driver.so"), 0)
         if gpu_parts.gpus_of_driver() > 0:
             self.skipTest("a GPU is here")
-        done = subprocess.run([sys.executable, str(HERE / "gpu_parts.py"), "--folder", str(self.folder / "none")], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, str(HERE / "gpu_parts.py"), "--folder",
+             str(self.folder / "none")], capture_output=True, text=True)
         self.assertEqual(done.returncode, gpu_parts.NO_GPU)
         self.assertIn("no NVIDIA GPU is here: nothing was run", done.stderr)
         self.assertFalse((self.folder / "none").exists())
@@ -205,12 +232,18 @@ class Rehearsal(unittest.TestCase):
             self.skipTest("this build has no emulated NVIDIA driver, or NVRTC is missing")
         folder = pathlib.Path(tempfile.mkdtemp(prefix="crucible-gpu-"))
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        done = subprocess.run([sys.executable, str(HERE / "gpu_parts.py"), "device", "record", "replay", "bench", "products", "counters", "report", "--rehearse", "--quick",
-                               "--crucible", str(crucible), "--folder", str(folder), "--examples", "mlp_sgd", "--precisions", "f32", "--iterations", "2",
-                               "--rounds", "1"], capture_output=True, text=True, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(folder / "cache")})
+        done = subprocess.run([
+            sys.executable,
+            str(HERE / "gpu_parts.py"), "device", "record", "replay", "bench", "products", "counters", "report",
+            "--rehearse", "--quick", "--crucible",
+            str(crucible), "--folder",
+            str(folder), "--examples", "mlp_sgd", "--precisions", "f32", "--iterations", "2", "--rounds", "1"
+        ], capture_output=True, text=True, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(folder / "cache")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         text = (folder / "report.md").read_text()
-        for words in ("| replay | passed |", "| bench | passed |", "| products | passed |", "| counters | passed | ", "| mlp_sgd | f32 | generated |", "verified, emulated", "losses as recorded", "same bits", "A rehearsal without a GPU"):
+        for words in ("| replay | passed |", "| bench | passed |", "| products | passed |", "| counters | passed | ",
+                      "| mlp_sgd | f32 | generated |", "verified, emulated", "losses as recorded", "same bits",
+                      "A rehearsal without a GPU"):
             self.assertIn(words, text)
 
 

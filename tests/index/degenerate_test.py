@@ -1,7 +1,8 @@
 """Programs with next to nothing in them, through every command: none may hang or end with an error of ours.
 
-No ops, one op, no outputs, outputs that are inputs, empty tensors: recorded in this process, then replayed, planned for every objective,
-compared, measured, listed and cut into capsules. CRUCIBLE is the command, CRUCIBLE_PACKAGE BUILD/python.
+No ops, one op, no outputs, outputs that are inputs, empty tensors: recorded in this process, then replayed, planned for
+every objective, compared, measured, listed and cut into capsules. CRUCIBLE is the command, CRUCIBLE_PACKAGE
+BUILD/python.
 """
 
 import os
@@ -20,15 +21,19 @@ import torch  # noqa: E402
 SECONDS = 60  # of a command that takes one
 OURS = (5, 101, 134, 139)  # exit codes that say that we failed
 
-COMMANDS = [
-    ["replay", "TRACE", "--verify"], ["replay", "TRACE", "--verify", "--no-fuse"], ["replay", "TRACE", "--verify", "--objective", "least-memory"],
-    ["replay", "TRACE", "--verify", "--numerics", "strict"], ["replay", "TRACE", "--verify", "--backend", "reference"],
-    *(["plan", "TRACE", "--objective", objective] for objective in ("fastest", "balanced", "least-memory")),
-    ["plan", "TRACE", "--objective", "least-memory", "--no-fuse"], ["plan", "TRACE", "--memory-budget", "1KiB"], ["plan", "TRACE", "--device-profile", "l4", "--objective", "least-memory"],
-    ["compare", "TRACE", "--backends", "reference,cpu"], ["bench", "TRACE", "--backends", "cpu", "reference", "--rounds", "1"], ["kernels", "TRACE"], ["kernels", "TRACE", "--json"],
-    ["graph", "TRACE"], ["graph", "TRACE", "--stages"], ["graph", "TRACE", "--format", "svg"], ["graph", "TRACE", "--format", "binary", "-o", "OUT"],
-    ["trace", "info", "TRACE"], ["trace", "info", "TRACE", "--json"], ["compare", "TRACE", "--backends", "reference,cpu", "--capsule", "OUT"],
-]
+COMMANDS = [["replay", "TRACE", "--verify"], ["replay", "TRACE", "--verify", "--no-fuse"],
+            ["replay", "TRACE", "--verify", "--objective", "least-memory"],
+            ["replay", "TRACE", "--verify", "--numerics", "strict"],
+            ["replay", "TRACE", "--verify", "--backend", "reference"],
+            *(["plan", "TRACE", "--objective", objective] for objective in ("fastest", "balanced", "least-memory")),
+            ["plan", "TRACE", "--objective", "least-memory", "--no-fuse"], ["plan", "TRACE", "--memory-budget", "1KiB"],
+            ["plan", "TRACE", "--device-profile", "l4", "--objective", "least-memory"],
+            ["compare", "TRACE", "--backends", "reference,cpu"],
+            ["bench", "TRACE", "--backends", "cpu", "reference", "--rounds", "1"], ["kernels", "TRACE"],
+            ["kernels", "TRACE", "--json"], ["graph", "TRACE"], ["graph", "TRACE", "--stages"],
+            ["graph", "TRACE", "--format", "svg"], ["graph", "TRACE", "--format", "binary", "-o", "OUT"],
+            ["trace", "info", "TRACE"], ["trace", "info", "TRACE", "--json"],
+            ["compare", "TRACE", "--backends", "reference,cpu", "--capsule", "OUT"],]
 
 
 def identity(x, step):
@@ -93,18 +98,23 @@ class Degenerate(unittest.TestCase):
                     self.assertTrue(str(error), program.__name__)
                     continue
                 for command in COMMANDS:
-                    self.run_command(program.__name__, [{"TRACE": str(trace), "OUT": str(trace) + ".out"}.get(part, part) for part in command])
+                    self.run_command(
+                        program.__name__,
+                        [{"TRACE": str(trace), "OUT": str(trace) + ".out"}.get(part, part) for part in command])
 
     def run_command(self, name, command):
         with self.subTest(program=name, command=command[:1] + command[2:]):
             try:
-                done = subprocess.run([CRUCIBLE, *command], capture_output=True, text=True, errors="replace", timeout=SECONDS * 5)
+                done = subprocess.run([CRUCIBLE, *command], capture_output=True, text=True, errors="replace",
+                                      timeout=SECONDS * 5)
             except subprocess.TimeoutExpired:
                 self.fail("does not end")
             self.assertNotIn(done.returncode, OURS, done.stderr[-1000:])
             self.assertGreaterEqual(done.returncode, 0, "ended by a signal: " + done.stderr[-1000:])
             if os.environ.get("CRUCIBLE_SHOW"):
-                print(f"{name:20} {done.returncode} {' '.join(command[:1] + command[2:]):60.60} {done.stderr.strip()[-150:]}", flush=True)
+                print(
+                    f"{name:20} {done.returncode} {' '.join(command[:1] + command[2:]):60.60} {done.stderr.strip()[-150:]}",
+                    flush=True)
 
 
 if __name__ == "__main__":

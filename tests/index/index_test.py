@@ -1,7 +1,8 @@
 """Random index programs of PyTorch, recorded here and replayed in every way: index_test.py
 
-CRUCIBLE (the command), CRUCIBLE_REPLAY_INDEX (replay_index) and CRUCIBLE_PACKAGE (BUILD/python) say what is tested; CRUCIBLE_INDEX_PROGRAMS is how
-many programs, CRUCIBLE_INDEX_FIRST the first seed. Failures name the seed: `programs.py PACKAGE FOLDER SEED 1 --print` prints its program.
+CRUCIBLE (the command), CRUCIBLE_REPLAY_INDEX (replay_index) and CRUCIBLE_PACKAGE (BUILD/python) say what is tested;
+CRUCIBLE_INDEX_PROGRAMS is how many programs, CRUCIBLE_INDEX_FIRST the first seed. Failures name the seed: `programs.py
+PACKAGE FOLDER SEED 1 --print` prints its program.
 """
 
 import os
@@ -11,7 +12,8 @@ import sys
 import tempfile
 import unittest
 
-CRUCIBLE, REPLAY_INDEX, PACKAGE = (os.environ[name] for name in ("CRUCIBLE", "CRUCIBLE_REPLAY_INDEX", "CRUCIBLE_PACKAGE"))
+CRUCIBLE, REPLAY_INDEX, PACKAGE = (
+    os.environ[name] for name in ("CRUCIBLE", "CRUCIBLE_REPLAY_INDEX", "CRUCIBLE_PACKAGE"))
 FIRST, COUNT = int(os.environ.get("CRUCIBLE_INDEX_FIRST", 0)), int(os.environ.get("CRUCIBLE_INDEX_PROGRAMS", 400))
 WORKERS, BATCH = 2, 1000
 COMMANDS = (["plan", "--objective", "least-memory"], ["plan", "--no-fuse"], ["kernels"], ["replay", "--verify"])
@@ -20,8 +22,14 @@ COMMANDS = (["plan", "--objective", "least-memory"], ["plan", "--no-fuse"], ["ke
 def record(folder, first, count):
     programs = pathlib.Path(__file__).parent / "programs.py"
     share = -(-count // WORKERS)
-    running = [subprocess.Popen([sys.executable, programs, PACKAGE, folder, str(first + i * share), str(min(share, count - i * share))],
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(WORKERS) if i * share < count]
+    running = [
+        subprocess.Popen(
+            [sys.executable, programs, PACKAGE, folder,
+             str(first + i * share),
+             str(min(share, count - i * share))], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for i in range(WORKERS)
+        if i * share < count
+    ]
     return [(process.communicate()[0], process.returncode) for process in running]
 
 
@@ -46,7 +54,8 @@ class IndexPrograms(unittest.TestCase):
         for path in sorted(pathlib.Path(folder).glob("*.crtrace"))[:4]:
             for command in COMMANDS:
                 done = subprocess.run([CRUCIBLE, command[0], path, *command[1:]], capture_output=True, text=True)
-                self.assertEqual(done.returncode, 0, f"{command} of {path.stem}: {done.stdout[-1000:]}{done.stderr[-2000:]}")
+                self.assertEqual(done.returncode, 0,
+                                 f"{command} of {path.stem}: {done.stdout[-1000:]}{done.stderr[-2000:]}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 //
 //     replay_index FOLDER FIRST COUNT [--keep-going]
 //
-// Each FOLDER/SEED.crtrace is lowered, scheduled fused and unfused, fast and strict, arranged for every objective and, with a link to a host,
-// with waiting there; the verifier of programs and the checkers of schedules and placements judge what comes out, and the interpreter of the
-// kernel IR runs it, iteration by iteration, against the recorded losses and states. One line per failure; exit code 1 if there is one.
+// Each FOLDER/SEED.crtrace is lowered, scheduled fused and unfused, fast and strict, arranged for every objective and,
+// with a link to a host, with waiting there; the verifier of programs and the checkers of schedules and placements
+// judge what comes out, and the interpreter of the kernel IR runs it, iteration by iteration, against the recorded
+// losses and states. One line per failure; exit code 1 if there is one.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -33,8 +34,9 @@ struct Way {
   double host_bytes_per_ns = 0;
   std::string text() const {
     constexpr const char* kObjectives[] = {"least-memory", "balanced", "fastest"};
-    return fmt::format("{}{}, {}{}", fuse ? "fused" : "unfused", numerics == kernel::Numerics::kStrict ? ", strict" : "", kObjectives[static_cast<int>(objective)],
-                       host_bytes_per_ns > 0 ? ", with a host" : "");
+    return fmt::format("{}{}, {}{}", fuse ? "fused" : "unfused",
+                       numerics == kernel::Numerics::kStrict ? ", strict" : "",
+                       kObjectives[static_cast<int>(objective)], host_bytes_per_ns > 0 ? ", with a host" : "");
   }
 };
 
@@ -42,7 +44,9 @@ std::vector<Way> ways() {
   std::vector<Way> all;
   for (const bool fuse : {true, false}) {
     for (const kernel::Numerics numerics : {kernel::Numerics::kFast, kernel::Numerics::kStrict}) {
-      for (const runtime::Objective objective : {runtime::Objective::kFastest, runtime::Objective::kBalanced, runtime::Objective::kLeastMemory}) all.push_back({fuse, numerics, objective});
+      for (const runtime::Objective objective :
+           {runtime::Objective::kFastest, runtime::Objective::kBalanced, runtime::Objective::kLeastMemory})
+        all.push_back({fuse, numerics, objective});
     }
     all.push_back({fuse, kernel::Numerics::kFast, runtime::Objective::kLeastMemory, 20});
   }
@@ -57,7 +61,8 @@ struct Outcome {
 
 Result<Bytes> load(const Program& program, const trace::BlobStore& blobs, graph::ValueId value, std::uint32_t blob) {
   if (blob != graph::kNone) return blobs.load(blob);
-  return Bytes(static_cast<std::size_t>(program.values[value].elements) * size_bytes(program.values[value].dtype), std::byte{0});
+  return Bytes(static_cast<std::size_t>(program.values[value].elements) * size_bytes(program.values[value].dtype),
+               std::byte{0});
 }
 
 using RunIteration = std::function<Result<std::vector<Bytes>>(std::vector<Bytes>, const std::vector<graph::Number>&)>;
@@ -111,7 +116,8 @@ std::string different(const Program& program, const trace::BlobStore& blobs, con
     for (const graph::Output& output : program.outputs) {
       if (!output.is_number()) continue;
       const double got = outcome.losses[at++], want = output.recorded[i];
-      if (!(std::abs(got - want) <= kTolerance * std::max(1.0, std::abs(want)))) return fmt::format("{} of iteration {} is {}, recorded {}", output.name, i, got, want);
+      if (!(std::abs(got - want) <= kTolerance * std::max(1.0, std::abs(want))))
+        return fmt::format("{} of iteration {} is {}, recorded {}", output.name, i, got, want);
     }
   }
   for (std::size_t s = 0; s < program.states.size(); ++s) {
@@ -119,7 +125,8 @@ std::string different(const Program& program, const trace::BlobStore& blobs, con
     if (state.end == state.start || state.final_blob == graph::kNone) continue;
     const auto recorded = blobs.load(state.final_blob);
     if (!recorded) return recorded.error().message;
-    if (const double far = distance(program, state.start, outcome.states[s], *recorded); far > kTolerance) return fmt::format("state {} is off by {}", program.values[state.start].name, far);
+    if (const double far = distance(program, state.start, outcome.states[s], *recorded); far > kTolerance)
+      return fmt::format("state {} is off by {}", program.values[state.start].name, far);
   }
   return "";
 }
@@ -129,13 +136,17 @@ std::string failure(const Program& given, const trace::BlobStore& blobs, const W
   if (!prepared) return prepared.error().message;
   const auto planned = std::make_shared<const Program>(prepared->program ? *std::move(prepared->program) : given);
   if (auto checked = kernel::check_schedule(*planned, prepared->schedule); !checked) return checked.error().message;
-  const runtime::MemoryOptions memory{.objective = way.objective, .costs = {.host_bytes_per_ns = way.host_bytes_per_ns}};
-  const auto arranged = runtime::arrange(planned, std::move(prepared->schedule), [](const kernel::Step&) { return std::uint64_t{0}; }, memory);
+  const runtime::MemoryOptions memory{.objective = way.objective,
+                                      .costs = {.host_bytes_per_ns = way.host_bytes_per_ns}};
+  const auto arranged = runtime::arrange(
+      planned, std::move(prepared->schedule), [](const kernel::Step&) { return std::uint64_t{0}; }, memory);
   if (!arranged) return arranged.error().message;
   const Program& program = *arranged->program;
   if (auto checked = kernel::check_schedule(program, arranged->schedule); !checked) return checked.error().message;
   if (arranged->report.transfers > 0) {  // the interpreter of kernels has none: that of programs judges, bit by bit
-    const auto outcome = run(program, blobs, [&](std::vector<Bytes> values, const std::vector<graph::Number>& slots) { return graph::run_iteration(program, std::move(values), slots); });
+    const auto outcome = run(program, blobs, [&](std::vector<Bytes> values, const std::vector<graph::Number>& slots) {
+      return graph::run_iteration(program, std::move(values), slots);
+    });
     if (!outcome) return outcome.error().message;
     return outcome->states == reference.states ? "" : "other states than without transfers";
   }
@@ -159,11 +170,14 @@ int replay(const std::filesystem::path& path) {
   const auto program = aten::lower(*trace);
   if (!program) return say("lowering: " + program.error().message), failures;
   const trace::BlobStore& blobs = *trace->blob_store;
-  const auto reference = run(*program, blobs, [&](std::vector<Bytes> values, const std::vector<graph::Number>& slots) { return graph::run_iteration(*program, std::move(values), slots); });
+  const auto reference = run(*program, blobs, [&](std::vector<Bytes> values, const std::vector<graph::Number>& slots) {
+    return graph::run_iteration(*program, std::move(values), slots);
+  });
   if (!reference) return say("reference: " + reference.error().message), failures;
   if (const std::string wrong = different(*program, blobs, *reference); !wrong.empty()) say("reference: " + wrong);
   for (const Way& way : ways()) {
-    if (const std::string wrong = failure(*program, blobs, way, *reference); !wrong.empty()) say(way.text() + ": " + wrong);
+    if (const std::string wrong = failure(*program, blobs, way, *reference); !wrong.empty())
+      say(way.text() + ": " + wrong);
   }
   return failures;
 }
@@ -179,7 +193,8 @@ int main_of(const std::vector<std::string>& arguments) {
     failures += replay(path);
     ++replayed;
   }
-  std::printf("%llu programs, %zu ways each, %d failures\n", static_cast<unsigned long long>(replayed), ways().size(), failures);
+  std::printf("%llu programs, %zu ways each, %d failures\n", static_cast<unsigned long long>(replayed), ways().size(),
+              failures);
   return failures > 0 ? 1 : 0;
 }
 

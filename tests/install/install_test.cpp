@@ -113,7 +113,8 @@ TEST_F(Installed, APluginIsWrittenBuiltFoundAndRun) {
   for (const char* file : {"bin/crucible", "lib/crucible/libcrucible_cpu.so", "include/crucible/crucible_plugin.h"}) {
     EXPECT_TRUE(fs::exists(prefix() / file)) << file;
   }
-  EXPECT_THAT(run("crucible plugin list").output, HasSubstr("in " + (prefix() / "lib/crucible").string() + ": libcrucible_"));
+  EXPECT_THAT(run("crucible plugin list").output,
+              HasSubstr("in " + (prefix() / "lib/crucible").string() + ": libcrucible_"));
   ASSERT_NO_FATAL_FAILURE(must("crucible plugin new acme_1"));
   const std::string cmake = CRUCIBLE_CMAKE, in = "sh -c 'cd acme_1 && " + cmake;
   ASSERT_NO_FATAL_FAILURE(must(in + " --preset release -DCMAKE_CXX_FLAGS=-Werror'"));
@@ -125,10 +126,12 @@ TEST_F(Installed, APluginIsWrittenBuiltFoundAndRun) {
   EXPECT_THAT(listed.output, HasSubstr("\"acme_1\""));
   // Installed beside Crucible it is found without being told of.
   ASSERT_NO_FATAL_FAILURE(must(in + " --install build/release --prefix " + prefix().string() + "'"));
-  EXPECT_THAT(run("crucible plugin list --json").output, HasSubstr("\"" + (prefix() / "lib/crucible/libcrucible_acme_1.so").string() + "\""));
+  EXPECT_THAT(run("crucible plugin list --json").output,
+              HasSubstr("\"" + (prefix() / "lib/crucible/libcrucible_acme_1.so").string() + "\""));
   // The name of the package may be written as that of the command.
-  std::ofstream(folder_ / "CMakeLists.txt") << "cmake_minimum_required(VERSION 3.25)\nproject(lower CXX)\nfind_package(crucible 0.1 REQUIRED)\n"
-                                               "if(NOT TARGET Crucible::sdk)\n  message(FATAL_ERROR nothing)\nendif()\n";
+  std::ofstream(folder_ / "CMakeLists.txt")
+      << "cmake_minimum_required(VERSION 3.25)\nproject(lower CXX)\nfind_package(crucible 0.1 REQUIRED)\n"
+         "if(NOT TARGET Crucible::sdk)\n  message(FATAL_ERROR nothing)\nendif()\n";
   ASSERT_NO_FATAL_FAILURE(must(cmake + " -S . -B lower"));
   const Outcome symbols = run("nm -D --defined-only " + (built / "libcrucible_acme_1.so").string());
   EXPECT_EQ(std::count(symbols.output.begin(), symbols.output.end(), '\n'), 1) << symbols.output;
@@ -176,8 +179,8 @@ TEST_F(Installed, PluginNewWritesEachDialectUnderItsName) {
   int next = 0;
   for (const char* dialect : {"c", "opencl", "cuda", "hip", "own"}) {
     const char* const model = models[next++];
-    const Outcome outcome = run(std::string("crucible plugin new --force cpu --json --folder ") + dialect + " --dialect " +
-                                dialect + " --memory " + model);
+    const Outcome outcome = run(std::string("crucible plugin new --force cpu --json --folder ") + dialect +
+                                " --dialect " + dialect + " --memory " + model);
     std::size_t lines = 0;
     ASSERT_EQ(outcome.code, 0) << outcome.output;
     const auto document = nlohmann::json::parse(outcome.output);
@@ -189,7 +192,8 @@ TEST_F(Installed, PluginNewWritesEachDialectUnderItsName) {
       const std::string text(std::istreambuf_iterator<char>(stream), {});
       EXPECT_FALSE(text.empty()) << path;
       EXPECT_EQ(text.find("acme"), std::string::npos) << path;
-      for (const char* ending : {".own", ".table", ".host", ".pointers", ".handles"}) EXPECT_NE(path.extension(), ending) << path;
+      for (const char* ending : {".own", ".table", ".host", ".pointers", ".handles"})
+        EXPECT_NE(path.extension(), ending) << path;
       lines += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
     }
     EXPECT_LE(lines, kMostLines) << dialect << " " << model;

@@ -1,4 +1,5 @@
-"""XXH3-64 and zstd for the tests, from the C libraries that a build of the project needs anyway (libxxhash, libzstd)."""
+"""XXH3-64 and zstd for the tests, from the C libraries that a build of the project needs anyway (libxxhash,
+libzstd)."""
 
 import ctypes
 
@@ -30,7 +31,8 @@ def xxh3_at(address, size):
 
 
 def unzstd(data, size):
-    """The content of one zstd frame, which must have `size` bytes; None when the frame is damaged or has another size."""
+    """The content of one zstd frame, which must have `size` bytes; None when the frame is damaged or has another
+    size."""
     target = ctypes.create_string_buffer(max(size, 1))
     written = _zstd.ZSTD_decompress(target, size, data, len(data))
     return None if _zstd.ZSTD_isError(written) or written != size else target.raw[:size]

@@ -1,6 +1,7 @@
 """An independent reader of .crtrace files: written from docs/crtrace.md alone, for tests only.
 
-`read(path)` decodes the whole file, checks every checksum and range on the way and returns a Trace of plain Python values.
+`read(path)` decodes the whole file, checks every checksum and range on the way and returns a Trace of plain Python
+values.
 It shares no line with core/trace, so that a fault in the page or in the writer shows as a difference.
 """
 
@@ -10,17 +11,21 @@ import struct
 
 from codecs_of_c import unzstd, xxh3
 
-SECTIONS = {1: "metadata", 2: "schemas", 3: "sites", 4: "modules", 5: "storages", 6: "tensors", 7: "ops", 8: "iterations",
-            9: "externals", 10: "draws", 11: "final_states", 12: "not_recorded", 13: "blob_index", 14: "blobs"}
+SECTIONS = {
+    1: "metadata", 2: "schemas", 3: "sites", 4: "modules", 5: "storages", 6: "tensors", 7: "ops", 8: "iterations",
+    9: "externals", 10: "draws", 11: "final_states", 12: "not_recorded", 13: "blob_index", 14: "blobs"
+}
 LATER_SECTIONS = {15: "generators", 16: "outputs", 17: "compounds", 18: "op_hashes"}
 DTYPES = {0: "bool", 1: "u8", 2: "i8", 3: "i16", 4: "i32", 5: "i64", 6: "f16", 7: "bf16", 8: "f32", 9: "f64", 10: "c64",
           11: "c128", 255: "other"}
-DTYPE_BYTES = {"bool": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8,
-               "c128": 16, "other": 0}
+DTYPE_BYTES = {
+    "bool": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8,
+    "c128": 16, "other": 0
+}
 ROLES = ("unknown", "parameter", "buffer", "optimizer state", "input")
 PHASES = ("forward", "backward", "optimizer")
-KINDS = ("none", "bool", "int", "double", "complex", "string", "dtype", "device", "layout", "memory_format", "generator",
-         "tensor", "undefined", "list", "opaque")
+KINDS = ("none", "bool", "int", "double", "complex", "string", "dtype", "device", "layout", "memory_format",
+         "generator", "tensor", "undefined", "list", "opaque")
 DEEPEST_LIST = 16
 NO_ID = None
 
@@ -226,7 +231,8 @@ def _header(data):
     if major != 1:
         raise BadFile(f"major version {major}")
     _checked(data[:56], struct.unpack_from("<Q", data, 56)[0], "header")
-    if order != 0x01020304 or header_bytes != 64 or file_bytes != len(data) or sections > 1024 or data[40:56] != bytes(16):
+    if order != 0x01020304 or header_bytes != 64 or file_bytes != len(data) or sections > 1024 or data[40:56] != bytes(
+            16):
         raise BadFile("the header contradicts itself or the file")
     return (major, minor), _checked(data[64:64 + 48 * sections], table_checksum, "section table")
 
@@ -267,7 +273,8 @@ def read(path):
 
     def load(number):
         _, size, offset, stored, codec, checksum = index[number]
-        return _unpacked(_checked(area[offset:offset + stored], checksum, f"blob {number}"), codec, size, f"blob {number}")
+        return _unpacked(_checked(area[offset:offset + stored], checksum, f"blob {number}"), codec, size,
+                         f"blob {number}")
 
     blobs = [(record[0].hex(), record[1]) for record in index]
     trace = Trace(version, dict(tables.pop("metadata")), tables, blobs, load)

@@ -1,6 +1,8 @@
-"""The devices that recordings can be replayed on here: real ones, and those of the emulated drivers that the build made.
+"""The devices that recordings can be replayed on here: real ones, and those of the emulated drivers that the build
+made.
 
-`devices(crucible)` maps a column's name to what `crucible replay` is told: a list of options. Emulated devices' names end with "(emulated)".
+`devices(crucible)` maps a column's name to what `crucible replay` is told: a list of options. Emulated devices' names
+end with "(emulated)".
 """
 
 import glob
@@ -33,13 +35,17 @@ def devices(crucible):
         found["opencl: Intel"] = ["--backend", "opencl", "--set", f"backend.opencl.library={intel_opencl}"]
     nvrtc = nvrtc_library()
     if (emulators / "nvidia/libcuda.so.1").exists() and nvrtc:
-        found["nvidia (emulated)"] = ["--backend", "nvidia", "--set", f"backend.nvidia.library={emulators}/nvidia/libcuda.so.1",
-                                      "--set", f"backend.nvidia.nvrtc={nvrtc}"]
+        found["nvidia (emulated)"] = [
+            "--backend", "nvidia", "--set", f"backend.nvidia.library={emulators}/nvidia/libcuda.so.1", "--set",
+            f"backend.nvidia.nvrtc={nvrtc}"
+        ]
     if (emulators / "amd/libamdhip64.so.6").exists():
         found["amd (emulated)"] = ["--backend", "amd", "--set", f"backend.amd.library={emulators}/amd/libamdhip64.so.6",
                                    "--set", f"backend.amd.hiprtc={emulators}/amd/libhiprtc.so.6"]
     if (emulators / "intel/libze_emulated.so").exists() and intel_opencl:
-        found["intel (emulated)"] = ["--backend", "intel", "--set", f"backend.intel.library={emulators}/intel/libze_emulated.so"]
+        found["intel (emulated)"] = [
+            "--backend", "intel", "--set", f"backend.intel.library={emulators}/intel/libze_emulated.so"
+        ]
     return found
 
 
@@ -47,8 +53,8 @@ NO_PROGRAMS = ("null", "torch")  # one computes nothing, the other runs opaque o
 
 
 def all_devices(crucible):
-    """The same, and every device more of the plugins that the command finds, somebody else's too. A real device of a vendor stands in for
-    the emulated one: a plugin has one driver in a process."""
+    """The same, and every device more of the plugins that the command finds, somebody else's too. A real device of a
+    vendor stands in for the emulated one: a plugin has one driver in a process."""
     found = devices(crucible)
     listed = subprocess.run([crucible, "devices", "--json"], capture_output=True, text=True, check=False)
     for device in json.loads(listed.stdout)["devices"] if listed.returncode == 0 else []:

@@ -1,4 +1,5 @@
-"""Times eager steps of a model: python eager_step.py NAME [--steps N] [--threads N]. Prints the median in nanoseconds."""
+"""Times eager steps of a model: python eager_step.py NAME [--steps N] [--threads N]. Prints the median in
+nanoseconds."""
 
 import argparse
 import statistics

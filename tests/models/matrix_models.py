@@ -1,10 +1,11 @@
 """Replays recordings on every device that is here, real or emulated, in both numerics modes: see `ci/matrix --help`.
 
-A cell is "verified" (fast), the first digits of the hash of all results (strict, verified), or the reason why not. In strict numerics all hashes
-of a row are equal, or the row fails. Exit code 1 when any row fails.
+A cell is "verified" (fast), the first digits of the hash of all results (strict, verified), or the reason why not. In
+strict numerics all hashes of a row are equal, or the row fails. Exit code 1 when any row fails.
 
-Where something differs, runs one rounding apart are asked on the CPU plugin whether they explain it (docs/replay.md, "Chaos"); the cell says how
-many that took. Strict results that have the hash of verified ones are those results, so they are verified.
+Where something differs, runs one rounding apart are asked on the CPU plugin whether they explain it (docs/replay.md,
+"Chaos"); the cell says how many that took. Strict results that have the hash of verified ones are those results, so
+they are verified.
 """
 
 import argparse
@@ -27,18 +28,28 @@ MODES = ("fast", "strict")
 
 def replay(arguments, path, options, mode):
     """{"sha256", "verified", "runs", "why"}"""
-    command = [arguments.crucible, "replay", path, "--numerics", mode, "--fallback", "forbid", "--verify", "--sensitivity", str(RUNS), "--sensitivity-backend", "cpu",
-               "--json", *options]
+    command = [
+        arguments.crucible, "replay", path, "--numerics", mode, "--fallback", "forbid", "--verify", "--sensitivity",
+        str(RUNS), "--sensitivity-backend", "cpu", "--json", *options
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
         found = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         return {"sha256": "", "verified": False, "runs": 0, "why": f"ran longer than {LONG} s"}
     except ValueError:
-        lines = [line.removeprefix("crucible: error: ") for line in done.stderr.splitlines() if line.startswith("crucible: error")]
-        return {"sha256": "", "verified": False, "runs": 0, "why": " ".join(lines[:2]) or f"ended with {done.returncode}"}
-    return {"sha256": found.get("result_sha256") or "", "verified": bool(found["verified"]), "runs": found["state"]["spread"]["runs"],
-            "why": "" if found["verified"] else found.get("reason", "")}
+        lines = [
+            line.removeprefix("crucible: error: ")
+            for line in done.stderr.splitlines()
+            if line.startswith("crucible: error")
+        ]
+        return {
+            "sha256": "", "verified": False, "runs": 0, "why": " ".join(lines[:2]) or f"ended with {done.returncode}"
+        }
+    return {
+        "sha256": found.get("result_sha256") or "", "verified": bool(found["verified"]),
+        "runs": found["state"]["spread"]["runs"], "why": "" if found["verified"] else found.get("reason", "")
+    }
 
 
 def recording_of(arguments, folder, name):
@@ -47,8 +58,10 @@ def recording_of(arguments, folder, name):
     if os.path.exists(path):
         return path
     if name in EXAMPLES:
-        done = subprocess.run([arguments.crucible, "record", "-o", path, "--iterations", "3", "--", sys.executable,
-                               os.path.join(ROOT, "examples", f"{name}.py"), "--steps", "6"], capture_output=True, text=True)
+        done = subprocess.run([
+            arguments.crucible, "record", "-o", path, "--iterations", "3", "--", sys.executable,
+            os.path.join(ROOT, "examples", f"{name}.py"), "--steps", "6"
+        ], capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip())
         return path
@@ -128,7 +141,9 @@ def print_table(rows, columns, is_markdown):
             for column, result in row[mode].items():
                 if result["why"]:
                     print(f"{row['name']}, {column}, {mode}: {result['why']}")
-    print(f"{sum(verdict(row) == 'same bits' for row in rows)} of {len(rows)} recordings: verified in both modes on {len(columns)} devices, the same bits in strict")
+    print(
+        f"{sum(verdict(row) == 'same bits' for row in rows)} of {len(rows)} recordings: verified in both modes on {len(columns)} devices, the same bits in strict"
+    )
 
 
 def main():
@@ -151,7 +166,8 @@ def main():
         os.makedirs(folder, exist_ok=True)
         rows = [row_of(arguments, folder, name, columns) for name in arguments.names or EXAMPLES + MODELS]
     if arguments.json:
-        print(json.dumps({"devices": list(columns), "rows": [row | {"verdict": verdict(row)} for row in rows]}, indent=2))
+        print(
+            json.dumps({"devices": list(columns), "rows": [row | {"verdict": verdict(row)} for row in rows]}, indent=2))
     else:
         print_table(rows, columns, arguments.markdown)
     return 0 if all(verdict(row) == "same bits" for row in rows) else 1

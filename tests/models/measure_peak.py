@@ -1,9 +1,11 @@
-"""PyTorch's own peak memory of models' steps on the CPU: python measure_peak.py --library PATH NAME... [--steps N] [--skip N]
+"""PyTorch's own peak memory of models' steps on the CPU: python measure_peak.py --library PATH NAME... [--steps N]
+[--skip N]
 
 Builds each model of the zoo exactly as run_model.py does, runs its steps in eager PyTorch behind a counting allocator
-(peak_allocator.cpp) and prints a JSON object: for each name the most bytes alive during the steps that `ci/models` records
-(parameters, optimizer states, gradients and batches included), and how many of these bytes no op of a step ever touches
-(the batches of other steps, tables that a library keeps): they are no part of the step, and a plan does not have them.
+(peak_allocator.cpp) and prints a JSON object: for each name the most bytes alive during the steps that `ci/models`
+records (parameters, optimizer states, gradients and batches included), and how many of these bytes no op of a step ever
+touches (the batches of other steps, tables that a library keeps): they are no part of the step, and a plan does not
+have them.
 """
 
 import argparse
@@ -26,7 +28,8 @@ class Counter:
     def __init__(self, path):
         library = ctypes.CDLL(path)
         library.peak_allocator_install()
-        self.alive, self._peak, self._size = library.peak_allocator_alive, library.peak_allocator_peak, library.peak_allocator_size
+        self.alive = library.peak_allocator_alive
+        self._peak, self._size = library.peak_allocator_peak, library.peak_allocator_size
         self.alive.restype = self._peak.restype = self._size.restype = ctypes.c_uint64
         self._size.argtypes = [ctypes.c_void_p]
 
@@ -100,7 +103,8 @@ def measure(counter, name, steps, skip):
         step()
     gc.collect()
     after = blocks_alive(counter)  # the gradients of the step before are gone by now, and were no part of it
-    untouched = sum(size for address, size in before.items() if after.get(address) == size and address not in touched.addresses)
+    untouched = sum(
+        size for address, size in before.items() if after.get(address) == size and address not in touched.addresses)
     return {"peak_bytes": peak, "untouched_bytes": min(untouched, peak)}
 
 

@@ -1,9 +1,9 @@
 """The memory of every model of the zoo, as planned and as PyTorch has it: see `ci/models --help`.
 
-For each model: a recording (made now, or one that `ci/models record --keep` left), `crucible plan` for the planned peak and its
-lower bound, measure_peak.py for the peak of eager PyTorch on the CPU over the same steps, and `crucible replay --verify` with an
-arena that is poisoned wherever nothing lives. Writes the table of docs/memory-models.md with --markdown. Exit code 1 when a
-replay is not verified or a peak is below its bound.
+For each model: a recording (made now, or one that `ci/models record --keep` left), `crucible plan` for the planned peak
+and its lower bound, measure_peak.py for the peak of eager PyTorch on the CPU over the same steps, and `crucible replay
+--verify` with an arena that is poisoned wherever nothing lives. Writes the table of docs/memory-models.md with
+--markdown. Exit code 1 when a replay is not verified or a peak is below its bound.
 """
 
 import concurrent.futures
@@ -36,19 +36,26 @@ def measure(arguments, folder, name):
         plan, row["failed"] = run(arguments.crucible, "plan", path, "--backend", arguments.backend, "--json")
     if plan is None:
         return row
-    peak = json.loads(python("measure_peak.py", name, "--library", arguments.library, "--steps", str(WARMUP + ITERATIONS),
-                             "--skip", str(WARMUP)))[name]
+    peak = json.loads(
+        python("measure_peak.py", name, "--library", arguments.library, "--steps", str(WARMUP + ITERATIONS), "--skip",
+               str(WARMUP)))[name]
     torch_bytes = peak["peak_bytes"] - peak["untouched_bytes"]
-    row |= {"peak_bytes": plan["peak_bytes"], "lower_bound_bytes": plan["lower_bound_bytes"], "buffers": plan["buffers"],
-            "plan_ns": plan["time_ns"], "torch_peak_bytes": torch_bytes, "torch_untouched_bytes": peak["untouched_bytes"],
-            "ratio": plan["peak_bytes"] / torch_bytes if torch_bytes else None}
-    found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid", "--verify", "--json")
+    row |= {
+        "peak_bytes": plan["peak_bytes"], "lower_bound_bytes": plan["lower_bound_bytes"], "buffers": plan["buffers"],
+        "plan_ns": plan["time_ns"], "torch_peak_bytes": torch_bytes, "torch_untouched_bytes": peak["untouched_bytes"],
+        "ratio": plan["peak_bytes"] / torch_bytes if torch_bytes else None
+    }
+    found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback",
+                               "forbid", "--verify", "--json")
     if found is not None and not found["verified"]:
-        plain, _ = run("env", "CRUCIBLE_POISON=0", arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid",
-                       "--json")
-        row["same_bits"] = plain is not None and [i["loss"] for i in plain["iterations"]] == [i["loss"] for i in found["iterations"]]
+        plain, _ = run("env", "CRUCIBLE_POISON=0", arguments.crucible, "replay", path, "--backend", arguments.backend,
+                       "--fallback", "forbid", "--json")
+        row["same_bits"] = plain is not None and [i["loss"] for i in plain["iterations"]
+                                                 ] == [i["loss"] for i in found["iterations"]]
     if found is not None:
-        row |= {"verified": bool(found["verified"]) and found["receipt"]["poisoned"], "difference": found.get("reason", "")}
+        row |= {
+            "verified": bool(found["verified"]) and found["receipt"]["poisoned"], "difference": found.get("reason", "")
+        }
         row["arena_bytes"] = found["arena_bytes"]
     if not arguments.keep and not arguments.recordings:
         os.remove(path)
@@ -74,7 +81,9 @@ def mib(count):
 def summary(rows):
     done = sorted(r["ratio"] for r in rows if r.get("ratio"))
     optimal = sum(not r["failed"] and r["peak_bytes"] == r["lower_bound_bytes"] for r in rows)
-    middle = f"; planned / PyTorch: median {done[len(done) // 2]:.2f}, from {done[0]:.2f} to {done[-1]:.2f}" if done else ""
+    middle = ""
+    if done:
+        middle = f"; planned / PyTorch: median {done[len(done) // 2]:.2f}, from {done[0]:.2f} to {done[-1]:.2f}"
     return (f"{sum(map(is_good, rows))} of {len(rows)} models verified with a poisoned arena; "
             f"{optimal} plans equal their lower bound{middle}")
 
@@ -98,14 +107,17 @@ def table(rows):
 
 
 def markdown(rows):
-    print("| model | buffers | planned peak (MiB) | lower bound (MiB) | PyTorch's peak (MiB) | planned / PyTorch | poisoned replay |")
+    print(
+        "| model | buffers | planned peak (MiB) | lower bound (MiB) | PyTorch's peak (MiB) | planned / PyTorch | poisoned replay |"
+    )
     print("|---|---:|---:|---:|---:|---:|---|")
     for r in rows:
         if r["failed"]:
             print(f"| {r['model']} | | | | | | not measured: {r['failed'][:80]} |")
             continue
-        print(f"| {r['model']} | {r['buffers']} | {mib(r['peak_bytes'])} | {mib(r['lower_bound_bytes'])} | {mib(r['torch_peak_bytes'])} | "
-              f"{r['ratio']:.2f} | {verdict(r)} |")
+        print(
+            f"| {r['model']} | {r['buffers']} | {mib(r['peak_bytes'])} | {mib(r['lower_bound_bytes'])} | {mib(r['torch_peak_bytes'])} | "
+            f"{r['ratio']:.2f} | {verdict(r)} |")
     for r in rows:
         if not r["failed"] and not is_good(r):
             print(f"\n{r['model']} is {verdict(r)}: {r['difference']}.")
@@ -115,13 +127,16 @@ def markdown(rows):
 def main():
     parser = parser_of("memory", __doc__, "recordings", "keep", "json")
     parser.add_argument("--library", help="the built peak_allocator.cpp (default: the one beside the command)")
-    parser.add_argument("--backend", default="cpu", help="the plugin that the plan and the replay are for (default: cpu)")
+    parser.add_argument("--backend", default="cpu",
+                        help="the plugin that the plan and the replay are for (default: cpu)")
     parser.add_argument("--markdown", action="store_true", help="the table as docs/memory-models.md has it")
     arguments = arguments_of(parser)
-    arguments.library = os.path.abspath(arguments.library or os.path.join(os.path.dirname(arguments.crucible), "tests/models/peak_allocator.so"))
+    arguments.library = os.path.abspath(
+        arguments.library or os.path.join(os.path.dirname(arguments.crucible), "tests/models/peak_allocator.so"))
     os.environ["CRUCIBLE_POISON"] = "1"  # of the replays
     rows = []
-    with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory(
+            prefix="crucible-models-") as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
         if arguments.keep:
             os.makedirs(arguments.keep, exist_ok=True)
         for row in pool.map(lambda name: measure(arguments, arguments.keep or temporary, name), arguments.names):

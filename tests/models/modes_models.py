@@ -1,8 +1,10 @@
-"""Replays every model of the zoo in both numerics modes on several backends, beside eager PyTorch: see `ci/models --help`.
+"""Replays every model of the zoo in both numerics modes on several backends, beside eager PyTorch: see `ci/models
+--help`.
 
-For each model: a recording (made now, or one that `ci/models record --keep` left), then `crucible replay --verify` on each backend,
-fast and strict. A model passes when every run is verified or refuses in strict numerics by name, and all strict ones end with the
-same bits. The times of eager steps and of fast replays are taken in turn, of which the medians count. Exit code 1 when any does not pass.
+For each model: a recording (made now, or one that `ci/models record --keep` left), then `crucible replay --verify` on
+each backend, fast and strict. A model passes when every run is verified or refuses in strict numerics by name, and all
+strict ones end with the same bits. The times of eager steps and of fast replays are taken in turn, of which the medians
+count. Exit code 1 when any does not pass.
 """
 
 import json
@@ -20,7 +22,10 @@ RUNS_APART = (3, 12)  # --sensitivity
 
 def replay(arguments, path, backend, mode, *options):
     """{"sha256", "verified", "time_ns", "why"}; "sha256" is "" when nothing ran."""
-    command = [arguments.crucible, "replay", path, "--backend", backend, "--numerics", mode, "--fallback", "forbid", "--json", *options]
+    command = [
+        arguments.crucible, "replay", path, "--backend", backend, "--numerics", mode, "--fallback", "forbid", "--json",
+        *options
+    ]
     done = None
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
@@ -29,10 +34,15 @@ def replay(arguments, path, backend, mode, *options):
         return {"sha256": "", "verified": False, "time_ns": None, "why": f"ran longer than {LONG} s"}
     except ValueError:
         lines = [line.strip() for line in done.stderr.splitlines() if line.startswith("crucible: error")]
-        return {"sha256": "", "verified": False, "time_ns": None, "why": " ".join(lines[:2]) or f"ended with {done.returncode}"}
-    return {"sha256": found.get("result_sha256") or "", "verified": found["verified"], "time_ns": found["time_ns_per_iteration"],
-            "iterations": len(found["iterations"]),
-            "why": "" if found["verified"] else found.get("reason", "")}
+        return {
+            "sha256": "", "verified": False, "time_ns": None,
+            "why": " ".join(lines[:2]) or f"ended with {done.returncode}"
+        }
+    return {
+        "sha256": found.get("result_sha256") or "", "verified": found["verified"],
+        "time_ns": found["time_ns_per_iteration"], "iterations": len(found["iterations"]),
+        "why": "" if found["verified"] else found.get("reason", "")
+    }
 
 
 def verified(arguments, path, backend, mode):
@@ -41,14 +51,19 @@ def verified(arguments, path, backend, mode):
     for runs in RUNS_APART:
         result = replay(arguments, path, backend, mode, "--verify", "--sensitivity", str(runs), "--repeat", "3")
         if result["verified"]:
-            return result | {"note": "" if runs == RUNS_APART[0] else f"verified by the spread of {runs} runs one rounding apart, where {RUNS_APART[0]} said too little"}
+            return result | {
+                "note":
+                    "" if runs == RUNS_APART[0] else
+                    f"verified by the spread of {runs} runs one rounding apart, where {RUNS_APART[0]} said too little"
+            }
         if "runs one rounding apart" not in result["why"]:
             break
     return result
 
 
 def time_in_turn(arguments, name, path, row):
-    """Eager steps and fast replays on the first backend, one after the other, some rounds: medians and the median of the ratios."""
+    """Eager steps and fast replays on the first backend, one after the other, some rounds: medians and the median of
+    the ratios."""
     eager, own = [], []
     for _ in range(arguments.rounds):
         eager.append(int(python("eager_step.py", name)))
@@ -111,8 +126,11 @@ def milliseconds(time_ns):
 def columns(row, backends):
     """The cells of a row: times in milliseconds, what eager takes over the replay, the bits and the verdict."""
     ratio = row.get("eager_over_replay")
-    cells = [row["model"] + (" (1)" if row["fast"].get(backends[0], {}).get("iterations") == 1 else ""), milliseconds(row.get("eager_ns")), milliseconds(row.get("replay_ns")),
-             "-" if ratio is None else f"{ratio:.2f}"]
+    cells = [
+        row["model"] + (" (1)" if row["fast"].get(backends[0], {}).get("iterations") == 1 else ""),
+        milliseconds(row.get("eager_ns")),
+        milliseconds(row.get("replay_ns")), "-" if ratio is None else f"{ratio:.2f}"
+    ]
     for backend in backends[1:]:
         cells.append(milliseconds(row["fast"].get(backend, {}).get("time_ns")))
     for backend in backends:
@@ -122,7 +140,10 @@ def columns(row, backends):
 
 
 def table(rows, backends, is_markdown):
-    heads = ["model", "eager", backends[0], "ratio", *backends[1:], *(f"{backend} strict" for backend in backends), "SHA-256", "verdict"]
+    heads = [
+        "model", "eager", backends[0], "ratio", *backends[1:], *(f"{backend} strict" for backend in backends),
+        "SHA-256", "verdict"
+    ]
     lines = [columns(row, backends) for row in rows]
     if is_markdown:
         print("| " + " | ".join(heads) + " |")
@@ -145,14 +166,18 @@ def table(rows, backends, is_markdown):
             for backend, result in row[mode].items():
                 if words := result["why"] or result.get("note"):
                     print(f"{row['model']}, {backend}, {mode}: {words}")
-    print(f"{sum(map(passed, rows))} of {len(rows)} models: verified in both modes on {' and '.join(backends)}, or refused in strict by name")
+    print(
+        f"{sum(map(passed, rows))} of {len(rows)} models: verified in both modes on {' and '.join(backends)}, or refused in strict by name"
+    )
 
 
 def main():
     parser = parser_of("modes", __doc__, "recordings", "keep", "json")
-    parser.add_argument("--backends", default="cpu,opencl", help="the plugins that run them (default: cpu,opencl); eager is timed beside the first")
+    parser.add_argument("--backends", default="cpu,opencl",
+                        help="the plugins that run them (default: cpu,opencl); eager is timed beside the first")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of eager steps and replays, in turn (default: 3)")
-    parser.add_argument("--tune", action="store_const", const=["--tune", "measure"], default=[], help="with measured choices (crucible replay --tune measure)")
+    parser.add_argument("--tune", action="store_const", const=["--tune", "measure"], default=[],
+                        help="with measured choices (crucible replay --tune measure)")
     parser.add_argument("--markdown", action="store_true", help="the table as in docs/numerics.md")
     arguments = arguments_of(parser)
     rows = []

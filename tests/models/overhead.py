@@ -1,8 +1,10 @@
-"""What recording adds to a step of each model: python overhead.py --package BUILD/python NAME... [--rounds N] [--steps N]
+"""What recording adds to a step of each model: python overhead.py --package BUILD/python NAME... [--rounds N] [--steps
+N]
 
-Blocks of plain and of recorded steps of the same model in one process, in turn. The first steps of a block are not timed:
-there the recorder takes the bytes of parameters and states. Per round the ratio of the blocks' median steps; of the rounds
-the median. Time is the process's CPU time with one thread, so that other work on the machine counts little. Prints JSON.
+Blocks of plain and of recorded steps of the same model in one process, in turn. The first steps of a block are not
+timed: there the recorder takes the bytes of parameters and states. Per round the ratio of the blocks' median steps; of
+the rounds the median. Time is the process's CPU time with one thread, so that other work on the machine counts little.
+Prints JSON.
 """
 
 import argparse

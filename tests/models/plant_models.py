@@ -1,8 +1,8 @@
 """How many wrong ops verification finds in the models of the zoo: see `ci/models --help`.
 
-For each model: a recording (made now, or one that `ci/models record --keep` left), and `plant_errors` (tests/plant) on it: one op at a time is made
-wrong by a thousandth, and the replay judged. Where the recorded iterations are not the same ops, one iteration is recorded alone. Exit code 1
-when of some model less than nine in ten are found.
+For each model: a recording (made now, or one that `ci/models record --keep` left), and `plant_errors` (tests/plant) on
+it: one op at a time is made wrong by a thousandth, and the replay judged. Where the recorded iterations are not the
+same ops, one iteration is recorded alone. Exit code 1 when of some model less than nine in ten are found.
 """
 
 import os
@@ -15,12 +15,16 @@ from record_models import arguments_of, parser_of, record
 
 def main():
     parser = parser_of("plant", __doc__, "recordings")
-    parser.add_argument("--ops", type=int, default=40, help="as many ops of each model, evenly spread (default: 40; 0: all)")
-    parser.add_argument("--closely", action="store_true", help="judge as `crucible replay --verify --closely`: all chosen ops are wrong at once")
+    parser.add_argument("--ops", type=int, default=40,
+                        help="as many ops of each model, evenly spread (default: 40; 0: all)")
+    parser.add_argument("--closely", action="store_true",
+                        help="judge as `crucible replay --verify --closely`: all chosen ops are wrong at once")
     arguments = arguments_of(parser)
     crucible = arguments.crucible
-    plant = [os.path.join(os.path.dirname(crucible), "plant_errors"), "--list", *(["--ops", str(arguments.ops)] if arguments.ops else []),
-             *(["--closely"] if arguments.closely else [])]
+    plant = [
+        os.path.join(os.path.dirname(crucible), "plant_errors"), "--list",
+        *(["--ops", str(arguments.ops)] if arguments.ops else []), *(["--closely"] if arguments.closely else [])
+    ]
     failed = False
     with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary:
         for name in arguments.names:

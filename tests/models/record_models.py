@@ -1,8 +1,8 @@
 """Records every model of the zoo and shows that nothing was changed and nothing is missing: see `ci/models --help`.
 
-For each model: a plain run; a run under `crucible record` whose losses must be the same to the last bit; the first recorded
-iteration executed again from the file alone, each op's results equal to the recorded hashes; what the file holds; what a
-recorded step costs beside a plain one. Exit code 1 when anything is unequal or was not recorded.
+For each model: a plain run; a run under `crucible record` whose losses must be the same to the last bit; the first
+recorded iteration executed again from the file alone, each op's results equal to the recorded hashes; what the file
+holds; what a recorded step costs beside a plain one. Exit code 1 when anything is unequal or was not recorded.
 """
 
 import argparse
@@ -28,10 +28,16 @@ def python(script, *arguments, check=True):
 
 
 def record(crucible, folder, name, iterations=ITERATIONS):
-    """Records one model. Returns what the run gave, what `trace info` says of the file, and why it failed, if it did."""
+    """Records one model. Returns what the run gave, what `trace info` says of the file, and why it failed, if it
+    did."""
     path, notes = os.path.join(folder, f"{name}.crtrace"), os.path.join(folder, f"{name}.json")
-    command = [crucible, "record", "-o", path, "--iterations", str(iterations), "--warmup", str(WARMUP), "--snapshot", "ops", "--", sys.executable,
-               os.path.join(HERE, "run_model.py"), name, "--steps", str(STEPS), "--output", notes]
+    command = [
+        crucible, "record", "-o", path, "--iterations",
+        str(iterations), "--warmup",
+        str(WARMUP), "--snapshot", "ops", "--", sys.executable,
+        os.path.join(HERE, "run_model.py"), name, "--steps",
+        str(STEPS), "--output", notes
+    ]
     done = subprocess.run(command, capture_output=True, text=True,
                           env={**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"})
     if done.returncode != 0:
@@ -49,7 +55,10 @@ def execute_again(folder, names):
     if not paths:
         return {}
     found = json.loads(python("reexecute.py", "--json", *paths, check=False) or "{}")
-    return {name: found.get(path, {"equal": False, "difference": "the re-execution ended early"}) for name, path in zip(names, paths)}
+    return {
+        name: found.get(path, {"equal": False, "difference": "the re-execution ended early"})
+        for name, path in zip(names, paths)
+    }
 
 
 def gather(arguments, names, folder):
@@ -61,7 +70,9 @@ def gather(arguments, names, folder):
     halves = [names[0::2], names[1::2]]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         plain = {}
-        for part in pool.map(lambda half: json.loads(python("run_model.py", *half, "--steps", str(STEPS)) if half else "{}"), halves):
+        for part in pool.map(
+                lambda half: json.loads(python("run_model.py", *half, "--steps", str(STEPS))
+                                        if half else "{}"), halves):
             plain.update(part)
         say("recording them")
         recorded = dict(zip(names, pool.map(lambda name: record(arguments.crucible, folder, name), names)))
@@ -73,7 +84,8 @@ def gather(arguments, names, folder):
     overhead = {}
     if not arguments.no_overhead:
         say("measuring what recording costs")
-        overhead = json.loads(python("overhead.py", "--package", os.path.join(os.path.dirname(arguments.crucible), "python"), *names))
+        overhead = json.loads(
+            python("overhead.py", "--package", os.path.join(os.path.dirname(arguments.crucible), "python"), *names))
     rows = []
     for name in names:
         notes, info, reason = recorded[name]
@@ -82,9 +94,11 @@ def gather(arguments, names, folder):
 
 
 def row(name, plain, notes, info, reason, again, overhead):
-    result = {"model": name, "failed": reason, "losses_equal": notes == plain, "reexecuted_equal": again.get("equal", False),
-              "difference": again.get("difference", ""), "results_compared": again.get("hashed", 0),
-              "values_left": again.get("values_left", 0), "not_recorded": [], "overhead_ratio": None, "added_ns_per_op": None}
+    result = {
+        "model": name, "failed": reason, "losses_equal": notes == plain, "reexecuted_equal": again.get("equal", False),
+        "difference": again.get("difference", ""), "results_compared": again.get("hashed", 0),
+        "values_left": again.get("values_left", 0), "not_recorded": [], "overhead_ratio": None, "added_ns_per_op": None
+    }
     if info is not None:
         result |= {"ops": info["ops_per_iteration"][0], "unique_ops": info["unique_ops"], "slots": info["slots"],
                    "no_slots_reason": info.get("no_slots_reason", ""), "file_bytes": info["file_bytes"],
@@ -92,7 +106,8 @@ def row(name, plain, notes, info, reason, again, overhead):
     if overhead is not None:
         result |= {"overhead_ratio": overhead["ratio"], "added_ns_per_op": overhead["added_ns_per_op"],
                    "plain_step_ns": overhead["plain_ns"]}
-    result["ok"] = bool(not reason and result["losses_equal"] and result["reexecuted_equal"] and not result["not_recorded"])
+    result["ok"] = bool(not reason and result["losses_equal"] and result["reexecuted_equal"]
+                        and not result["not_recorded"])
     return result
 
 
@@ -106,8 +121,9 @@ def verdict(equal, width):
 
 def table(rows):
     """At most 100 columns wide."""
-    print(f"{'model':<20}{'ops':>6}{'unique':>7}{'slots':>6}{'left':>5}{'missed':>7}{'MiB':>7}{'losses':>9}{'re-executed':>13}"
-          f"{'compared':>9}{'cost':>10}")
+    print(
+        f"{'model':<20}{'ops':>6}{'unique':>7}{'slots':>6}{'left':>5}{'missed':>7}{'MiB':>7}{'losses':>9}{'re-executed':>13}"
+        f"{'compared':>9}{'cost':>10}")
     for r in rows:
         if r["failed"]:
             print(f"{r['model']:<20}{colour('not recorded: ' + r['failed'][:64], 31)}")
@@ -121,16 +137,22 @@ def table(rows):
     for r in rows:
         if not r["ok"] and not r["failed"]:
             lines = [r["difference"]] if r["difference"] else []
-            lines += [f"not recorded: {item['what']} ({item['count']} times, first at {item['site']})" for item in r["not_recorded"]]
+            lines += [
+                f"not recorded: {item['what']} ({item['count']} times, first at {item['site']})"
+                for item in r["not_recorded"]
+            ]
             for line in lines:
                 print(f"{r['model']}: {line}")
     good = sum(r["ok"] for r in rows)
-    print(f"{good} of {len(rows)} models: losses bit-identical, every op's results equal when executed again, nothing missed")
+    print(
+        f"{good} of {len(rows)} models: losses bit-identical, every op's results equal when executed again, nothing missed"
+    )
 
 
 COMMON = {
-    "recordings": {"help": "a folder of recordings that `ci/models record --keep` left; without it they are made first"},
-    "keep": {"help": "a folder in which the recordings that are made stay"},
+    "recordings": {
+        "help": "a folder of recordings that `ci/models record --keep` left; without it they are made first"
+    }, "keep": {"help": "a folder in which the recordings that are made stay"},
     "json": {"action": "store_true", "help": "one JSON document on standard output"},
 }
 
@@ -162,7 +184,8 @@ def main():
     parser = parser_of("record", __doc__, "json")
     parser.add_argument("--no-overhead", action="store_true", help="leave the measuring of steps out")
     parser.add_argument("--keep", help="a folder in which the recordings stay")
-    parser.add_argument("--torch-only", action="store_true", help="the models that need no package beyond torch and torchvision")
+    parser.add_argument("--torch-only", action="store_true",
+                        help="the models that need no package beyond torch and torchvision")
     arguments = arguments_of(parser)
     names = arguments.names
     if arguments.torch_only:

@@ -1,9 +1,10 @@
-"""Executes a recorded iteration again, op by op, from the file alone: python reexecute.py FILE... [--iteration N] [--json]
+"""Executes a recorded iteration again, op by op, from the file alone: python reexecute.py FILE... [--iteration N]
+[--json]
 
-Each op is called through torch.ops with the arguments of the file; tensors are views of storages that are rebuilt from the
-external bytes where they enter and from what the ops before returned. After every op its results are compared with the
-file: element type, sizes, strides, offset, which storage they share, numbers that left, and the hashes of their content
-(`crucible record --snapshot ops`). What is equal to the last op had every argument that it needed.
+Each op is called through torch.ops with the arguments of the file; tensors are views of storages that are rebuilt from
+the external bytes where they enter and from what the ops before returned. After every op its results are compared with
+the file: element type, sizes, strides, offset, which storage they share, numbers that left, and the hashes of their
+content (`crucible record --snapshot ops`). What is equal to the last op had every argument that it needed.
 """
 
 import argparse
@@ -15,11 +16,15 @@ import torch
 import crtrace
 from codecs_of_c import xxh3, xxh3_at
 
-DTYPES = {"bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-          "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "c64": torch.complex64,
-          "c128": torch.complex128}
+DTYPES = {
+    "bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
+    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "c64": torch.complex64,
+    "c128": torch.complex128
+}
 LAYOUTS = {0: torch.strided, 1: torch.sparse_coo, 2: torch.sparse_csr}
-MEMORY_FORMATS = {0: torch.contiguous_format, 1: torch.preserve_format, 2: torch.channels_last, 3: torch.channels_last_3d}
+MEMORY_FORMATS = {
+    0: torch.contiguous_format, 1: torch.preserve_format, 2: torch.channels_last, 3: torch.channels_last_3d
+}
 
 
 class Differs(Exception):
@@ -129,8 +134,9 @@ class Iteration:
     # Execution
 
     def run(self):
-        # Below autograd, as the ops were recorded: the derivative formulas are in the file as ops of their own. Few kernels
-        # ask for the gradient mode themselves (a recurrent layer keeps a workspace): it was on where training went forward.
+        # Below autograd, as the ops were recorded: the derivative formulas are in the file as ops of their own. Few
+        # kernels ask for the gradient mode themselves (a recurrent layer keeps a workspace): it was on where training
+        # went forward.
         trains = any(self.trace.ops[index].phase == "backward" for index in self.ops)
         with torch._C._AutoDispatchBelowAutograd():
             for index in self.ops:
@@ -139,7 +145,8 @@ class Iteration:
                     with torch.set_grad_enabled(trains and op.phase == "forward"):
                         self.step(index, op)
                 except Differs as problem:
-                    raise Differs(f"op {index} {self.trace.op_name(op)} at {self.trace.site_text(op.site)}: {problem}") from None
+                    raise Differs(
+                        f"op {index} {self.trace.op_name(op)} at {self.trace.site_text(op.site)}: {problem}") from None
         return self
 
     def enter(self, index):
@@ -206,7 +213,8 @@ class Iteration:
         if not wanted or op.args[0].kind != "tensor":
             return
         found = self.view(op.args[0].value, index).reshape(-1).tolist()
-        if repr([type(value)(element) for value, element in zip(wanted, found)]) != repr(wanted) or len(found) != len(wanted):
+        if repr([type(value)(element) for value, element in zip(wanted, found)
+                ]) != repr(wanted) or len(found) != len(wanted):
             raise Differs(f"{found} leaves, the file has {wanted}")
 
     def execute(self, index, op):
@@ -214,7 +222,8 @@ class Iteration:
         declared = operator._schema.arguments
         if len(declared) != len(op.args):
             raise Differs(f"{len(op.args)} arguments, the schema has {len(declared)}")
-        # Binary operators make a wrapped number of a Python number; for the others a 0-dim tensor is as near as one comes.
+        # Binary operators make a wrapped number of a Python number; for the others a 0-dim tensor is as near as one
+        # comes.
         results, passed = self.call(operator, declared, op, index, accepts_numbers=True)
         returns = operator._schema.returns
         if not returns:
@@ -237,7 +246,8 @@ class Iteration:
         try:
             return operator(*positional, **named), passed
         except Exception as error:  # any op may refuse: that is a difference, too
-            numbers = any(arg.kind == "tensor" and self.trace.tensors[arg.value].is_wrapped_number for arg in tensors_of(op.args))
+            numbers = any(
+                arg.kind == "tensor" and self.trace.tensors[arg.value].is_wrapped_number for arg in tensors_of(op.args))
             if accepts_numbers and numbers:
                 self.unmarked += 1
                 return self.call(operator, declared, op, index, accepts_numbers=False)
@@ -247,7 +257,8 @@ class Iteration:
         if tensor.numel() == 0:
             return
         drawn = torch.frombuffer(bytearray(content), dtype=tensor.dtype).view(tensor.shape)
-        torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()).copy_(drawn)
+        torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape,
+                                                tensor.stride()).copy_(drawn)
 
     # Results
 
@@ -286,11 +297,14 @@ class Iteration:
             return
         wanted = self.trace.op_hashes[index]
         # Results as the file has them; what was written as it is now: the op may have changed its sizes or strides.
-        holders = [(arg, self.view(arg.value, index) if arg.kind == "tensor" else None) for arg in tensors_of(op.outputs)]
+        holders = [
+            (arg, self.view(arg.value, index) if arg.kind == "tensor" else None) for arg in tensors_of(op.outputs)
+        ]
         for known, arg, value in zip(declared, op.args, passed):
             if known.alias_info is not None and known.alias_info.is_write:
                 values = value if isinstance(value, list) else [value]
-                holders += list(zip(tensors_of([arg]), [each for each in values if each is not None or arg.kind == "undefined"]))
+                holders += list(
+                    zip(tensors_of([arg]), [each for each in values if each is not None or arg.kind == "undefined"]))
         if len(wanted) != len(holders):
             raise Differs(f"{len(wanted)} hashes in the file for {len(holders)} tensors")
         for place, ((_, tensor), expected) in enumerate(zip(holders, wanted)):
@@ -299,7 +313,8 @@ class Iteration:
             else:
                 self.hashed += 1
                 if content_hash(tensor) != expected:
-                    raise Differs(f"the content of tensor {place} among its results and written arguments is another one")
+                    raise Differs(
+                        f"the content of tensor {place} among its results and written arguments is another one")
 
 
 def reexecute(path, iteration=0):
@@ -330,8 +345,9 @@ def main():
         print(json.dumps(found, indent=2))
     else:
         for path, result in found.items():
-            print(f"{path}: {result['difference'] or 'equal'} ({result['ops']} ops, {result['hashed']} results compared, "
-                  f"{result['unhashed']} without content)")
+            print(
+                f"{path}: {result['difference'] or 'equal'} ({result['ops']} ops, {result['hashed']} results compared, "
+                f"{result['unhashed']} without content)")
     return 0 if all(result["equal"] for result in found.values()) else 1
 
 

@@ -1,8 +1,8 @@
 """Replays every model of the zoo from its recording and compares it with what was recorded: see `ci/models --help`.
 
-For each model: a recording (made now, or one that `ci/models record --keep` left), `crucible graph --stages` for the ops before and
-after the passes, `crucible replay --verify` on one backend with no other one to fall back on. Where the recorded
-iterations are not the same ops, one iteration is recorded alone. Exit code 1 when any is not verified.
+For each model: a recording (made now, or one that `ci/models record --keep` left), `crucible graph --stages` for the
+ops before and after the passes, `crucible replay --verify` on one backend with no other one to fall back on. Where the
+recorded iterations are not the same ops, one iteration is recorded alone. Exit code 1 when any is not verified.
 """
 
 import concurrent.futures
@@ -46,16 +46,20 @@ def replay(arguments, folder, name):
     if stages is None:
         return row
     row |= {"ops_lowered": stages["stages"][0]["ops"], "ops_final": stages["stages"][-1]["ops"]}
-    found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback", "forbid", "--verify", "--json")
+    found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback",
+                               "forbid", "--verify", "--json")
     if found is None:
         return row
     iterations, state, outputs = found["iterations"], found["state"], found["outputs"]
-    row |= {"ops_recorded": found["ops_per_iteration"], "steps": found["steps"], "verified": found["verified"], "iterations": len(iterations),
-            "losses_rel_diff": found["max_loss_rel_diff"] if any("loss_recorded" in i for i in iterations) else None,
-            "states_rel_diff": state["max_rel_diff"] if state["tensors"] else None, "worst_state": state.get("worst", ""),
-            "outputs_compared": outputs["compared"], "states": state["tensors"], "states_undetermined": len(state["spread"]["undetermined"]),
-            "noise_elements": state["noise"]["elements"], "compile_ns": found["compile_ns"],
-            "time_ns_per_iteration": found["time_ns_per_iteration"]}
+    row |= {
+        "ops_recorded": found["ops_per_iteration"], "steps": found["steps"], "verified": found["verified"],
+        "iterations": len(iterations),
+        "losses_rel_diff": found["max_loss_rel_diff"] if any("loss_recorded" in i for i in iterations) else None,
+        "states_rel_diff": state["max_rel_diff"] if state["tensors"] else None, "worst_state": state.get("worst", ""),
+        "outputs_compared": outputs["compared"], "states": state["tensors"],
+        "states_undetermined": len(state["spread"]["undetermined"]), "noise_elements": state["noise"]["elements"],
+        "compile_ns": found["compile_ns"], "time_ns_per_iteration": found["time_ns_per_iteration"]
+    }
     row["verdict"] = found["verdict"]
     if not found["verified"]:
         row["difference"] = found["reason"]
@@ -70,22 +74,29 @@ def number(value):
 
 def table(rows):
     """At most 100 columns wide."""
-    print(f"{'':<20}{'itera-':>6}{'ops':>9}{'after':>9}{'after':>7}{'':>6}{'losses':>9}{'states':>9}{'undeter-':>9}{'outputs':>8}")
-    print(f"{'model':<20}{'tions':>6}{'recorded':>9}{'lowering':>9}{'passes':>7}{'steps':>6}{'differ':>9}{'differ':>9}{'mined':>9}{'equal':>8}"
-          f"{'verified':>9}")
+    print(
+        f"{'':<20}{'itera-':>6}{'ops':>9}{'after':>9}{'after':>7}{'':>6}{'losses':>9}{'states':>9}{'undeter-':>9}{'outputs':>8}"
+    )
+    print(
+        f"{'model':<20}{'tions':>6}{'recorded':>9}{'lowering':>9}{'passes':>7}{'steps':>6}{'differ':>9}{'differ':>9}{'mined':>9}{'equal':>8}"
+        f"{'verified':>9}")
     for r in rows:
         if r["failed"]:
             print(f"{r['model']:<20} {colour('not replayed', 31)}")
             continue
         verdict = colour(f"{'yes':>9}", 32) if r["verified"] else colour(f"{'NO':>9}", 31)
-        print(f"{r['model']:<20}{r['iterations']:>6}{r['ops_recorded']:>9}{r['ops_lowered']:>9}{r['ops_final']:>7}{r['steps'] or '-':>6}"
-              f"{number(r['losses_rel_diff']):>9}{number(r['states_rel_diff']):>9}{r['states_undetermined']:>9}{r['outputs_compared']:>8}{verdict}")
+        print(
+            f"{r['model']:<20}{r['iterations']:>6}{r['ops_recorded']:>9}{r['ops_lowered']:>9}{r['ops_final']:>7}{r['steps'] or '-':>6}"
+            f"{number(r['losses_rel_diff']):>9}{number(r['states_rel_diff']):>9}{r['states_undetermined']:>9}{r['outputs_compared']:>8}{verdict}"
+        )
     for r in rows:
         if "alone" in r:
             print(f"{r['model']}: one iteration recorded alone, because {r['alone']}")
         if not r["verified"]:
             print(f"{r['model']}: {r['failed'] or r['difference']}")
-    print(f"{sum(r['verified'] for r in rows)} of {len(rows)} models: verified as docs/replay.md says, no op left to another backend")
+    print(
+        f"{sum(r['verified'] for r in rows)} of {len(rows)} models: verified as docs/replay.md says, no op left to another backend"
+    )
 
 
 def main():
@@ -93,7 +104,8 @@ def main():
     parser.add_argument("--backend", default="cpu", help="the plugin that runs them, or reference (default: cpu)")
     arguments = arguments_of(parser)
     rows = []
-    with tempfile.TemporaryDirectory(prefix="crucible-models-") as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory(
+            prefix="crucible-models-") as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
         if arguments.keep:
             os.makedirs(arguments.keep, exist_ok=True)
         for row in pool.map(lambda name: replay(arguments, arguments.keep or temporary, name), arguments.names):

@@ -1,7 +1,8 @@
-"""Runs some steps of models and tells what they gave: python run_model.py NAME... [--steps N] [--threads N] [--output FILE]
+"""Runs some steps of models and tells what they gave: python run_model.py NAME... [--steps N] [--threads N] [--output
+FILE]
 
-Alone it is the plain run; under `crucible record` it is the recorded one. It prints a JSON object: for each name a list with
-a text per step that holds every bit: the loss in hexadecimal, or the hash of the outputs.
+Alone it is the plain run; under `crucible record` it is the recorded one. It prints a JSON object: for each name a list
+with a text per step that holds every bit: the loss in hexadecimal, or the hash of the outputs.
 """
 
 import argparse

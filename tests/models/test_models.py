@@ -1,5 +1,6 @@
-"""The independent reader and the re-execution, on models that need nothing but torch: every op of a recording can be executed
-again from the file alone, on every path of the recorder, and what is missing or damaged is noticed and named."""
+"""The independent reader and the re-execution, on models that need nothing but torch: every op of a recording can be
+executed again from the file alone, on every path of the recorder, and what is missing or damaged is noticed and
+named."""
 
 import argparse
 import copy
@@ -94,19 +95,24 @@ class Recorded(unittest.TestCase):
         for name, (_, info, _) in self.recorded.items():
             trace = crtrace.read(self.path(name))
             self.assertEqual([count for _, count, _, _ in trace.iterations], info["ops_per_iteration"])
-            self.assertEqual((len(trace.tensors), len(trace.storages), len(trace.draws), len(trace.final_states), len(trace.blobs)),
-                             (info["tensors"], info["storages"], info["draws"], info["final_states"], info["blobs"]))
+            self.assertEqual(
+                (len(trace.tensors), len(trace.storages), len(trace.draws), len(trace.final_states), len(trace.blobs)),
+                (info["tensors"], info["storages"], info["draws"], info["final_states"], info["blobs"]))
             self.assertEqual(sum(size for _, size in trace.blobs), info["blob_bytes"])
 
     def test_boxed_kernels_write_the_same_results(self):
         """Typed and boxed kernels hash the same tensors in the same order."""
         boxed = os.path.join(self.folder, "boxed.crtrace")
-        subprocess.run([CRUCIBLE, "record", "-o", boxed, "--kernels", "boxed", "--iterations", "3", "--warmup", "2", "--snapshot", "ops", "--", sys.executable,
-                        os.path.join(HERE, "run_model.py"), "vae", "--output", os.devnull], check=True, capture_output=True)
+        subprocess.run([
+            CRUCIBLE, "record", "-o", boxed, "--kernels", "boxed", "--iterations", "3", "--warmup", "2", "--snapshot",
+            "ops", "--", sys.executable,
+            os.path.join(HERE, "run_model.py"), "vae", "--output", os.devnull
+        ], check=True, capture_output=True)
         one, other = crtrace.read(self.path("vae")), crtrace.read(boxed)
         self.assertEqual(one.ops, other.ops)
         self.assertEqual(one.op_hashes, other.op_hashes)
-        self.assertTrue(any(len(hashes) > 4 for hashes in one.op_hashes))  # lists that are written in place: foreach ops
+        self.assertTrue(any(
+            len(hashes) > 4 for hashes in one.op_hashes))  # lists that are written in place: foreach ops
 
     # What must be noticed
 
@@ -168,25 +174,35 @@ class Recorded(unittest.TestCase):
         with open(program, "w", encoding="utf-8") as out:
             out.write("import torch\np = torch.nn.Parameter(torch.ones(3))\no = torch.optim.SGD([p], lr=0.1)\n"
                       "for _ in range(4):\n    p.square().sum().backward()\n    o.step()\n")
-        subprocess.run([CRUCIBLE, "record", "-o", path, "--iterations", "1", "--warmup", "1", "--", sys.executable, program], check=True,
-                       capture_output=True)
+        subprocess.run(
+            [CRUCIBLE, "record", "-o", path, "--iterations", "1", "--warmup", "1", "--", sys.executable, program],
+            check=True, capture_output=True)
         result = reexecute.reexecute(path)
         self.assertFalse(result["equal"])
         self.assertIn("no hashes", result["difference"])
 
     def test_memory_that_no_op_filled(self):
-        """Content that comes into a storage after `empty` without an op: from numpy. What C++ fills inside ctc_loss is made of ops instead."""
+        """Content that comes into a storage after `empty` without an op: from numpy. What C++ fills inside ctc_loss is
+        made of ops instead."""
         path = os.path.join(self.folder, "unfilled.crtrace")
         program = os.path.join(self.folder, "unfilled.py")
         with open(program, "w", encoding="utf-8") as out:
             out.write(UNFILLED)
-        subprocess.run([CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--snapshot", "ops", "--", sys.executable, program], check=True,
-                       capture_output=True)
+        subprocess.run([
+            CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--snapshot", "ops", "--",
+            sys.executable, program
+        ], check=True, capture_output=True)
         result = reexecute.reexecute(path)
         self.assertEqual(result["difference"], "")
         trace = crtrace.read(path)
-        born = {trace.tensors[op.outputs[0].value].storage for op in trace.ops if trace.op_name(op).startswith("aten::empty.")}
-        entered = {(iteration, trace.blob(blob)) for storage, iteration, _, _, _, blob in trace.externals if storage in born}
+        born = {
+            trace.tensors[op.outputs[0].value].storage
+            for op in trace.ops
+            if trace.op_name(op).startswith("aten::empty.")
+        }
+        entered = {
+            (iteration, trace.blob(blob)) for storage, iteration, _, _, _, blob in trace.externals if storage in born
+        }
         self.assertEqual(len(born), 4)  # per iteration `filled` and `plain`
         for iteration in (0, 1):
             for numbers in ([iteration + 2.0] * 3, [iteration + 12.0] * 3):
@@ -198,7 +214,8 @@ class Recorded(unittest.TestCase):
         with open(self.path("dqn"), "rb") as file:
             whole = file.read()
         chance = random.Random(5)
-        places = [0, 9, 13, 20, 30, 41, 60, 64, 70, 90, len(whole) - 1] + [chance.randrange(len(whole)) for _ in range(120)]
+        places = [0, 9, 13, 20, 30, 41, 60, 64, 70, 90, len(whole) - 1
+                 ] + [chance.randrange(len(whole)) for _ in range(120)]
         damaged = os.path.join(self.folder, "damaged.crtrace")
 
         def refuses(place):
@@ -223,7 +240,8 @@ class Recorded(unittest.TestCase):
     def test_both_modes_are_verified_on_every_backend_and_strict_bits_are_the_same(self):
         told = subprocess.run([CRUCIBLE, "devices", "--json"], capture_output=True, text=True).stdout
         backends = "cpu,opencl" if "opencl:0" in told else "cpu"
-        arguments = argparse.Namespace(crucible=CRUCIBLE, recordings=self.folder, keep=None, backends=backends, rounds=1, tune=[])
+        arguments = argparse.Namespace(crucible=CRUCIBLE, recordings=self.folder, keep=None, backends=backends,
+                                       rounds=1, tune=[])
         with tempfile.TemporaryDirectory(prefix="crucible-test-") as folder:
             row = modes_models.row_of(arguments, folder, "dqn")  # whose iterations differ: one is recorded alone
         self.assertEqual(modes_models.verdict(row), "same bits", row)
@@ -231,7 +249,9 @@ class Recorded(unittest.TestCase):
         ran = {"sha256": "a", "verified": True, "time_ns": 1, "why": ""}
         for other, verdict in ((ran | {"sha256": "b"}, "BITS DIFFER"), (ran | {"verified": False}, "not verified"),
                                (ran | {"sha256": "", "verified": False}, "one refused"), (ran, "same bits")):
-            self.assertEqual(modes_models.verdict({"failed": "", "fast": {"cpu": ran}, "strict": {"cpu": ran, "opencl": other}}), verdict)
+            self.assertEqual(
+                modes_models.verdict({"failed": "", "fast": {"cpu": ran}, "strict": {"cpu": ran, "opencl": other}}),
+                verdict)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ sys.path.insert(0, HERE)
 import measure_peak  # noqa: E402
 import torch  # noqa: E402
 
-COUNTER = measure_peak.Counter(os.environ.get("CRUCIBLE_PEAK_ALLOCATOR") or sys.exit("set CRUCIBLE_PEAK_ALLOCATOR to the built library"))
+COUNTER = measure_peak.Counter(
+    os.environ.get("CRUCIBLE_PEAK_ALLOCATOR") or sys.exit("set CRUCIBLE_PEAK_ALLOCATOR to the built library"))
 
 
 class Blocks(unittest.TestCase):

@@ -3,10 +3,10 @@
 //   {"sample": 3, "outcome": "passed", "reference": 1.2e-7, "plugin": 1.3e-7}
 //   {"sample": 4, "outcome": "unsupported", "reason": "no lowering: aten::_linalg_svd"}
 // With --lowered instead of a file: reads names of overloads from standard input and prints those that have a lowering.
-// "ulps": of each result of f16 or bf16 whose float64 numbers are known (FILE's neighbour .exact.json) how far the reference's and eager's largest
-// errors are, in units in the last place - 0.5 is rounded once - and how many recorded ops round on the way to it. "roundings": recorded ops whose
-// lowering rounds and computes on.
-// Outcomes: passed, failed (a result differs, or a stage refuses what an earlier one gave), unsupported (not lowered).
+// "ulps": of each result of f16 or bf16 whose float64 numbers are known (FILE's neighbour .exact.json) how far the
+// reference's and eager's largest errors are, in units in the last place - 0.5 is rounded once - and how many recorded
+// ops round on the way to it. "roundings": recorded ops whose lowering rounds and computes on. Outcomes: passed, failed
+// (a result differs, or a stage refuses what an earlier one gave), unsupported (not lowered).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,8 @@ double tolerance(DType dtype) {
   }
 }
 
-/// Below this a difference counts as none: results that are zero but for rounding (the gradient of a norm of one element).
+/// Below this a difference counts as none: results that are zero but for rounding (the gradient of a norm of one
+/// element).
 double absolute_tolerance(DType dtype) {
   switch (dtype) {
     case DType::kF64:
@@ -72,15 +73,16 @@ double absolute_tolerance(DType dtype) {
   }
 }
 
-/// What FILE's neighbour FILE without .crtrace + .errors.json says: how far eager's own results are from those of float64, by name.
-/// Twice that is a rounding that ours may have otherwise. Nothing where there is no such file.
+/// What FILE's neighbour FILE without .crtrace + .errors.json says: how far eager's own results are from those of
+/// float64, by name. Twice that is a rounding that ours may have otherwise. Nothing where there is no such file.
 using EagerErrors = std::map<std::string, double>;
 
 Result<EagerErrors> read_eager_errors(const std::string& path) {
   std::ifstream file(std::filesystem::path(path).replace_extension(".errors.json"));
   if (!file) return EagerErrors{};
   const auto json = Json::parse(file, nullptr, false);
-  if (!json.is_object()) return Error{ErrorCode::kBadInput, "the file of eager's errors beside " + path + " is no JSON object"};
+  if (!json.is_object())
+    return Error{ErrorCode::kBadInput, "the file of eager's errors beside " + path + " is no JSON object"};
   EagerErrors errors;
   for (const auto& [name, error] : json.items()) {
     if (error.is_number()) errors[name] = error.get<double>();
@@ -88,7 +90,8 @@ Result<EagerErrors> read_eager_errors(const std::string& path) {
   return errors;
 }
 
-/// FILE's neighbour FILE without .crtrace + .exact.json: results that eager computed of the same numbers in float64, by name; null where no finite one.
+/// FILE's neighbour FILE without .crtrace + .exact.json: results that eager computed of the same numbers in float64, by
+/// name; null where no finite one.
 Json read_exact(const std::string& path) {
   std::ifstream file(std::filesystem::path(path).replace_extension(".exact.json"));
   return file ? Json::parse(file, nullptr, false) : Json();
@@ -96,8 +99,8 @@ Json read_exact(const std::string& path) {
 
 void note(std::optional<double>& worst, double difference) { worst = std::max(worst.value_or(0), difference); }
 
-/// The largest distance from the exact numbers, in units in the last place of theirs; nothing where no number counts, as when all are NaN. Numbers that
-/// the dtype has not as normal ones do not count.
+/// The largest distance from the exact numbers, in units in the last place of theirs; nothing where no number counts,
+/// as when all are NaN. Numbers that the dtype has not as normal ones do not count.
 std::optional<double> ulps_of(DType dtype, const std::vector<std::byte>& bytes, const Json& exact) {
   const int precision = dtype == DType::kF16 ? 11 : 8;
   const double least = dtype == DType::kF16 ? 0x1p-14 : 0x1p-126, most = dtype == DType::kF16 ? 65504 : 3e38;
@@ -106,7 +109,8 @@ std::optional<double> ulps_of(DType dtype, const std::vector<std::byte>& bytes, 
   std::optional<double> worst;
   for (std::size_t i = 0; i < exact.size(); ++i) {
     if (!exact[i].is_number()) continue;
-    const double want = exact[i].get<double>(), got = runtime::element_as_double(dtype, std::span(bytes).subspan(i * width, width));
+    const double want = exact[i].get<double>(),
+                 got = runtime::element_as_double(dtype, std::span(bytes).subspan(i * width, width));
     if (std::fabs(want) < least || std::fabs(want) > most || !std::isfinite(got)) continue;
     note(worst, std::fabs(got - want) / std::ldexp(1.0, std::ilogb(want) - precision + 1));
   }
@@ -164,7 +168,8 @@ std::string short_reason(const std::string& error) {
 
 /// Compares the final states of a program with the recorded ones; `bytes_of` gives state number s.
 template <class BytesOf>
-void judge(Sample& sample, const trace::BlobStore& blobs, std::optional<double>& worst, const char* where, BytesOf bytes_of) {
+void judge(Sample& sample, const trace::BlobStore& blobs, std::optional<double>& worst, const char* where,
+           BytesOf bytes_of) {
   const graph::Program& program = *sample.program;
   std::size_t compared = 0;
   for (std::size_t s = 0; s < program.states.size(); ++s) {
@@ -176,8 +181,10 @@ void judge(Sample& sample, const trace::BlobStore& blobs, std::optional<double>&
     const auto difference = runtime::compare(value.dtype, bytes_of(s), *recorded);
     if (!difference) return sample.fail(difference.error().message);
     note(worst, difference->max_rel_diff);
-    if (!agrees(value.dtype, difference->max_rel_diff, *recorded, sample.eager_error(value.name)) && sample.outcome == "passed") {
-      sample.fail(fmt::format("{}: {} ({}) differs by {:.3g}", where, value.name, name(value.dtype), difference->max_rel_diff));
+    if (!agrees(value.dtype, difference->max_rel_diff, *recorded, sample.eager_error(value.name)) &&
+        sample.outcome == "passed") {
+      sample.fail(
+          fmt::format("{}: {} ({}) differs by {:.3g}", where, value.name, name(value.dtype), difference->max_rel_diff));
     }
     ++compared;
   }
@@ -186,26 +193,34 @@ void judge(Sample& sample, const trace::BlobStore& blobs, std::optional<double>&
 }
 
 /// Of equal numbers other ones were named than by eager: their gradients stand elsewhere.
-bool names_others(const Sample& sample, const trace::BlobStore& blobs, const std::vector<std::vector<std::byte>>& states) {
+bool names_others(const Sample& sample, const trace::BlobStore& blobs,
+                  const std::vector<std::vector<std::byte>>& states) {
   for (std::size_t s = 0; s < states.size(); ++s) {
     const graph::State& state = sample.program->states[s];
-    if (!is_integral(sample.program->values[state.start].dtype) || state.end == state.start || state.final_blob == graph::kNone) continue;
+    if (!is_integral(sample.program->values[state.start].dtype) || state.end == state.start ||
+        state.final_blob == graph::kNone)
+      continue;
     if (const auto recorded = blobs.load(state.final_blob); recorded && *recorded != states[s]) return true;
   }
   return false;
 }
 
 /// How often a result of f16 or bf16 was rounded shows in its distance from the float64 one.
-void measure(Sample& sample, const trace::BlobStore& blobs, const std::vector<std::vector<std::byte>>& states, const Json& exact) {
+void measure(Sample& sample, const trace::BlobStore& blobs, const std::vector<std::vector<std::byte>>& states,
+             const Json& exact) {
   if (!exact.is_object() || names_others(sample, blobs, states)) return;
   for (std::size_t s = 0; s < states.size(); ++s) {
     const graph::State& state = sample.program->states[s];
     const graph::Value& value = sample.program->values[state.start];
     const auto numbers = exact.find(value.name);
-    if ((value.dtype != DType::kF16 && value.dtype != DType::kBF16) || numbers == exact.end() || state.final_blob == graph::kNone) continue;
+    if ((value.dtype != DType::kF16 && value.dtype != DType::kBF16) || numbers == exact.end() ||
+        state.final_blob == graph::kNone)
+      continue;
     const auto recorded = blobs.load(state.final_blob);
-    const auto ours = ulps_of(value.dtype, states[s], *numbers), theirs = recorded ? ulps_of(value.dtype, *recorded, *numbers) : std::nullopt;
-    if (ours && theirs) sample.ulps[value.name.substr(value.name.find('.') + 1)] = {*ours, *theirs, sample.rounding_ops[value.name]};
+    const auto ours = ulps_of(value.dtype, states[s], *numbers),
+               theirs = recorded ? ulps_of(value.dtype, *recorded, *numbers) : std::nullopt;
+    if (ours && theirs)
+      sample.ulps[value.name.substr(value.name.find('.') + 1)] = {*ours, *theirs, sample.rounding_ops[value.name]};
   }
 }
 
@@ -213,21 +228,25 @@ void find_roundings(Sample& sample, const trace::Trace& part) {
   auto program = aten::lower_without_passes(part);
   if (!program) return;
   graph::expand_composites(*program);
-  for (const aten::MiddleRounding& rounding : aten::middle_roundings(*program)) sample.roundings.insert(program->sources[rounding.source].op);
+  for (const aten::MiddleRounding& rounding : aten::middle_roundings(*program))
+    sample.roundings.insert(program->sources[rounding.source].op);
   for (const graph::State& state : program->states) {
-    if (state.end != state.start) sample.rounding_ops[program->values[state.start].name] = aten::rounding_ops(*program, state.end).size();
+    if (state.end != state.start)
+      sample.rounding_ops[program->values[state.start].name] = aten::rounding_ops(*program, state.end).size();
   }
 }
 
 void run_reference(Sample& sample, const trace::BlobStore& blobs, const Json& exact) {
   const auto replay = graph::replay_reference(*sample.program, blobs, sample.program->iterations);
   if (!replay) return sample.fail("reference: " + replay.error().message);
-  judge(sample, blobs, sample.reference, "reference", [&](std::size_t s) -> const std::vector<std::byte>& { return replay->states[s]; });
+  judge(sample, blobs, sample.reference, "reference",
+        [&](std::size_t s) -> const std::vector<std::byte>& { return replay->states[s]; });
   measure(sample, blobs, replay->states, exact);
 }
 
 /// One session for all `samples`; an error when the stages refuse the joined program.
-Result<void> run_plugin(const std::vector<Sample*>& samples, const trace::Trace& trace, const std::shared_ptr<backend::Device>& device) {
+Result<void> run_plugin(const std::vector<Sample*>& samples, const trace::Trace& trace,
+                        const std::shared_ptr<backend::Device>& device) {
   graph::Program joined;
   for (const Sample* sample : samples) opdb::append(joined, *sample->program);
   const auto program = std::make_shared<const graph::Program>(std::move(joined));
@@ -248,7 +267,8 @@ Result<void> run_plugin(const std::vector<Sample*>& samples, const trace::Trace&
       if (state.end == state.start || found == difference_of.end()) continue;
       note(sample->plugin, found->second);
       CRUCIBLE_TRY(const auto recorded, trace.blob_store->load(state.final_blob));
-      if (!agrees(value.dtype, found->second, recorded, sample->eager_error(value.name)) && sample->outcome == "passed") {
+      if (!agrees(value.dtype, found->second, recorded, sample->eager_error(value.name)) &&
+          sample->outcome == "passed") {
         sample->fail(fmt::format("plugin: {} ({}) differs by {:.3g}", value.name, name(value.dtype), found->second));
       }
     }
@@ -257,7 +277,8 @@ Result<void> run_plugin(const std::vector<Sample*>& samples, const trace::Trace&
 }
 
 /// Halves what is refused until the sample that is to blame stands alone.
-void run_plugin_apart(const std::vector<Sample*>& samples, const trace::Trace& trace, const std::shared_ptr<backend::Device>& device) {
+void run_plugin_apart(const std::vector<Sample*>& samples, const trace::Trace& trace,
+                      const std::shared_ptr<backend::Device>& device) {
   if (samples.empty()) return;
   const auto done = run_plugin(samples, trace, device);
   if (done) return;
@@ -275,7 +296,8 @@ Result<std::shared_ptr<backend::Device>> open(const std::string& plugin, bool is
   return backend->open("");
 }
 
-/// True for what a sample only reads: the weights of a module. A result that happens to end as it began is not missed by the count.
+/// True for what a sample only reads: the weights of a module. A result that happens to end as it began is not missed
+/// by the count.
 bool is_unchanged(const trace::Trace& part, const trace::FinalState& state) {
   return std::ranges::any_of(part.externals, [&](const trace::External& external) {
     return external.storage == state.storage && part.blobs[external.blob].hash == part.blobs[state.blob].hash;
@@ -292,9 +314,10 @@ Result<int> check(const std::string& path, const std::string& plugin, bool is_sa
     sample.number = number;
     sample.eager_errors = eager_errors;
     const trace::Trace part = opdb::cut_sample(trace, number);
-    sample.results = static_cast<std::size_t>(std::ranges::count_if(part.final_states, [&](const trace::FinalState& state) {
-      return trace.blobs[state.blob].size_bytes > 0 && !is_unchanged(part, state);
-    }));
+    sample.results =
+        static_cast<std::size_t>(std::ranges::count_if(part.final_states, [&](const trace::FinalState& state) {
+          return trace.blobs[state.blob].size_bytes > 0 && !is_unchanged(part, state);
+        }));
     auto program = aten::lower(part);
     if (program) {
       sample.program = *std::move(program);
@@ -315,7 +338,8 @@ Result<int> check(const std::string& path, const std::string& plugin, bool is_sa
     constexpr std::size_t kTogether = 60;
     for (std::size_t at = 0; at < agreeing.size(); at += kTogether) {
       const auto begin = agreeing.begin() + static_cast<std::ptrdiff_t>(at);
-      run_plugin_apart({begin, begin + static_cast<std::ptrdiff_t>(std::min(kTogether, agreeing.size() - at))}, trace, device);
+      run_plugin_apart({begin, begin + static_cast<std::ptrdiff_t>(std::min(kTogether, agreeing.size() - at))}, trace,
+                       device);
     }
   }
   for (const Sample& sample : samples) {

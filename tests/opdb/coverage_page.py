@@ -1,4 +1,5 @@
-"""Writes the page of op coverage from the results of run_opdb.py: python coverage_page.py RESULTS.json --check PROGRAM > page.md"""
+"""Writes the page of op coverage from the results of run_opdb.py: python coverage_page.py RESULTS.json --check PROGRAM
+> page.md"""
 
 import argparse
 import collections
@@ -15,19 +16,22 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def lowered(check, names):
-    done = subprocess.run([check, "--lowered"], input="\n".join(names) + "\n", capture_output=True, text=True, check=True)
+    done = subprocess.run([check, "--lowered"], input="\n".join(names) + "\n", capture_output=True, text=True,
+                          check=True)
     return set(done.stdout.split())
 
 
 def needs_no_entry(name):
-    """True for ops whose results are drawn and enter as recorded, and for those that neither give nor write a tensor."""
+    """True for ops whose results are drawn and enter as recorded, and for those that neither give nor write a
+    tensor."""
     packet, _, overload = name.removeprefix("aten::").partition(".")
     try:
         op = getattr(getattr(torch.ops.aten, packet), overload or "default")
     except AttributeError:
         return False
     schema = op._schema
-    tensors = any("Tensor" in str(r.type) for r in schema.returns) or any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
+    tensors = any("Tensor" in str(r.type) for r in schema.returns) or any(
+        a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
     return torch.Tag.nondeterministic_seeded in op.tags or not tensors
 
 
@@ -42,7 +46,8 @@ def overloads():
     """Every aten overload that is no composite of others, and which of them are tagged as Core ATen."""
     names, core = [], []
     for name in torch._C._dispatch_get_all_op_names():
-        if not name.startswith("aten::") or torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+        if not name.startswith("aten::") or torch._C._dispatch_has_kernel_for_dispatch_key(
+                name, "CompositeImplicitAutograd"):
             continue
         names.append(name)
         packet, _, overload = name.removeprefix("aten::").partition(".")
@@ -64,7 +69,8 @@ def training_ops():
         spelled, models = line.split("\t")
         name = full_name(spelled)
         if name not in all_names and spelled.endswith((".SymInt", ".vec", ".default")):
-            name = next((other for other in (f"{name}.dim_IntList", name.removesuffix(".vec")) if other in all_names), name)
+            name = next((other for other in (f"{name}.dim_IntList", name.removesuffix(".vec")) if other in all_names),
+                        name)
         if spelled == "aten.sum.SymInt":
             name = "aten::sum.dim_IntList"
         found.append((name.removesuffix(".vec") if name.endswith(".vec") else name, int(models)))
@@ -93,7 +99,9 @@ def main():
     print(f"| ATen overloads that are no composites | {share(len(have & set(names)), len(names))} |")
     print(f"| Core ATen | {share(len(have & set(core)), len(core))} |")
     print(f"| ops of 155 recorded training models | {share(sum(n in have for n, _ in training), len(training))} |")
-    print("\nOps whose results are drawn at random count: what they drew enters as recorded. So do ops that give no tensor: they are left out.")
+    print(
+        "\nOps whose results are drawn at random count: what they drew enters as recorded. So do ops that give no tensor: they are left out."
+    )
     missing = [f"`{n.removeprefix('aten::')}`" for n in core if n not in have]
     if missing:
         print(f"\nCore ATen without a lowering: {', '.join(missing)}.")
@@ -101,12 +109,18 @@ def main():
     if missing:
         print(f"\nOf the recorded training models, without a lowering (models that use it): {', '.join(missing)}.")
     print("\n## Samples of PyTorch's op database\n")
-    print("Each sample is recorded forward and backward, lowered, run on the reference interpreter and on the CPU plugin, and compared")
+    print(
+        "Each sample is recorded forward and backward, lowered, run on the reference interpreter and on the CPU plugin, and compared"
+    )
     if options.samples:
-        print(f"with eager. Of each op at most {options.samples} samples, spread evenly over the database's (`ci/ops --samples {options.samples}`).")
+        print(
+            f"with eager. Of each op at most {options.samples} samples, spread evenly over the database's (`ci/ops --samples {options.samples}`)."
+        )
     else:
         print("with eager.")
-    print("`unsupported`: not lowered. An op counts in full when all its samples passed. The last column leaves out samples that")
+    print(
+        "`unsupported`: not lowered. An op counts in full when all its samples passed. The last column leaves out samples that"
+    )
     print("need an op without a lowering.\n")
     print("| dtype | ops | in full | samples | passed | different | unsupported | passed | of the ops in the table |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
@@ -117,11 +131,17 @@ def main():
         percent = 100 * total["passed"] / max(1, total["samples"])
         without = sum(n for e in entries for r, n in e["reasons"].items() if r.startswith("unsupported: no lowering"))
         known_ops = 100 * total["passed"] / max(1, total["samples"] - without)
-        print(f"| {dtype} | {used} | {full} | {total['samples']} | {total['passed']} | {total['failed']} | {total['unsupported']} | {percent:.1f}% | {known_ops:.1f}% |")
+        print(
+            f"| {dtype} | {used} | {full} | {total['samples']} | {total['passed']} | {total['failed']} | {total['unsupported']} | {percent:.1f}% | {known_ops:.1f}% |"
+        )
     for dtype, entries in results.items():
-        wrong = [(e["op"], r, n) for e in entries for r, n in e["reasons"].items() if r.startswith("failed") or "error" in e]
+        wrong = [
+            (e["op"], r, n) for e in entries for r, n in e["reasons"].items() if r.startswith("failed") or "error" in e
+        ]
         if wrong:
-            print(f"\n### Different, {dtype}\n\n| op | samples | what | why nothing is wrong |\n| --- | ---: | --- | --- |")
+            print(
+                f"\n### Different, {dtype}\n\n| op | samples | what | why nothing is wrong |\n| --- | ---: | --- | --- |"
+            )
             for op, reason, count in wrong:
                 what = reason.removeprefix("failed: ")[:160].replace("|", "/").splitlines()[0]
                 print(f"| {op} | {count} | {what} | {known.get((op, dtype), '**not explained**')} |")
@@ -135,7 +155,9 @@ def main():
                 for part in missing_parts(entry["op"], reason):
                     reasons[part] += count
                     users[part].add(entry["op"])
-    print("\n## What is missing, by samples that need it\n\n| overload, or op of the database | samples | ops of the database | why |\n| --- | ---: | --- | --- |")
+    print(
+        "\n## What is missing, by samples that need it\n\n| overload, or op of the database | samples | ops of the database | why |\n| --- | ---: | --- | --- |"
+    )
     lack = excuses()
     for part, count in reasons.most_common(100):
         needed_by = f"{', '.join(sorted(users[part])[:6])}{', ...' if len(users[part]) > 6 else ''}"

@@ -6,7 +6,9 @@ namespace {
 
 using graph::kNone;
 
-std::uint32_t moved(std::uint32_t id, std::size_t by) { return id == kNone ? kNone : id + static_cast<std::uint32_t>(by); }
+std::uint32_t moved(std::uint32_t id, std::size_t by) {
+  return id == kNone ? kNone : id + static_cast<std::uint32_t>(by);
+}
 
 struct Shift {
   std::size_t values, ops, sources, slots;

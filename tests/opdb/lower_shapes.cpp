@@ -1,9 +1,12 @@
-// lower_shapes <LINES: lowers single calls of ops of which only dtypes, sizes and strides are known. One JSON object per line,
-//   {"schema": "aten::relu(Tensor self) -> Tensor", "storages": [["f32", 12]], "tensors": [[storage, [3, 4], [4, 1], offset, "f32"]],
+// lower_shapes <LINES: lowers single calls of ops of which only dtypes, sizes and strides are known. One JSON object
+// per line,
+//   {"schema": "aten::relu(Tensor self) -> Tensor", "storages": [["f32", 12]], "tensors": [[storage, [3, 4], [4, 1],
+//   offset, "f32"]],
 //    "args": [ARG...], "results": [ARG...], "draws": [0]}
-// with ARG one of null, true, 3, 2.5, "text", ["tensor", number], ["number", "-inf"], ["dtype", "f32"], ["list", ARG...], ["none"], and "draws" the results
-// that a random op drew. Prints one object per line: {"outcome": "lowered", "ops": 3} or {"outcome": "unsupported", "reason": ...}.
-// A program that verify() refuses is "broken", and so is a line that cannot be read; exit code 1 then.
+// with ARG one of null, true, 3, 2.5, "text", ["tensor", number], ["number", "-inf"], ["dtype", "f32"], ["list",
+// ARG...], ["none"], and "draws" the results that a random op drew. Prints one object per line: {"outcome": "lowered",
+// "ops": 3} or {"outcome": "unsupported", "reason": ...}. A program that verify() refuses is "broken", and so is a line
+// that cannot be read; exit code 1 then.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -41,7 +44,8 @@ trace::Arg argument(const Json& json, const Ids& tensors) {
   }
   if (!json.is_array() || json.empty()) return TraceBuilder::none();
   const std::string what = json[0].get<std::string>();
-  if (what == "number") return TraceBuilder::number(std::stod(json[1].get<std::string>()));  // one that JSON does not have
+  if (what == "number")
+    return TraceBuilder::number(std::stod(json[1].get<std::string>()));  // one that JSON does not have
   if (what == "tensor") return TraceBuilder::tensor(tensors.at(json[1].get<std::size_t>()));
   if (what == "dtype") {
     arg.kind = trace::Arg::Kind::kDType;
@@ -66,8 +70,9 @@ Json outcome_of(const Json& line) {
   }
   Ids tensors;
   for (const Json& tensor : line["tensors"]) {
-    tensors.push_back(b.view(storages.at(tensor[0].get<std::size_t>()), tensor[1].get<std::vector<std::int64_t>>(), tensor[2].get<std::vector<std::int64_t>>(),
-                             tensor[3].get<std::int64_t>(), dtype_named(tensor[4].get<std::string>())));
+    tensors.push_back(b.view(storages.at(tensor[0].get<std::size_t>()), tensor[1].get<std::vector<std::int64_t>>(),
+                             tensor[2].get<std::vector<std::int64_t>>(), tensor[3].get<std::int64_t>(),
+                             dtype_named(tensor[4].get<std::string>())));
   }
   for (const Json& made : line["made"]) enters.at(made.get<std::size_t>()) = false;
   for (std::size_t k = 0; k < storages.size(); ++k) {

@@ -1,4 +1,5 @@
-"""Reads operator-input logs (meta-pytorch/tritonbench): per op the distinct argument tuples of a training model, with counts.
+"""Reads operator-input logs (meta-pytorch/tritonbench): per op the distinct argument tuples of a training model, with
+counts.
 
     Operator: aten._softmax.default
     cnt: 12, ((T([2, 64, 512, 512], f16), -1, False), {})
@@ -10,9 +11,11 @@ import collections
 
 import torch
 
-DTYPES = {"bf16": torch.bfloat16, "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "c32": torch.complex32,
-          "c64": torch.complex64, "c128": torch.complex128, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
-          "i64": torch.int64, "b8": torch.bool, "u8": torch.uint8}
+DTYPES = {
+    "bf16": torch.bfloat16, "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "c32": torch.complex32,
+    "c64": torch.complex64, "c128": torch.complex128, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,
+    "i64": torch.int64, "b8": torch.bool, "u8": torch.uint8
+}
 
 
 class Tensor:
@@ -22,7 +25,8 @@ class Tensor:
         self.sizes, self.dtype, self.stride = tuple(sizes), dtype, None if stride is None else tuple(stride)
 
     def elements(self):
-        return max(0, 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.stride or self.dense()))) if 0 not in self.sizes else 0
+        return max(0, 1 + sum(
+            (n - 1) * s for n, s in zip(self.sizes, self.stride or self.dense()))) if 0 not in self.sizes else 0
 
     def dense(self):
         strides, step = [], 1
@@ -39,7 +43,10 @@ class Sparse(Tensor):
         super().__init__(arguments[0], arguments[1])
 
 
-NAMES = {**DTYPES, "T": Tensor, "ST": Sparse, "torch": torch, "inf": float("inf"), "nan": float("nan"), "device": torch.device, "th": torch}
+NAMES = {
+    **DTYPES, "T": Tensor, "ST": Sparse, "torch": torch, "inf": float("inf"), "nan": float("nan"),
+    "device": torch.device, "th": torch
+}
 
 
 def replaced(value, make):

@@ -1,6 +1,7 @@
 """Records the smaller argument tuples of operator-input logs: every op on made-up numbers of the sizes that models use.
 
-As record_samples.py, whose output and options it shares; --logs is the folder (oplogs.py), --samples how many tuples of each op at most.
+As record_samples.py, whose output and options it shares; --logs is the folder (oplogs.py), --samples how many tuples of
+each op at most.
 """
 
 import warnings
@@ -33,7 +34,9 @@ class Arguments:
 
 def call_of(overload):
     """Calls the op on copies of what it writes, and gives what it returned and wrote."""
-    written = [k for k, a in enumerate(overload._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    written = [
+        k for k, a in enumerate(overload._schema.arguments) if a.alias_info is not None and a.alias_info.is_write
+    ]
 
     def call(_, *args, **kwargs):
         args = list(args)

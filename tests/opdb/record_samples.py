@@ -1,8 +1,8 @@
 """Records every sample input of PyTorch's own op database, forward and backward: one recording per op and dtype.
 
-PyTorch tests its operators with `torch.testing._internal.common_methods_invocations.op_db`: for each of them sample inputs of
-every supported dtype. Here each sample is a module of its own (`sample_17`), which leaves its results in buffers
-(`sample_17.result_0`, gradients after the results), so that check_samples can lower and replay each by itself.
+PyTorch tests its operators with `torch.testing._internal.common_methods_invocations.op_db`: for each of them sample
+inputs of every supported dtype. Here each sample is a module of its own (`sample_17`), which leaves its results in
+buffers (`sample_17.result_0`, gradients after the results), so that check_samples can lower and replay each by itself.
 
 Prints one JSON object per op: {"op", "dtype", "path", "samples", "skipped": {reason: count}}.
 """
@@ -66,7 +66,9 @@ class Sample(torch.nn.Module):
             return []
         if self.cotangents is None:
             generator = torch.Generator().manual_seed(7)
-            self.cotangents = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in outputs]
+            self.cotangents = [
+                torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in outputs
+            ]
         return [g for g in torch.autograd.grad(outputs, leaves, self.cotangents, allow_unused=True) if g is not None]
 
     def leaves(self, sample):
@@ -93,11 +95,13 @@ class Samples(torch.nn.Module):
 
 def is_plain(value):
     """A strided tensor or no tensor: what a neutral program can hold."""
-    return not isinstance(value, torch.Tensor) or (value.layout == torch.strided and not value.is_quantized and not value.is_nested)
+    return not isinstance(value, torch.Tensor) or (value.layout == torch.strided and not value.is_quantized
+                                                   and not value.is_nested)
 
 
 def doubled(sample):
-    """The sample with its numbers in float64; the same numbers. Where an argument names a narrower type to compute in, that is float64, too."""
+    """The sample with its numbers in float64; the same numbers. Where an argument names a narrower type to compute in,
+    that is float64, too."""
 
     def convert(value):
         if isinstance(value, torch.dtype):
@@ -114,11 +118,11 @@ MOST_EXACT = 4096  # elements of a result whose float64 numbers are written down
 
 
 def compare_with_float64(op, number, made):
-    """How far eager's own results are from what it computes of the same numbers in float64, by the name of the result; and those numbers, of
-    results of f16 and bf16.
+    """How far eager's own results are from what it computes of the same numbers in float64, by the name of the result;
+    and those numbers, of results of f16 and bf16.
 
-    Where sums cancel (the gradient of a norm over one element) an exact 0 and eager's rounding differ by all of it. Nothing is said
-    of samples that draw random numbers, and of those that eager does not run in float64.
+    Where sums cancel (the gradient of a norm over one element) an exact 0 and eager's rounding differ by all of it.
+    Nothing is said of samples that draw random numbers, and of those that eager does not run in float64.
     """
     before = torch.get_rng_state()
     results = made.compute()
@@ -142,7 +146,10 @@ def compare_with_float64(op, number, made):
         if difference.numel() and difference.max() > 0:
             errors[f"sample_{number}.result_{k}"] = difference.max().item()
         if result.dtype in (torch.float16, torch.bfloat16) and result.numel() <= MOST_EXACT:
-            numbers[f"sample_{number}.result_{k}"] = [x if math.isfinite(x) else None for x in torch.zeros_like(wanted, dtype=torch.float64).copy_(wanted).flatten().tolist()]
+            numbers[f"sample_{number}.result_{k}"] = [
+                x if math.isfinite(x) else None
+                for x in torch.zeros_like(wanted, dtype=torch.float64).copy_(wanted).flatten().tolist()
+            ]
     return errors, numbers
 
 
@@ -156,7 +163,8 @@ def make_samples(op, dtype, most):
     def skip(reason):
         skipped[reason] = skipped.get(reason, 0) + 1
 
-    differentiate = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex) and dtype in op.supported_backward_dtypes("cpu")
+    differentiate = op.supports_autograd and (dtype.is_floating_point
+                                              or dtype.is_complex) and dtype in op.supported_backward_dtypes("cpu")
     found = list(op.sample_inputs("cpu", dtype, requires_grad=differentiate))
     if most and len(found) > most:
         found = [found[k * len(found) // most] for k in range(most)]
@@ -217,7 +225,8 @@ class OpEntry:
 
 
 def ops(_, dtype):
-    if importlib.util.find_spec("expecttest") is None:  # the database's own tests want its class, and we run none of them
+    if importlib.util.find_spec(
+            "expecttest") is None:  # the database's own tests want its class, and we run none of them
         sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -251,7 +260,10 @@ def main(databases, record_entry):
             try:
                 line = record_entry(entry, dtype, options.out, options.samples)
             except Exception as error:
-                line = {"op": entry.name, "dtype": options.dtype, "path": None, "samples": 0, "error": f"{type(error).__name__}: {error}"}
+                line = {
+                    "op": entry.name, "dtype": options.dtype, "path": None, "samples": 0,
+                    "error": f"{type(error).__name__}: {error}"
+                }
         print(json.dumps(line), flush=True)
         torch._dynamo.reset() if "torch._dynamo" in sys.modules else None
 

@@ -1,5 +1,6 @@
-"""Records PyTorch's own optimizer and module databases: training steps of every optimizer in every configuration and flavour, and
-every module forward and backward. As record_samples.py, whose output and options it shares: one recording per entry, one module
+"""Records PyTorch's own optimizer and module databases: training steps of every optimizer in every configuration and
+flavour, and every module forward and backward. As record_samples.py, whose output and options it shares: one recording
+per entry, one module
 `sample_K` per configuration.
 """
 
@@ -93,7 +94,9 @@ class OptimizerEntry:
                 if config.kwargs.get("differentiable") or config.kwargs.get("capturable"):
                     skip("differentiable or capturable")
                     continue
-                made = self.make({**config.kwargs, **(flags if flavour != "loop" or "foreach" in self.info.supported_impls else {})}, dtype)
+                made = self.make(
+                    {**config.kwargs, **(flags if flavour != "loop" or "foreach" in self.info.supported_impls else {})},
+                    dtype)
                 if made:
                     yield made
                 else:
@@ -128,13 +131,16 @@ class ModuleEntry:
 
     def samples(self, dtype, skip):
         for training in (True, False):
-            for found in self.info.module_inputs_func(self.info, device="cpu", dtype=dtype, requires_grad=True, training=training):
-                values = tree_flatten((found.forward_input.args, found.forward_input.kwargs))[0] if found.forward_input else []
+            for found in self.info.module_inputs_func(self.info, device="cpu", dtype=dtype, requires_grad=True,
+                                                      training=training):
+                values = tree_flatten(
+                    (found.forward_input.args, found.forward_input.kwargs))[0] if found.forward_input else []
                 if not values or not all(map(is_plain, values)):
                     skip("no inputs, or one that is not strided")
                     continue
                 try:
-                    module = self.info.module_cls(*found.constructor_input.args, **found.constructor_input.kwargs).to(dtype)
+                    module = self.info.module_cls(*found.constructor_input.args,
+                                                  **found.constructor_input.kwargs).to(dtype)
                     made = ModuleCall(module.train(training), Inputs(found.forward_input))
                 except Exception as error:
                     skip(f"eager: {type(error).__name__}")

@@ -1,9 +1,11 @@
-"""Lowers every argument tuple of operator-input logs, of which only shapes are known, and prints what is unsupported, by op.
+"""Lowers every argument tuple of operator-input logs, of which only shapes are known, and prints what is unsupported,
+by op.
 
     python tests/opdb/run_oplogs.py FOLDER --lower build/release/crucible_lower_shapes
 
-FOLDER holds the logs (oplogs.py says what they look like; they are not in this repository). Sizes of results come from torch's meta
-kernels. Exit code 1 when a tuple was lowered to a program that verify() refuses. Executing the smaller ones is
+FOLDER holds the logs (oplogs.py says what they look like; they are not in this repository). Sizes of results come from
+torch's meta kernels. Exit code 1 when a tuple was lowered to a program that verify() refuses. Executing the smaller
+ones is
 `run_opdb.py --database oplogs --logs FOLDER`.
 """
 
@@ -21,8 +23,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import oplogs
 
-NAMES = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64", torch.int8: "i8", torch.int16: "i16",
-         torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool", torch.complex64: "c64", torch.complex128: "c128"}
+NAMES = {
+    torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64", torch.int8: "i8",
+    torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool",
+    torch.complex64: "c64", torch.complex128: "c128"
+}
 
 
 class Call:
@@ -62,7 +67,8 @@ class Call:
             else:
                 value = positional.pop(0)
             if str(argument.type) == "Tensor" and isinstance(value, (bool, int, float)):
-                value = torch.empty((), dtype=torch.int64 if isinstance(value, int) else torch.float64)  # as the recorder has numbers
+                value = torch.empty(
+                    (), dtype=torch.int64 if isinstance(value, int) else torch.float64)  # as the recorder has numbers
             values.append(value)
         arguments = [self.json(value) for value in values]
         outside = len(self.storages)
@@ -72,8 +78,11 @@ class Call:
         results = list(results) if isinstance(results, (list, tuple)) and len(schema.returns) > 1 else [results]
         random = torch.Tag.nondeterministic_seeded in self.overload.tags
         written = [self.json(result) for result in results]
-        return {"schema": str(schema), "storages": self.storages, "tensors": self.tensors, "made": list(range(outside, len(self.storages))),
-                "args": arguments, "results": written, "draws": list(range(len(written))) if random else []}
+        return {
+            "schema": str(schema), "storages": self.storages, "tensors": self.tensors,
+            "made": list(range(outside, len(self.storages))), "args": arguments, "results": written,
+            "draws": list(range(len(written))) if random else []
+        }
 
 
 def describe(op, text):
@@ -122,7 +131,9 @@ def main():
             reasons[(op, f"{outcome['outcome']}: {outcome['reason'].splitlines()[0][:160]}")] += 1
     for (op, reason), count in sorted(reasons.items(), key=lambda item: -item[1]):
         print(f"{count:6} {op}: {reason}")
-    print(f"{total} tuples: {counts['lowered']} lowered, {counts['unsupported']} unsupported, {counts['broken']} broken, {total - len(lines)} not asked")
+    print(
+        f"{total} tuples: {counts['lowered']} lowered, {counts['unsupported']} unsupported, {counts['broken']} broken, {total - len(lines)} not asked"
+    )
     return 1 if counts["broken"] else 0
 
 

@@ -18,7 +18,8 @@ std::uint32_t sample_of(std::string_view module) {
   return number;
 }
 
-/// Per op: its sample. Ops of the backward pass have no module; they belong to the sample whose forward pass came before.
+/// Per op: its sample. Ops of the backward pass have no module; they belong to the sample whose forward pass came
+/// before.
 std::vector<std::uint32_t> sample_of_each_op(const trace::Trace& trace) {
   std::vector<std::uint32_t> numbers(trace.ops.size(), trace::kNone);
   for (const trace::Iteration& iteration : trace.iterations) {
@@ -33,7 +34,8 @@ std::vector<std::uint32_t> sample_of_each_op(const trace::Trace& trace) {
   return numbers;
 }
 
-void collect_storages(const trace::Trace& trace, const std::vector<trace::Arg>& args, std::set<trace::StorageId>& into) {
+void collect_storages(const trace::Trace& trace, const std::vector<trace::Arg>& args,
+                      std::set<trace::StorageId>& into) {
   for (const trace::Arg& arg : args) {
     if (arg.kind == trace::Arg::Kind::kTensor && trace.tensors[arg.tensor].storage != trace::kNone)
       into.insert(trace.tensors[arg.tensor].storage);

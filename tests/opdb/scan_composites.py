@@ -1,12 +1,14 @@
 """Which operators write memory that the recorder does not see them write?
 
-Runs every sample input of PyTorch's op database under the recorder - with gradients, without (`no_grad`), in inference mode, and in
-place where there is such a form - and reads all results. A value without a recorded origin (`crucible trace info`), or bytes that
-enter although they are no input of the call, were written by the operator in a way of its own. Each such operator has a line in
+Runs every sample input of PyTorch's op database under the recorder - with gradients, without (`no_grad`), in inference
+mode, and in place where there is such a form - and reads all results. A value without a recorded origin (`crucible
+trace info`), or bytes that enter although they are no input of the call, were written by the operator in a way of its
+own. Each such operator has a line in
 `unseen.tsv` that says why it stays so, or is recorded whole (frontends/torch/whole_composites.cpp).
 
     python tests/opdb/scan_composites.py --crucible build/release/crucible            # all: some minutes
-    python tests/opdb/scan_composites.py --crucible build/release/crucible --share 20  # every twentieth operator, and those known
+    python tests/opdb/scan_composites.py --crucible build/release/crucible --share 20  # every twentieth operator, and
+    those known
 
 Exit code 1 when something was found that has no line, or a line of an operator that was run found nothing.
 """
@@ -37,7 +39,8 @@ import crtrace  # noqa: E402
 
 MODES = {"grad": contextlib.nullcontext, "no_grad": torch.no_grad, "inference": torch.inference_mode}
 IN_ONE = 40  # operators per recording
-FORCED = ("nn.functional.max_pool1d", "nn.functional.max_pool2d", "nn.functional.conv1d", "empty", "new_empty", "resize_", "cat")
+FORCED = ("nn.functional.max_pool1d", "nn.functional.max_pool2d", "nn.functional.conv1d", "empty", "new_empty",
+          "resize_", "cat")
 
 
 def tensors_of(value):
@@ -65,7 +68,8 @@ class Call(torch.nn.Module):
             outputs = [t for t in tensors_of(sample.output_process_fn_grad(output)) if t.requires_grad]
             leaves = [t for t in tensors_of((sample.input, sample.args, sample.kwargs)) if t.requires_grad]
             if outputs and leaves:
-                gradients = torch.autograd.grad(outputs, leaves, [torch.ones_like(t) for t in outputs], allow_unused=True)
+                gradients = torch.autograd.grad(outputs, leaves, [torch.ones_like(t) for t in outputs],
+                                                allow_unused=True)
                 results += [g for g in gradients if g is not None]
         return results
 
@@ -82,7 +86,8 @@ class Case(torch.nn.Module):
         function, sample, mode, in_place = self.what
         with MODES[mode]():
             # Of this mode, and of no other call.
-            clone = lambda t: t.detach().clone().requires_grad_(t.requires_grad and mode == "grad") if is_plain(t) else t
+            clone = lambda t: t.detach().clone().requires_grad_(t.requires_grad and mode == "grad") if is_plain(t
+                                                                                                               ) else t
             inputs, args, kwargs = tree_map(clone, (sample.input, sample.args, sample.kwargs))
             own = type(sample)(inputs, args=args, kwargs=kwargs, output_process_fn_grad=sample.output_process_fn_grad)
             self.enter(tensors_of((inputs, args, kwargs)))
@@ -91,7 +96,8 @@ class Case(torch.nn.Module):
 
 
 def is_plain(value):
-    return isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_quantized and not value.is_nested
+    return isinstance(value,
+                      torch.Tensor) and value.layout == torch.strided and not value.is_quantized and not value.is_nested
 
 
 class Cases(torch.nn.Module):
@@ -112,7 +118,8 @@ def cases_of(op, most):
     for mode in MODES:
         for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64):
             differentiate = mode == "grad"
-            if dtype not in op.supported_dtypes("cpu") or (differentiate and (not op.supports_autograd or dtype != torch.float32)):
+            if dtype not in op.supported_dtypes("cpu") or (differentiate and
+                                                           (not op.supports_autograd or dtype != torch.float32)):
                 continue
             torch.manual_seed(1), numpy.random.seed(1), random.seed(1)
             try:
@@ -154,7 +161,9 @@ def scan(ops, most, command, folder):
     with crucible.record(path, iterations=1, warmup=0, end_of_iteration="step"):
         cases()
         crucible.step()
-    report = json.loads(subprocess.run([command, "trace", "info", str(path), "--json"], capture_output=True, check=True, text=True).stdout)
+    report = json.loads(
+        subprocess.run([command, "trace", "info", str(path), "--json"], capture_output=True, check=True,
+                       text=True).stdout)
     found = collections.defaultdict(lambda: collections.defaultdict(list))
 
     def add(module, what):
@@ -162,7 +171,8 @@ def scan(ops, most, command, folder):
         found[names.get(op, "outside of all calls")][what].append(rest)
 
     for write in report["unrecorded_writes"]:
-        add(write["module"], f"{'changes unseen' if write['changed'] else 'unwritten'}: {write['before']} -> {write['after']}")
+        add(write["module"],
+            f"{'changes unseen' if write['changed'] else 'unwritten'}: {write['before']} -> {write['after']}")
     for module, reader in set(entered(crtrace.read(path))):
         add(module, f"enters: {reader}")
     return found, calls
@@ -180,24 +190,29 @@ def known_lines():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--crucible", required=True, help="the command")
-    parser.add_argument("--share", type=int, default=1, help="run every Nth operator, and those that are known to matter")
+    parser.add_argument("--share", type=int, default=1,
+                        help="run every Nth operator, and those that are known to matter")
     parser.add_argument("--samples", type=int, default=0, help="at most so many per operator and dtype; 0: all")
     parser.add_argument("--only", nargs="*", help="these operators")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    if importlib.util.find_spec("expecttest") is None:  # the database's own tests want its class, and we run none of them
+    if importlib.util.find_spec(
+            "expecttest") is None:  # the database's own tests want its class, and we run none of them
         sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
     from torch.testing._internal.common_methods_invocations import op_db
 
     lines = known_lines()
-    wanted = [op for number, op in enumerate(op_db)
-              if (name_of(op) in options.only if options.only else
-                  number % options.share == 0 or name_of(op) in FORCED or any(name == name_of(op) for name, _ in lines))]
+    wanted = [
+        op for number, op in enumerate(op_db)
+        if (name_of(op) in options.only if options.only else number %
+            options.share == 0 or name_of(op) in FORCED or any(name == name_of(op) for name, _ in lines))
+    ]
     found, calls = {}, 0
     with tempfile.TemporaryDirectory() as folder:
         for start in range(0, len(wanted), IN_ONE):
-            some, count = scan(wanted[start:start + IN_ONE], options.samples, os.path.abspath(options.crucible), pathlib.Path(folder))
+            some, count = scan(wanted[start:start + IN_ONE], options.samples, os.path.abspath(options.crucible),
+                               pathlib.Path(folder))
             found.update(some)
             calls += count
     status, met = 0, set()

@@ -1,17 +1,21 @@
-// How many wrong ops `--verify` finds. For one op of a recording at a time, in all iterations, what the CPU plugin computes is multiplied by
-// 1.001, and the replay is judged as `crucible replay --verify` judges it: at once, then by runs one rounding apart, by the reference
-// interpreter, and op by op. A run that is verified at once is looked at op by op where it is further from the recording than roundings explain.
+// How many wrong ops `--verify` finds. For one op of a recording at a time, in all iterations, what the CPU plugin
+// computes is multiplied by 1.001, and the replay is judged as `crucible replay --verify` judges it: at once, then by
+// runs one rounding apart, by the reference interpreter, and op by op. A run that is verified at once is looked at op
+// by op where it is further from the recording than roundings explain.
 //
 //     plant_errors FILE.crtrace... [--ops N] [--factor F] [--closely] [--list]
 //
 // --ops: as many ops, evenly spread over the program (default: all). Each op is one of
 //   found     the verdict is "no"; of them "by op": its end alone did not tell, the op checked by itself did
-//   absorbed  the replay ends where it ends without the error, to within what one rounding of its start changes: a factor before a
+//   absorbed  the replay ends where it ends without the error, to within what one rounding of its start changes: a
+//   factor before a
 //             normalisation, a term that another one cancels. No comparison of ends could find it
 //   missed    the end is another one, and the verdict "yes"
-// --closely: as `crucible replay --verify --closely`, which checks each op on the operands that the device had: so all ops are wrong at once, and the first
-// iteration is checked. Each is found, missed, or absorbed: of zeros, or of numbers of bf16 that are moved, which a factor does not change.
-// --list names the absorbed and the missed ones with their lines. Exit code 1 when less than nine in ten of what is not absorbed is found.
+// --closely: as `crucible replay --verify --closely`, which checks each op on the operands that the device had: so all
+// ops are wrong at once, and the first iteration is checked. Each is found, missed, or absorbed: of zeros, or of
+// numbers of bf16 that are moved, which a factor does not change.
+// --list names the absorbed and the missed ones with their lines. Exit code 1 when less than nine in ten of what is not
+// absorbed is found.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,11 +58,15 @@ struct Settings {
   bool list = false, closely = false;
 };
 
-/// Whether `op` can leave its result of bf16 unrounded, in f32. The others move numbers of bf16, or change their signs: those are round already.
+/// Whether `op` can leave its result of bf16 unrounded, in f32. The others move numbers of bf16, or change their signs:
+/// those are round already.
 bool can_widen(const Program& program, const graph::Op& op) {
   if (program.values[op.outputs[0].value].dtype != DType::kBF16) return false;
-  const bool is_from_bf16 = !op.inputs.empty() && !op.inputs[0].is_scalar() && program.values[op.inputs[0].value].dtype == DType::kBF16;
-  if (is_from_bf16 && (op.kind == graph::OpKind::kCopy || op.kind == graph::OpKind::kNegate || op.kind == graph::OpKind::kAbsolute)) return false;
+  const bool is_from_bf16 =
+      !op.inputs.empty() && !op.inputs[0].is_scalar() && program.values[op.inputs[0].value].dtype == DType::kBF16;
+  if (is_from_bf16 &&
+      (op.kind == graph::OpKind::kCopy || op.kind == graph::OpKind::kNegate || op.kind == graph::OpKind::kAbsolute))
+    return false;
   switch (graph::info(op.kind).op_class) {
     case graph::OpClass::kConversion:
     case graph::OpClass::kArithmetic:
@@ -67,14 +75,15 @@ bool can_widen(const Program& program, const graph::Op& op) {
     case graph::OpClass::kReduction:
       return op.kind == graph::OpKind::kReduceSum;
     case graph::OpClass::kContraction:
-      return std::ranges::all_of(op.inputs, [&](const graph::Operand& input) { return program.values[input.value].dtype == DType::kBF16; });
+      return std::ranges::all_of(
+          op.inputs, [&](const graph::Operand& input) { return program.values[input.value].dtype == DType::kBF16; });
     default:
       return false;
   }
 }
 
-/// `wrong` in which result 0 of `op` is multiplied by `factor` before anything else sees it; a number of bf16 times 1.001 rounds to itself, so what
-/// is rounded to bf16 is multiplied before.
+/// `wrong` in which result 0 of `op` is multiplied by `factor` before anything else sees it; a number of bf16
+/// times 1.001 rounds to itself, so what is rounded to bf16 is multiplied before.
 Program planted(Program wrong, OpId op, double factor) {
   const graph::ValueId right = wrong.ops[op].outputs[0].value;
   const auto moved = static_cast<graph::ValueId>(wrong.values.size());
@@ -99,12 +108,18 @@ Program planted(Program wrong, OpId op, double factor) {
   whole.value = right, result.value = scaled;
   whole.view = result.view = graph::View::contiguous({wrong.values[right].elements});
   number.scalar.real = factor;
-  graph::Op multiply{.kind = graph::OpKind::kMultiply, .inputs = {whole, number}, .outputs = {result}, .attributes = {}, .source = source};
+  graph::Op multiply{.kind = graph::OpKind::kMultiply,
+                     .inputs = {whole, number},
+                     .outputs = {result},
+                     .attributes = {},
+                     .source = source};
   wrong.ops.insert(wrong.ops.begin() + op + 1, std::move(multiply));
   if (is_wide) {
     graph::Operand narrow = result;
     narrow.value = moved;
-    wrong.ops.insert(wrong.ops.begin() + op + 2, {.kind = graph::OpKind::kCopy, .inputs = {result}, .outputs = {narrow}, .attributes = {}, .source = source});
+    wrong.ops.insert(
+        wrong.ops.begin() + op + 2,
+        {.kind = graph::OpKind::kCopy, .inputs = {result}, .outputs = {narrow}, .attributes = {}, .source = source});
   }
   for (OpId id = 0; id < wrong.ops.size(); ++id) {
     for (const graph::Operand& output : wrong.ops[id].outputs) wrong.values[output.value].producer = id;
@@ -121,7 +136,8 @@ struct Run {
 
 class Planter {
  public:
-  Planter(const Settings& settings, std::shared_ptr<backend::Device> device) : settings_(settings), device_(std::move(device)) {}
+  Planter(const Settings& settings, std::shared_ptr<backend::Device> device)
+      : settings_(settings), device_(std::move(device)) {}
 
   /// Whether enough was found.
   Result<bool> plant(const std::string& file) {
@@ -153,11 +169,15 @@ class Planter {
     std::string list;
     for (const auto& [op, fate] : fates) {
       ++count[fate];
-      if (fate == Fate::kAbsorbed || fate == Fate::kMissed) list += fmt::format("  {:<9} {}\n", kFates[static_cast<int>(fate)], op_text(op));
+      if (fate == Fate::kAbsorbed || fate == Fate::kMissed)
+        list += fmt::format("  {:<9} {}\n", kFates[static_cast<int>(fate)], op_text(op));
     }
-    const std::size_t found = count[Fate::kFound] + count[Fate::kFoundByOp], counted = fates.size() - count[Fate::kAbsorbed];
-    fmt::print("{:<28}{:>7}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}\n", std::filesystem::path(file).stem().string(), all, fates.size(), found, count[Fate::kFoundByOp],
-               count[Fate::kAbsorbed], count[Fate::kMissed], counted == 0 ? "-" : fmt::format("{:.1f}%", 100.0 * static_cast<double>(found) / static_cast<double>(counted)));
+    const std::size_t found = count[Fate::kFound] + count[Fate::kFoundByOp],
+                      counted = fates.size() - count[Fate::kAbsorbed];
+    fmt::print(
+        "{:<28}{:>7}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}\n", std::filesystem::path(file).stem().string(), all, fates.size(),
+        found, count[Fate::kFoundByOp], count[Fate::kAbsorbed], count[Fate::kMissed],
+        counted == 0 ? "-" : fmt::format("{:.1f}%", 100.0 * static_cast<double>(found) / static_cast<double>(counted)));
     if (settings_.list) fmt::print("{}", list);
     std::fflush(stdout);
     return found * 10 >= counted * 9;
@@ -178,12 +198,17 @@ class Planter {
     std::map<OpId, Fate> fates;
     for (const bool is_wrong : {false, true}) {
       Program watched = runtime::with_every_result(program_);
-      for (std::size_t i = ops.size(); is_wrong && i > 0; --i) watched = planted(std::move(watched), ops[i - 1], settings_.factor);
-      CRUCIBLE_TRY(const std::unique_ptr<Session> session, Session::create(std::make_shared<const Program>(std::move(watched)), blobs_, device_, {}));
-      const runtime::ExplainOptions how{.seconds = std::numeric_limits<double>::infinity(), .differences = is_wrong ? program_.ops.size() : 1, .iterations = 1};
+      for (std::size_t i = ops.size(); is_wrong && i > 0; --i)
+        watched = planted(std::move(watched), ops[i - 1], settings_.factor);
+      CRUCIBLE_TRY(const std::unique_ptr<Session> session,
+                   Session::create(std::make_shared<const Program>(std::move(watched)), blobs_, device_, {}));
+      const runtime::ExplainOptions how{.seconds = std::numeric_limits<double>::infinity(),
+                                        .differences = is_wrong ? program_.ops.size() : 1,
+                                        .iterations = 1};
       CRUCIBLE_TRY(const runtime::OpCheck check, runtime::check_ops(program_, *blobs_, *session, how));
       if (!is_wrong && check.first() != nullptr) {
-        return Error{ErrorCode::kCheckFailed, "without any error an op is not right: " + runtime::in_words(program_, *check.first())};
+        return Error{ErrorCode::kCheckFailed,
+                     "without any error an op is not right: " + runtime::in_words(program_, *check.first())};
       }
       if (!is_wrong) continue;
       std::size_t output = program_.outputs.size();
@@ -233,7 +258,8 @@ class Planter {
     }
     if (verdict.verified && settings_.list) {
       CRUCIBLE_TRY(const bool is_far, is_far_for_roundings(right, verdict));
-      fmt::print("  the right program: {}\n", is_far ? "further from the recording than roundings explain" : "as near as roundings");
+      fmt::print("  the right program: {}\n",
+                 is_far ? "further from the recording than roundings explain" : "as near as roundings");
     }
     if (verdict.verified) return {};
     return Error{ErrorCode::kCheckFailed, "without any error it is not verified: " + verdict.reason};
@@ -246,7 +272,8 @@ class Planter {
     if (!verdict.differs()) return {};
     CRUCIBLE_TRY_VOID(run.session->start_spread(run.results, spread, with_outputs));
     const auto start = std::chrono::steady_clock::now();
-    while (verdict.differs() && spread.runs < kMostRuns && (spread.runs < kRuns || std::chrono::steady_clock::now() - start < std::chrono::seconds(30))) {
+    while (verdict.differs() && spread.runs < kMostRuns &&
+           (spread.runs < kRuns || std::chrono::steady_clock::now() - start < std::chrono::seconds(30))) {
       CRUCIBLE_TRY_VOID(run.session->widen_spread(spread));
       runtime::consider_spread(verdict, spread);
     }
@@ -259,12 +286,14 @@ class Planter {
     return {};
   }
 
-  /// Ops with a result that an error of a thousandth changes: not of integers. In bf16 numbers are further apart: there only a closer look can tell.
+  /// Ops with a result that an error of a thousandth changes: not of integers. In bf16 numbers are further apart: there
+  /// only a closer look can tell.
   std::vector<OpId> candidates() const {
     std::vector<OpId> ops;
     for (OpId op = 0; op < program_.ops.size(); ++op) {
       const graph::Value& value = program_.values[program_.ops[op].outputs[0].value];
-      if (is_floating(value.dtype) && (settings_.closely || value.dtype != DType::kBF16) && value.elements > 0) ops.push_back(op);
+      if (is_floating(value.dtype) && (settings_.closely || value.dtype != DType::kBF16) && value.elements > 0)
+        ops.push_back(op);
     }
     return ops;
   }
@@ -279,7 +308,8 @@ class Planter {
 
   /// Whether the planted run ends where the right one does, to within what one rounding of its start changes.
   Result<bool> is_absorbed(const Run& wrong) const {
-    CRUCIBLE_TRY(const runtime::Noise noise, runtime::Noise::find(program_, *blobs_, runtime::tolerances_of(program_).noise));
+    CRUCIBLE_TRY(const runtime::Noise noise,
+                 runtime::Noise::find(program_, *blobs_, runtime::tolerances_of(program_).noise));
     constexpr double kRounding = 1e-6;
     for (std::size_t i = 0; i < spread_.first.losses.size(); ++i) {
       for (std::size_t output = 0; output < spread_.first.losses[i].size(); ++output) {
@@ -290,7 +320,9 @@ class Planter {
     for (std::size_t i = 0; i < program_.states.size(); ++i) {
       const DType dtype = program_.values[program_.states[i].start].dtype;
       if (wrong.end.states[i] == spread_.first.states[i]) continue;
-      if (!runtime::is_explained(noise.gap(i, dtype, wrong.end.states[i], spread_.first.states[i]), kRounding, spread_.states[i])) return false;
+      if (!runtime::is_explained(noise.gap(i, dtype, wrong.end.states[i], spread_.first.states[i]), kRounding,
+                                 spread_.states[i]))
+        return false;
     }
     return std::ranges::all_of(wrong.results, [](const auto& result) {
       return std::ranges::all_of(result.outputs, [](const auto& output) { return output.max_rel_diff <= kRounding; });
@@ -319,7 +351,8 @@ class Planter {
     CRUCIBLE_TRY_VOID(explain(wrong, verdict));
     if (verdict.differs()) return Fate::kFound;
     // The error is the device's: what it computes of each op is compared with what the op is.
-    const auto watched = std::make_shared<const Program>(planted(runtime::with_every_result(program_), op, settings_.factor));
+    const auto watched =
+        std::make_shared<const Program>(planted(runtime::with_every_result(program_), op, settings_.factor));
     CRUCIBLE_TRY(const std::unique_ptr<Session> session, Session::create(watched, blobs_, device_, {}));
     CRUCIBLE_TRY(const runtime::OpCheck check, runtime::check_ops(program_, *blobs_, *session, {}));
     if (check.first() != nullptr) return Fate::kFoundByOp;
@@ -341,7 +374,9 @@ std::optional<Settings> parse(int count, char** words) {
     const std::string word = words[i];
     if (word == "--list") settings.list = true;
     else if (word == "--closely") settings.closely = true;
-    else if ((word == "--ops" || word == "--factor") && i + 1 < count) (word == "--ops" ? void(settings.ops = std::strtoul(words[++i], nullptr, 10)) : void(settings.factor = std::strtod(words[++i], nullptr)));
+    else if ((word == "--ops" || word == "--factor") && i + 1 < count)
+      (word == "--ops" ? void(settings.ops = std::strtoul(words[++i], nullptr, 10))
+                       : void(settings.factor = std::strtod(words[++i], nullptr)));
     else if (word.starts_with("--")) return std::nullopt;
     else settings.files.push_back(word);
   }
@@ -353,7 +388,8 @@ Result<bool> plant_all(const Settings& settings) {
   const std::string cache = (std::filesystem::temp_directory_path() / "crucible_plant_errors").string();
   CRUCIBLE_TRY(const auto cpu, backend::Backend::load(CRUCIBLE_PLANT_CPU_PLUGIN, {{"cache_dir", cache}}));
   CRUCIBLE_TRY(const auto device, cpu->open(""));
-  fmt::print("{:<28}{:>7}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}\n", "recording", "ops", "planted", "found", "by op", "absorbed", "missed", "found");
+  fmt::print("{:<28}{:>7}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}\n", "recording", "ops", "planted", "found", "by op", "absorbed",
+             "missed", "found");
   bool is_enough = true;
   for (const std::string& file : settings.files) {
     Planter planter(settings, device);

@@ -51,7 +51,8 @@ void measure(const Shape& shape, std::size_t size, const kernel::Options& option
   check(timed(passes, [&] { return graph::run_passes(program, {}); }));
   if (options.fuse) (void)timed(units, [&] { return kernel::make_units(program, true, options.numerics); });
   kernel::Prepared prepared = checked(timed(prepare, [&] { return kernel::prepare(program, options); }));
-  const auto planned = std::make_shared<const graph::Program>(prepared.program ? *std::move(prepared.program) : program);
+  const auto planned =
+      std::make_shared<const graph::Program>(prepared.program ? *std::move(prepared.program) : program);
   check(timed(check_steps, [&] { return kernel::check_schedule(*planned, prepared.schedule); }));
   const std::vector<std::uint64_t> scratch(prepared.schedule.steps.size(), 0);
   (void)timed(order, [&] {
@@ -63,9 +64,13 @@ void measure(const Shape& shape, std::size_t size, const kernel::Options& option
   for (const kernel::Kernel& kernel : prepared.schedule.kernels) text += kernel.ir.size();
   const std::size_t steps = prepared.schedule.steps.size(), kernels = prepared.schedule.kernels.size();
   const runtime::MemoryOptions memory{.objective = objective};
-  (void)checked(timed(arrange, [&] { return runtime::arrange(planned, std::move(prepared.schedule), [](const kernel::Step&) { return std::uint64_t{0}; }, memory); }));
-  std::printf("%-12s %8zu %8zu %7zu %8.1f | %7.2f %7.2f %7.2f %7.2f %7.2f %7.2f %7.2f %7.2f | %8.2f\n", std::string(shape.name).c_str(), ops, steps, kernels,
-              static_cast<double>(text) / 1e6, verify, passes, units, prepare, check_steps, order, place, arrange, passes + prepare + check_steps + arrange);
+  (void)checked(timed(arrange, [&] {
+    return runtime::arrange(
+        planned, std::move(prepared.schedule), [](const kernel::Step&) { return std::uint64_t{0}; }, memory);
+  }));
+  std::printf("%-12s %8zu %8zu %7zu %8.1f | %7.2f %7.2f %7.2f %7.2f %7.2f %7.2f %7.2f %7.2f | %8.2f\n",
+              std::string(shape.name).c_str(), ops, steps, kernels, static_cast<double>(text) / 1e6, verify, passes,
+              units, prepare, check_steps, order, place, arrange, passes + prepare + check_steps + arrange);
   std::fflush(stdout);
 }
 
@@ -79,11 +84,14 @@ int run(const std::vector<std::string>& arguments) {
     if (argument == "--no-fuse") options.fuse = false;
     else if (argument == "--strict") options.numerics = kernel::Numerics::kStrict;
     else if (argument == "--shape" && i + 1 < arguments.size()) only = arguments[++i];
-    else if (argument == "--objective" && i + 1 < arguments.size()) objective = arguments[++i] == "fastest" ? runtime::Objective::kFastest : arguments[i] == "balanced" ? runtime::Objective::kBalanced : runtime::Objective::kLeastMemory;
+    else if (argument == "--objective" && i + 1 < arguments.size())
+      objective = arguments[++i] == "fastest"  ? runtime::Objective::kFastest
+                  : arguments[i] == "balanced" ? runtime::Objective::kBalanced
+                                               : runtime::Objective::kLeastMemory;
     else sizes.push_back(std::stoul(argument));
   }
-  std::printf("%-12s %8s %8s %7s %8s | %7s %7s %7s %7s %7s %7s %7s %7s | %8s\n", "shape", "ops", "steps", "kernels", "text_MB", "verify", "passes", "units", "prepare", "check",
-              "line", "place", "arrange", "total_s");
+  std::printf("%-12s %8s %8s %7s %8s | %7s %7s %7s %7s %7s %7s %7s %7s | %8s\n", "shape", "ops", "steps", "kernels",
+              "text_MB", "verify", "passes", "units", "prepare", "check", "line", "place", "arrange", "total_s");
   for (const Shape& shape : shapes()) {
     if (!only.empty() && only != shape.name) continue;
     for (const std::size_t size : sizes) measure(shape, size, options, objective);

@@ -23,7 +23,8 @@ class Builder {
  public:
   Builder() {
     program.iterations = 1;
-    for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kOptimizer}) program.sources.push_back({.op = "aten::op", .module = "", .site = "scale.py:1", .phase = phase});
+    for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kOptimizer})
+      program.sources.push_back({.op = "aten::op", .module = "", .site = "scale.py:1", .phase = phase});
   }
 
   Operand outside(ValueKind kind, const Sizes& sizes, DType dtype = DType::kF32) {
@@ -33,10 +34,15 @@ class Builder {
     if (kind == ValueKind::kState) program.states.push_back({made.value, made.value, kNone, kNone});
     return made;
   }
-  Operand op(OpKind kind, std::vector<Operand> inputs, const Sizes& sizes, DType dtype = DType::kF32, graph::Attributes attributes = {}) {
+  Operand op(OpKind kind, std::vector<Operand> inputs, const Sizes& sizes, DType dtype = DType::kF32,
+             graph::Attributes attributes = {}) {
     const Operand made = value(ValueKind::kTemporary, sizes, dtype);
     program.values[made.value].producer = static_cast<OpId>(program.ops.size());
-    program.ops.push_back({.kind = kind, .inputs = std::move(inputs), .outputs = {made}, .attributes = std::move(attributes), .source = static_cast<std::uint32_t>(phase)});
+    program.ops.push_back({.kind = kind,
+                           .inputs = std::move(inputs),
+                           .outputs = {made},
+                           .attributes = std::move(attributes),
+                           .source = static_cast<std::uint32_t>(phase)});
     return made;
   }
   /// Element-wise, of the first operand's sizes.
@@ -57,7 +63,9 @@ class Builder {
     made.view = View::contiguous({});
     return made;
   }
-  void loss(const Operand& number) { program.outputs.push_back({.name = "loss", .operand = number, .recorded = {0.0}}); }
+  void loss(const Operand& number) {
+    program.outputs.push_back({.name = "loss", .operand = number, .recorded = {0.0}});
+  }
   void end(const Operand& state, const Operand& now) {
     for (graph::State& of : program.states) {
       if (of.start == state.value) of.end = now.value;
@@ -72,7 +80,10 @@ class Builder {
   Operand value(ValueKind kind, const Sizes& sizes, DType dtype) {
     View view = View::contiguous(sizes);
     const auto id = static_cast<ValueId>(program.values.size());
-    program.values.push_back({.kind = kind, .dtype = dtype, .elements = view.elements(), .name = kind == ValueKind::kState ? "w" + std::to_string(id) : ""});
+    program.values.push_back({.kind = kind,
+                              .dtype = dtype,
+                              .elements = view.elements(),
+                              .name = kind == ValueKind::kState ? "w" + std::to_string(id) : ""});
     return {id, std::move(view), {}};
   }
 };
@@ -122,12 +133,18 @@ Program solver(std::size_t ops) {
   b.phase = Phase::kBackward;
   Operand gradient = b.op(OpKind::kFill, {number(1)}, sizes), of_drift, of_spread;
   for (std::size_t t = steps; t-- > 0;) {
-    const Operand df = b.map(OpKind::kMultiply, {b.map(OpKind::kMultiply, {gradient, number(0.01)}), b.map(OpKind::kSubtract, {b.map(OpKind::kMultiply, {f[t], f[t]}), number(1)})});
-    const Operand dg = b.map(OpKind::kMultiply, {b.map(OpKind::kMultiply, {gradient, row(noise, static_cast<std::int64_t>(t))}), b.map(OpKind::kMultiply, {g[t], g[t]})});
+    const Operand df =
+        b.map(OpKind::kMultiply, {b.map(OpKind::kMultiply, {gradient, number(0.01)}),
+                                  b.map(OpKind::kSubtract, {b.map(OpKind::kMultiply, {f[t], f[t]}), number(1)})});
+    const Operand dg =
+        b.map(OpKind::kMultiply, {b.map(OpKind::kMultiply, {gradient, row(noise, static_cast<std::int64_t>(t))}),
+                                  b.map(OpKind::kMultiply, {g[t], g[t]})});
     const Operand wf = b.product(transposed(before[t]), df), wg = b.product(transposed(before[t]), dg);
     of_drift = of_drift.is_scalar() ? wf : b.map(OpKind::kAdd, {of_drift, wf});
     of_spread = of_spread.is_scalar() ? wg : b.map(OpKind::kAdd, {of_spread, wg});
-    gradient = b.map(OpKind::kAdd, {gradient, b.map(OpKind::kAdd, {b.product(df, transposed(drift)), b.product(dg, transposed(spread))})});
+    gradient =
+        b.map(OpKind::kAdd,
+              {gradient, b.map(OpKind::kAdd, {b.product(df, transposed(drift)), b.product(dg, transposed(spread))})});
   }
   b.phase = Phase::kOptimizer;
   b.end(drift, b.map(OpKind::kAdd, {drift, b.map(OpKind::kMultiply, {of_drift, number(-0.1)})}));
@@ -143,14 +160,18 @@ Program recurrent(std::size_t ops) {
   const Operand w = b.outside(ValueKind::kState, {16, 16}), u = b.outside(ValueKind::kState, {4, 16});
   std::vector<Operand> h = {b.op(OpKind::kFill, {number(0)}, {8, 16})};
   for (std::size_t t = 0; t < steps; ++t) {
-    h.push_back(b.map(OpKind::kTanh, {b.map(OpKind::kAdd, {b.product(h.back(), w), b.product(row(x, static_cast<std::int64_t>(t)), u)})}));
+    h.push_back(b.map(OpKind::kTanh, {b.map(OpKind::kAdd, {b.product(h.back(), w),
+                                                           b.product(row(x, static_cast<std::int64_t>(t)), u)})}));
   }
   b.loss(b.sum(h.back()));
   b.phase = Phase::kBackward;
   Operand gradient = b.op(OpKind::kFill, {number(1)}, {8, 16}), of_w, of_u;
   for (std::size_t t = steps; t-- > 0;) {
-    const Operand inner = b.map(OpKind::kMultiply, {gradient, b.op(OpKind::kSubtract, {number(1), b.map(OpKind::kMultiply, {h[t + 1], h[t + 1]})}, {8, 16})});
-    const Operand dw = b.product(transposed(h[t]), inner), du = b.product(transposed(row(x, static_cast<std::int64_t>(t))), inner);
+    const Operand inner = b.map(
+        OpKind::kMultiply,
+        {gradient, b.op(OpKind::kSubtract, {number(1), b.map(OpKind::kMultiply, {h[t + 1], h[t + 1]})}, {8, 16})});
+    const Operand dw = b.product(transposed(h[t]), inner),
+                  du = b.product(transposed(row(x, static_cast<std::int64_t>(t))), inner);
     of_w = of_w.is_scalar() ? dw : b.map(OpKind::kAdd, {of_w, dw});
     of_u = of_u.is_scalar() ? du : b.map(OpKind::kAdd, {of_u, du});
     gradient = b.product(inner, transposed(w));
@@ -176,11 +197,14 @@ Program deep(std::size_t ops) {
   Builder b;
   const Operand w = b.outside(ValueKind::kState, {4096});
   std::vector<Operand> x = {b.map(OpKind::kMultiply, {b.outside(ValueKind::kInput, {4096}), w})};
-  while (b.ops() < ops / 3) x.push_back(b.map(b.ops() % 5 == 0 ? OpKind::kSin : OpKind::kMultiply, b.ops() % 5 == 0 ? std::vector{x.back()} : std::vector{x.back(), number(1.01)}));
+  while (b.ops() < ops / 3)
+    x.push_back(b.map(b.ops() % 5 == 0 ? OpKind::kSin : OpKind::kMultiply,
+                      b.ops() % 5 == 0 ? std::vector{x.back()} : std::vector{x.back(), number(1.01)}));
   b.loss(b.sum(x.back()));
   b.phase = Phase::kBackward;
   Operand gradient = b.op(OpKind::kFill, {number(1)}, {4096});
-  for (std::size_t i = x.size(); i-- > 0;) gradient = b.map(OpKind::kMultiply, {gradient, b.map(OpKind::kAdd, {x[i], number(0.5)})});
+  for (std::size_t i = x.size(); i-- > 0;)
+    gradient = b.map(OpKind::kMultiply, {gradient, b.map(OpKind::kAdd, {x[i], number(0.5)})});
   b.phase = Phase::kOptimizer;
   b.end(w, b.map(OpKind::kAdd, {w, b.map(OpKind::kMultiply, {gradient, number(-0.1)})}));
   return std::move(b.program);
@@ -190,7 +214,8 @@ Program fan_out(std::size_t ops) {
   Builder b;
   const Operand x = b.map(OpKind::kTanh, {b.outside(ValueKind::kInput, {32})});
   Operand total = x;
-  while (b.ops() < ops) total = b.map(OpKind::kAdd, {total, b.map(OpKind::kMultiply, {x, number(static_cast<double>(b.ops()))})});
+  while (b.ops() < ops)
+    total = b.map(OpKind::kAdd, {total, b.map(OpKind::kMultiply, {x, number(static_cast<double>(b.ops()))})});
   b.loss(b.sum(total));
   return std::move(b.program);
 }
@@ -198,7 +223,8 @@ Program fan_out(std::size_t ops) {
 /// One value that all products read, and sums of their results.
 Program fan_out_of_products(std::size_t ops) {
   Builder b;
-  const Operand x = b.map(OpKind::kTanh, {b.outside(ValueKind::kInput, {4, 4})}), weights = b.outside(ValueKind::kConstant, {static_cast<std::int64_t>(ops / 2 + 1), 4, 4});
+  const Operand x = b.map(OpKind::kTanh, {b.outside(ValueKind::kInput, {4, 4})}),
+                weights = b.outside(ValueKind::kConstant, {static_cast<std::int64_t>(ops / 2 + 1), 4, 4});
   std::vector<Operand> made;
   while (b.ops() < ops / 2) made.push_back(b.product(x, row(weights, static_cast<std::int64_t>(b.ops()))));
   Operand total = x;
@@ -225,11 +251,13 @@ Program independent(std::size_t ops) {
 Program puts(std::size_t ops) {
   Builder b;
   const std::size_t steps = ops / 2 + 1;
-  const Operand index = b.outside(ValueKind::kInput, {static_cast<std::int64_t>(steps), 4}, DType::kI64), source = b.outside(ValueKind::kInput, {static_cast<std::int64_t>(steps), 4});
+  const Operand index = b.outside(ValueKind::kInput, {static_cast<std::int64_t>(steps), 4}, DType::kI64),
+                source = b.outside(ValueKind::kInput, {static_cast<std::int64_t>(steps), 4});
   Operand x = b.op(OpKind::kFill, {number(0)}, {64});
   for (std::size_t t = 0; t < steps; ++t) {
     const auto i = static_cast<std::int64_t>(t);
-    x = b.op(t % 3 == 0 ? OpKind::kPutSet : OpKind::kPutAdd, {x, b.op(OpKind::kAdd, {row(index, i), whole_number(1)}, {4}, DType::kI64), row(source, i)}, {64});
+    x = b.op(t % 3 == 0 ? OpKind::kPutSet : OpKind::kPutAdd,
+             {x, b.op(OpKind::kAdd, {row(index, i), whole_number(1)}, {4}, DType::kI64), row(source, i)}, {64});
   }
   b.loss(b.sum(x));
   return std::move(b.program);
@@ -263,7 +291,8 @@ Program views(std::size_t ops) {
   attributes.dims = {0};
   Operand total;
   for (std::size_t i = 0; i < count; ++i) {
-    const Operand part = b.map(OpKind::kTanh, {b.map(OpKind::kMultiply, {row(x, static_cast<std::int64_t>(i)), number(0.5)})});
+    const Operand part =
+        b.map(OpKind::kTanh, {b.map(OpKind::kMultiply, {row(x, static_cast<std::int64_t>(i)), number(0.5)})});
     total = total.is_scalar() ? part : b.map(OpKind::kMaximum, {total, part});
   }
   b.loss(b.sum(total));
@@ -292,7 +321,8 @@ Program attentions(std::size_t ops) {
   };
   while (b.ops() + 1 < ops) {
     const Operand scores = b.map(OpKind::kMultiply, {b.product(x, transposed(x)), number(0.25)});
-    const Operand powers = b.map(OpKind::kExp, {b.map(OpKind::kSubtract, {scores, reduced(OpKind::kReduceMax, scores)})});
+    const Operand powers =
+        b.map(OpKind::kExp, {b.map(OpKind::kSubtract, {scores, reduced(OpKind::kReduceMax, scores)})});
     x = b.map(OpKind::kAdd, {x, b.product(b.map(OpKind::kDivide, {powers, reduced(OpKind::kReduceSum, powers)}), x)});
   }
   b.loss(b.sum(x));
@@ -321,16 +351,27 @@ Program apart(std::size_t ops) {
   Operand x = b.outside(ValueKind::kInput, {8, 8});
   graph::Attributes along;
   along.dims = {1};
-  while (b.ops() + 1 < ops) x = b.ops() % 2 == 0 ? b.op(OpKind::kScanSum, {x}, {8, 8}, DType::kF32, along) : b.product(x, transposed(x));
+  while (b.ops() + 1 < ops)
+    x = b.ops() % 2 == 0 ? b.op(OpKind::kScanSum, {x}, {8, 8}, DType::kF32, along) : b.product(x, transposed(x));
   b.loss(b.sum(x));
   return std::move(b.program);
 }
 
 constexpr std::array kShapes = {
-    Shape{"solver", solver},   Shape{"recurrent", recurrent}, Shape{"chain", chain},     Shape{"deep", deep},
-    Shape{"fan_out", fan_out}, Shape{"products", fan_out_of_products}, Shape{"independent", independent}, Shape{"puts", puts},
-    Shape{"slices", slices},   Shape{"views", views},         Shape{"numbers", numbers}, Shape{"attentions", attentions},
-    Shape{"fills", fills},     Shape{"apart", apart},
+    Shape{"solver", solver},
+    Shape{"recurrent", recurrent},
+    Shape{"chain", chain},
+    Shape{"deep", deep},
+    Shape{"fan_out", fan_out},
+    Shape{"products", fan_out_of_products},
+    Shape{"independent", independent},
+    Shape{"puts", puts},
+    Shape{"slices", slices},
+    Shape{"views", views},
+    Shape{"numbers", numbers},
+    Shape{"attentions", attentions},
+    Shape{"fills", fills},
+    Shape{"apart", apart},
 };
 
 }  // namespace

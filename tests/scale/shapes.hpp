@@ -1,5 +1,5 @@
-// Programs of any number of ops, in the shapes that real ones grow to: what scale_bench.cpp and linear_test.cpp take through scheduling,
-// checking and planning.
+// Programs of any number of ops, in the shapes that real ones grow to: what scale_bench.cpp and linear_test.cpp take
+// through scheduling, checking and planning.
 #pragma once
 
 #include <cstddef>

@@ -1,60 +1,67 @@
 """The rules of the tree that a compiler does not check: python tidy.py ROOT [--self-test]
 
-Which folder may include which, where foreign headers may appear, how long a file may get, how it must open. Prints one
+Which folder may include which, where foreign headers may appear, how long a file may get, how it must open, how long a line may get. Prints one
 line per broken rule and exits 1 if there is any.
 """
 
+import io
 import pathlib
 import re
 import sys
+import tokenize
 
 # folder -> folders of ours that it may include. Unit tests (x_test.cpp) are free: they may use what they test with.
 MAY_INCLUDE = {
-    "core/base": ["core/base", "plugins/kernel_ir"],
-    "core/hardware": ["core/base", "core/hardware"],
-    "hwprofiles": ["hwprofiles"],
-    "core/trace": ["core/base", "core/trace"],
-    "core/graph": ["core/base", "core/trace", "core/graph"],
-    "core/memory": ["core/base", "core/memory"],
-    "core/kernel": ["core/base", "core/graph", "core/kernel", "plugins/kernel_ir"],
-    "core/budget": ["core/base", "core/graph", "core/kernel", "core/budget"],
-    "runtime": ["core", "runtime", "plugins/loader", "plugins/abi", "plugins/kernel_ir"],
-    "plugins/abi": ["plugins/abi"],
-    "plugins/kernel_ir": ["plugins/kernel_ir"],
-    "plugins/loader": ["core/base", "plugins/abi", "plugins/layers", "plugins/loader"],
-    "plugins/sdk": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk"],
-    "plugins/spirv": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk", "plugins/spirv"],
-    "plugins/fuzz": ["plugins/abi", "plugins/layers", "plugins/fuzz"],
-    "plugins/template": ["core/base", "plugins/template"],
-    "plugins/layers": ["plugins/abi", "plugins/layers"],
-    "plugins/conformance": ["core", "runtime", "plugins/abi", "plugins/kernel_ir", "plugins/layers", "plugins/loader", "plugins/conformance"],
-    "backends/amd": ["plugins/abi", "plugins/sdk", "backends/amd"],
-    "backends/cpu": ["plugins/abi", "plugins/sdk", "backends/cpu"],
-    "backends/intel": ["plugins/abi", "plugins/sdk", "plugins/spirv", "backends/intel"],
-    "backends/torch": ["plugins/abi", "plugins/sdk", "backends/torch"],
-    "backends/null": ["plugins/abi", "plugins/sdk", "backends/null"],
-    "backends/nvidia": ["plugins/abi", "plugins/sdk", "backends/nvidia"],
-    "backends/opencl": ["plugins/abi", "plugins/sdk", "plugins/spirv", "backends/opencl"],
-    "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"],
-    "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
+    "core/base": ["core/base", "plugins/kernel_ir"], "core/hardware": ["core/base",
+                                                                       "core/hardware"], "hwprofiles": ["hwprofiles"],
+    "core/trace": ["core/base",
+                   "core/trace"], "core/graph": ["core/base", "core/trace",
+                                                 "core/graph"], "core/memory": ["core/base", "core/memory"],
+    "core/kernel": ["core/base", "core/graph", "core/kernel",
+                    "plugins/kernel_ir"], "core/budget": ["core/base", "core/graph", "core/kernel", "core/budget"],
+    "runtime": ["core", "runtime", "plugins/loader", "plugins/abi",
+                "plugins/kernel_ir"], "plugins/abi": ["plugins/abi"], "plugins/kernel_ir": ["plugins/kernel_ir"],
+    "plugins/loader": ["core/base", "plugins/abi", "plugins/layers",
+                       "plugins/loader"], "plugins/sdk": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk"],
+    "plugins/spirv": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk",
+                      "plugins/spirv"], "plugins/fuzz": ["plugins/abi", "plugins/layers", "plugins/fuzz"
+                                                        ], "plugins/template": ["core/base", "plugins/template"],
+    "plugins/layers": ["plugins/abi", "plugins/layers"], "plugins/conformance": [
+        "core", "runtime", "plugins/abi", "plugins/kernel_ir", "plugins/layers", "plugins/loader", "plugins/conformance"
+    ], "backends/amd": ["plugins/abi", "plugins/sdk",
+                        "backends/amd"], "backends/cpu": ["plugins/abi", "plugins/sdk", "backends/cpu"],
+    "backends/intel": ["plugins/abi", "plugins/sdk", "plugins/spirv",
+                       "backends/intel"], "backends/torch": ["plugins/abi", "plugins/sdk", "backends/torch"],
+    "backends/null": ["plugins/abi", "plugins/sdk",
+                      "backends/null"], "backends/nvidia": ["plugins/abi", "plugins/sdk", "backends/nvidia"],
+    "backends/opencl": ["plugins/abi", "plugins/sdk", "plugins/spirv", "backends/opencl"
+                       ], "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"
+                                            ], "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
     "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
-    "frontends/replay": ["core", "runtime", "plugins/loader", "frontends/aten", "frontends/config", "frontends/replay"],
-    "frontends/cli": ["core", "runtime", "plugins/kernel_ir", "plugins/loader", "plugins/conformance", "plugins/sdk", "plugins/template", "frontends/aten",
-                      "frontends/config", "frontends/replay", "frontends/cli"],
+    "frontends/replay": ["core", "runtime", "plugins/loader", "frontends/aten", "frontends/config",
+                         "frontends/replay"], "frontends/cli": [
+                             "core", "runtime", "plugins/kernel_ir", "plugins/loader", "plugins/conformance",
+                             "plugins/sdk", "plugins/template", "frontends/aten", "frontends/config",
+                             "frontends/replay", "frontends/cli"
+                         ],
 }
 # foreign header prefix -> the only folders in which it may appear
 FOREIGN = {
     "torch/": ("frontends/torch", "backends/torch"), "ATen/": ("frontends/torch", "backends/torch"),
     "c10/": ("frontends/torch", "backends/torch"), "Python.h": ("frontends/torch",), "oneapi/": ("backends/cpu",),
-    "dnnl": ("backends/cpu",), "CL/": ("backends/opencl",), "CLI/": ("frontends/cli",), "boost/dll": ("plugins/loader",), "boost/graph": ("core/kernel",), "toml++/": ("frontends/config",),
+    "dnnl": ("backends/cpu",), "CL/": ("backends/opencl",), "CLI/": ("frontends/cli",), "boost/dll":
+        ("plugins/loader",), "boost/graph": ("core/kernel",), "toml++/": ("frontends/config",),
 }
+COLUMNS = 120
 LINES = {".hpp": 300, ".h": 300, ".cpp": 600, ".c": 600, ".py": 600}
 GENERATED = {"crucible_plugin.h", "stubs.hpp"}  # by plugins/abi/gen: whole in one file, so that it can be read at once
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 OPTIONS = re.compile(r"OptionSpec \w+\[\] = \{(.*?)\n\};", re.S)
-# Words of a file, a plugin or a driver reach a person through core/base/terminal.hpp and core/base/words.hpp alone, which take
-# away what a terminal or a page would obey. What each of the others is for:
-PRINTS = re.compile(r"\bfmt::print\b|\bstd::(?:cout|cerr|clog|puts|printf|print|println|perror)\b|\b(?:fputs|fprintf|vfprintf|dprintf)\s*\(|\bstderr\b|\bstdout\b|\bwrite\((?:1|2|STD(?:OUT|ERR)_FILENO)\b")
+# Words of a file, a plugin or a driver reach a person through core/base/terminal.hpp and core/base/words.hpp alone,
+# which take away what a terminal or a page would obey. What each of the others is for:
+PRINTS = re.compile(
+    r"\bfmt::print\b|\bstd::(?:cout|cerr|clog|puts|printf|print|println|perror)\b|\b(?:fputs|fprintf|vfprintf|dprintf)\s*\(|\bstderr\b|\bstdout\b|\bwrite\((?:1|2|STD(?:OUT|ERR)_FILENO)\b"
+)
 COMMANDS = re.compile(r"\\033\[|\\x1b\[|\\e\[")
 STREAMS = re.compile(r'"(?:\\.|[^"\\])*"|\b(?:fflush|ferror|clearerr)\(std(?:out|err)\)')  # which print nothing
 MAY_PRINT = {
@@ -69,18 +76,22 @@ MARKUP = re.compile(r'"&(?:amp|lt|gt|quot|#39);')
 NESTED = re.compile(r"^( +)struct (\w+) \{\n(.*?)^\1\};", re.MULTILINE | re.DOTALL)
 INITIAL = re.compile(r"^ +[\w:<>, *&]+ \w+ ?(?:= ?[^;()]+|\{[^;]*\});", re.MULTILINE)
 # Files of ours that a comment or a page names, by their ending; by a path where they are of another kind.
-NAMED = re.compile(r"(?<![\w./<*-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:cpp|hpp|inc)|"
-                   r"(?:core|plugins|backends|frontends|hwprofiles|tests|cmake|ci)/[\w./-]+\.(?:c|h|py|toml|cmake|md))\b(?!/)")
+NAMED = re.compile(
+    r"(?<![\w./<*-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:cpp|hpp|inc)|"
+    r"(?:core|plugins|backends|frontends|hwprofiles|tests|cmake|ci)/[\w./-]+\.(?:c|h|py|toml|cmake|md))\b(?!/)")
 NAMED_OF_OTHERS = {"dialect.cpp", "LossCTC.cpp"}  # of a project made by `crucible plugin new`, of PyTorch
 COMMENT = re.compile(r"//.*|#.*")
+RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.S)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
-FOLDERS = ("core", "runtime", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci", "cmake", "docs")
+FOLDERS = ("core", "runtime", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci", "cmake",
+           "docs")
 
 
 def is_test(path):
-    return path.stem.endswith("_test") or path.parts[0] == "tests" or bool({"testing", "bench"} & {path.stem, *path.parts})
+    return path.stem.endswith("_test") or path.parts[0] == "tests" or bool({"testing", "bench"} &
+                                                                           {path.stem, *path.parts})
 
 
 def check_includes(path, text):
@@ -121,14 +132,16 @@ def check_words(path, text):
 
 
 def check_nested(path, text):
-    """Clang 19 refuses an optional of a nested class with initial values inside of the class around it (the fuzzers are built with it)."""
+    """Clang 19 refuses an optional of a nested class with initial values inside of the class around it (the fuzzers are
+    built with it)."""
     for _, nested, body in NESTED.findall(text):
         if INITIAL.search(body) and re.search(rf"optional<{nested}> \w+(?:;| =)", text):
             yield f"{path}: an optional of the nested {nested}, whose members have initial values, is refused by clang: put {nested} outside"
 
 
 def check_names(path, text, endings):
-    """A comment or a page that names a file of ours names one that is there. `endings`: all that files may be called."""
+    """A comment or a page that names a file of ours names one that is there. `endings`: all that files may be
+    called."""
     for line, words in enumerate(text.splitlines(), 1):
         code = re.sub(r'^\s*#\s*include.*|"(?:\\.|[^"\\])*"', "", words)
         comment = words if path.suffix == ".md" else "".join(COMMENT.findall(code))
@@ -136,6 +149,26 @@ def check_names(path, text, endings):
             known = name in endings or name.rpartition("/")[2] in NAMED_OF_OTHERS or "NAME" in name
             if not known:
                 yield f"{path}:{line}: names {name}, which is not there"
+
+
+def check_columns(path, text):
+    """Lines fit beside each other on a screen. What stands in a long string may be longer: a word in it that somebody
+    looks for stays in one piece."""
+    lines = text.splitlines()
+    if all(len(line) <= COLUMNS for line in lines):
+        return
+    free = set()
+    if path.suffix == ".py":
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            (first, begin), (last, end) = token.start, token.end
+            if token.type == tokenize.STRING and (first < last or begin < COLUMNS < end):
+                free |= set(range(first, last + 1))
+    else:
+        for found in RAW_STRING.finditer(text):
+            free |= set(range(text.count("\n", 0, found.start()) + 1, text.count("\n", 0, found.end()) + 2))
+    for line, words in enumerate(lines, 1):
+        if len(words) > COLUMNS and line not in free:
+            yield f"{path}:{line}: {len(words)} columns, the limit is {COLUMNS}: .clang-format has the style"
 
 
 def check_built(path, lists):
@@ -151,11 +184,14 @@ def check(path, text):
     limit = None if path.name in GENERATED else LINES.get(path.suffix)
     if limit and lines > limit:
         yield f"{path}: {lines} lines, the limit is {limit}: split it where the concept splits"
+    if path.suffix in (".hpp", ".h", ".cpp", ".c", ".py") and path.name not in GENERATED:
+        yield from check_columns(path, text)
     if UNFINISHED.search(text) and path.name != "tidy.py":
         yield f"{path}: has a mark of unfinished work"
     if path.parts[0] == "backends" and path.suffix == ".cpp":
         yield from check_options(path, text)
-    if path.suffix in (".hpp", ".h", ".cpp", ".c") and path.parts[0] in ("core", "runtime", "plugins", "frontends") and not is_test(path):
+    if path.suffix in (".hpp", ".h", ".cpp", ".c") and path.parts[0] in ("core", "runtime", "plugins",
+                                                                         "frontends") and not is_test(path):
         if not str(path).startswith("plugins/template/files/"):
             yield from check_words(path, text)
     if path.suffix in (".hpp", ".h", ".cpp", ".c"):
@@ -179,17 +215,22 @@ def self_test():
     assert broken("frontends/replay/a.cpp", '#include "core/base/terminal.hpp"\n')
     assert broken("core/graph/a.hpp", "#pragma once\n")
     assert broken("core/graph/a.cpp", "\n" * 601)
-    for line in ('fmt::print("{}", a);', "std::cerr << a;", 'std::fputs(a, stderr);', 'f("\\033[31m");', "::write(2, a, n);", 'a += "&amp;";'):
+    assert broken("core/graph/a.cpp", "int " + 117 * "a" + ";\n") and broken("tests/a.py", 121 * "a" + "\n")
+    assert not broken("core/graph/a.cpp", 'R"(' + 121 * "a" + ')";\n') and not broken("tests/a.py", f"'{121 * 'a'}'\n")
+    for line in ('fmt::print("{}", a);', "std::cerr << a;", 'std::fputs(a, stderr);', 'f("\\033[31m");',
+                 "::write(2, a, n);", 'a += "&amp;";'):
         assert broken("frontends/cli/a.cpp", line + "\n") and not broken("frontends/cli/a_test.cpp", line + "\n"), line
     assert not broken("frontends/cli/a.cpp", 'tell("{}", a);  // not fmt::print\n')
     option = 'constexpr OptionSpec kSpecs[] = {\n    {.name = "a", .from_folder = FromFolder::kHarmless},\n    {.name = "b"%s},\n};\n'
-    assert broken("backends/cpu/a.cpp", option % "") and not broken("backends/cpu/a.cpp", option % ", .from_folder = FromFolder::kNeedsTrust")
+    assert broken("backends/cpu/a.cpp",
+                  option % "") and not broken("backends/cpu/a.cpp", option % ", .from_folder = FromFolder::kNeedsTrust")
     nested = "struct A {\n  struct B {\n    int b%s;\n  };\n  std::optional<B> c;\n};\n"
     assert broken("core/graph/a.cpp", nested % " = 0") and not broken("core/graph/a.cpp", nested % "")
     assert not broken("core/trace/a_test.cpp", '#include "core/graph/program.hpp"\n')
     gone = {"gone.cpp", "core/gone.hpp", "tests/gone.py"}
     source = pathlib.Path("core/base/a.cpp")
-    for page, words in (("docs/a.md", "see `gone.cpp`"), (source, "int a;  // as in core/gone.hpp"), ("ci/a.py", "# tests/gone.py")):
+    for page, words in (("docs/a.md", "see `gone.cpp`"), (source, "int a;  // as in core/gone.hpp"),
+                        ("ci/a.py", "# tests/gone.py")):
         assert list(check_names(pathlib.Path(page), words, {"here.cpp"})), page
         assert not list(check_names(pathlib.Path(page), words, gone)), page
     assert not list(check_names(source, '#include "core/gone.hpp"\nf("gone.cpp");  // here.cpp', {"here.cpp"}))

@@ -1,4 +1,5 @@
-"""Calls every ATen operator that is not composite with arguments made up from its schema; what an operator refuses is left out.
+"""Calls every ATen operator that is not composite with arguments made up from its schema; what an operator refuses is
+left out.
 
 Run under `crucible record` with one iteration. Two runs make the same calls with the same values.
 """
@@ -28,8 +29,11 @@ def value_of(kind, pattern, keep):
         return pattern["int"]
     if text in ("List[int]", "List[SymInt]"):
         return list(pattern["ints"])
-    simple = {"float": 0.5, "number": 0.5 if pattern["dtype"].is_floating_point else 1, "bool": True, "str": "none", "List[float]": [2.0, 2.0],
-              "List[number]": [1.5, 2], "List[bool]": [True, True, True], "Device": torch.device("cpu"), "Generator": pattern["generator"]}
+    simple = {
+        "float": 0.5, "number": 0.5 if pattern["dtype"].is_floating_point else 1, "bool": True, "str": "none",
+        "List[float]": [2.0, 2.0], "List[number]": [1.5, 2], "List[bool]": [True, True, True],
+        "Device": torch.device("cpu"), "Generator": pattern["generator"]
+    }
     if text in simple:
         return simple[text]
     raise TypeError(text)
@@ -37,19 +41,24 @@ def value_of(kind, pattern, keep):
 
 def named_values():
     """Types that schemas write as int have names that tell them: dtype, layout, memory_format."""
-    return {"dtype": torch.float64, "layout": torch.strided, "memory_format": torch.contiguous_format, "pin_memory": False,
-            "non_blocking": False, "device": torch.device("cpu"), "reduction": 1, "rounding_mode": "trunc", "approximate": "tanh", "mode": None,
-            "reduce": "sum", "side": "left", "norm_type": 2.0}
+    return {
+        "dtype": torch.float64, "layout": torch.strided, "memory_format": torch.contiguous_format, "pin_memory": False,
+        "non_blocking": False, "device": torch.device("cpu"), "reduction": 1, "rounding_mode": "trunc",
+        "approximate": "tanh", "mode": None, "reduce": "sum", "side": "left", "norm_type": 2.0
+    }
 
 
 def patterns():
     generator = torch.Generator().manual_seed(7)
-    shapes = [((4, 4), [2, 2]), ((2, 3, 8, 8), [2, 2]), ((3,), [3]), ((1, 2, 3, 8, 8), [2, 2, 2]), ((2, 3, 8), [2]), ((), [])]
+    shapes = [((4, 4), [2, 2]), ((2, 3, 8, 8), [2, 2]), ((3,), [3]), ((1, 2, 3, 8, 8), [2, 2, 2]), ((2, 3, 8), [2]),
+              ((), [])]
     for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64):
         for shape, ints in shapes if dtype == torch.float32 else shapes[:1]:
             base = (torch.rand(shape, generator=generator) + 0.5).mul(2).to(dtype)
             for optional in (False, True):
-                yield {"dtype": dtype, "base": base, "ints": ints, "int": 1, "optional": optional, "generator": generator}
+                yield {
+                    "dtype": dtype, "base": base, "ints": ints, "int": 1, "optional": optional, "generator": generator
+                }
 
 
 def arguments_of(schema, pattern):
@@ -58,7 +67,8 @@ def arguments_of(schema, pattern):
     for argument in schema.arguments:
         if argument.has_default_value() and not pattern["optional"]:
             continue
-        value = named[argument.name] if argument.name in named else value_of(argument.type, pattern, lambda: pattern["base"].clone())
+        value = named[argument.name] if argument.name in named else value_of(argument.type, pattern,
+                                                                             lambda: pattern["base"].clone())
         values[argument.name] = value
     return values
 

@@ -1,5 +1,5 @@
-// Preloaded into a recorded program: counts the calls that the recorder's library makes to allocate memory, on the thread
-// that asked for it. A call counts when its return address lies in the library, wherever the allocation ends up.
+// Preloaded into a recorded program: counts the calls that the recorder's library makes to allocate memory, on the
+// thread that asked for it. A call counts when its return address lies in the library, wherever the allocation ends up.
 #include <dlfcn.h>
 #include <malloc.h>
 

@@ -1,5 +1,5 @@
-// Prints everything in a .crtrace file as one JSON document, for the recorder's tests. It is a test tool: `crucible trace`
-// is the command for people.
+// Prints everything in a .crtrace file as one JSON document, for the recorder's tests. It is a test tool: `crucible
+// trace` is the command for people.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -62,11 +62,15 @@ ordered_json blob(const trace::Trace& trace, trace::BlobId number) {
 
 ordered_json dump(const trace::Trace& trace) {
   ordered_json document;
-  document["metadata"] = {{"framework", trace.metadata.framework}, {"frontend", trace.metadata.frontend},
-                          {"device", trace.metadata.device}, {"command", trace.metadata.command},
+  document["metadata"] = {{"framework", trace.metadata.framework},
+                          {"frontend", trace.metadata.frontend},
+                          {"device", trace.metadata.device},
+                          {"command", trace.metadata.command},
                           {"incomplete_reason", trace.metadata.incomplete_reason},
-                          {"warmup", trace.metadata.warmup_iterations}, {"overhead", trace.metadata.overhead_ns_per_op}};
-  for (const auto& storage : trace.storages) document["storages"].push_back({{"size", storage.size_bytes}, {"device", storage.device}});
+                          {"warmup", trace.metadata.warmup_iterations},
+                          {"overhead", trace.metadata.overhead_ns_per_op}};
+  for (const auto& storage : trace.storages)
+    document["storages"].push_back({{"size", storage.size_bytes}, {"device", storage.device}});
   for (const auto& tensor : trace.tensors) {
     document["tensors"].push_back({{"storage", id(tensor.storage)}, {"dtype", std::string(name(tensor.dtype))},
                                    {"requires_grad", tensor.requires_grad}, {"wrapped", tensor.is_wrapped_number},
@@ -74,11 +78,16 @@ ordered_json dump(const trace::Trace& trace) {
   }
   for (const auto& op : trace.ops) {
     const auto& schema = trace.schemas[op.schema];
-    document["ops"].push_back({{"name", schema.full_name()}, {"schema", schema.text}, {"site", trace.site_text(op.site)},
-                               {"function", op.site == trace::kNone ? "" : trace.sites[op.site].function},
-                               {"module", op.module == trace::kNone ? ordered_json(nullptr) : ordered_json(trace.modules[op.module])},
-                               {"phase", static_cast<int>(op.phase)}, {"thread", op.thread},
-                               {"args", to_json(op.args)}, {"outputs", to_json(op.outputs)}});
+    document["ops"].push_back(
+        {{"name", schema.full_name()},
+         {"schema", schema.text},
+         {"site", trace.site_text(op.site)},
+         {"function", op.site == trace::kNone ? "" : trace.sites[op.site].function},
+         {"module", op.module == trace::kNone ? ordered_json(nullptr) : ordered_json(trace.modules[op.module])},
+         {"phase", static_cast<int>(op.phase)},
+         {"thread", op.thread},
+         {"args", to_json(op.args)},
+         {"outputs", to_json(op.outputs)}});
   }
   for (const auto& iteration : trace.iterations) {
     ordered_json losses = ordered_json::array();
@@ -89,19 +98,28 @@ ordered_json dump(const trace::Trace& trace) {
   for (const char* key : {"externals", "draws", "final_states", "not_recorded", "generators", "outputs", "compounds"})
     document[key] = ordered_json::array();
   for (const auto& external : trace.externals) {
-    document["externals"].push_back({{"storage", external.storage}, {"iteration", external.iteration}, {"op", external.op},
-                                     {"role", static_cast<int>(external.role)}, {"name", external.name}, {"blob", blob(trace, external.blob)}});
+    document["externals"].push_back({{"storage", external.storage},
+                                     {"iteration", external.iteration},
+                                     {"op", external.op},
+                                     {"role", static_cast<int>(external.role)},
+                                     {"name", external.name},
+                                     {"blob", blob(trace, external.blob)}});
   }
-  for (const auto& draw : trace.draws) document["draws"].push_back({{"op", draw.op}, {"output", draw.output}, {"blob", blob(trace, draw.blob)}});
+  for (const auto& draw : trace.draws)
+    document["draws"].push_back({{"op", draw.op}, {"output", draw.output}, {"blob", blob(trace, draw.blob)}});
   for (const auto& state : trace.final_states) {
-    document["final_states"].push_back({{"storage", state.storage}, {"role", static_cast<int>(state.role)}, {"name", state.name},
+    document["final_states"].push_back({{"storage", state.storage},
+                                        {"role", static_cast<int>(state.role)},
+                                        {"name", state.name},
                                         {"blob", blob(trace, state.blob)}});
   }
   for (const auto& item : trace.not_recorded) {
-    document["not_recorded"].push_back({{"what", item.what}, {"count", item.count}, {"site", trace.site_text(item.site)}});
+    document["not_recorded"].push_back(
+        {{"what", item.what}, {"count", item.count}, {"site", trace.site_text(item.site)}});
   }
   for (const auto& state : trace.generators) {
-    document["generators"].push_back({{"iteration", state.iteration}, {"device", state.device}, {"blob", blob(trace, state.blob)}});
+    document["generators"].push_back(
+        {{"iteration", state.iteration}, {"device", state.device}, {"blob", blob(trace, state.blob)}});
   }
   for (const auto& output : trace.outputs) {
     document["outputs"].push_back({{"iteration", output.iteration}, {"name", output.name}, {"tensor", output.tensor},

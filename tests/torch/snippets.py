@@ -1,7 +1,7 @@
 """Many small programs recorded at once: starting torch costs seconds, so each snippet is a function of one program.
 
-A snippet is code that sees `step` and `torch`; all of them run in each step, in order. What a snippet executed is what has its
-name as the function of its Python line, so snippets must not depend on each other.
+A snippet is code that sees `step` and `torch`; all of them run in each step, in order. What a snippet executed is what
+has its name as the function of its Python line, so snippets must not depend on each other.
 """
 
 import textwrap
@@ -22,8 +22,11 @@ class Wrapped(torch.Tensor):
         return Wrapped(function(*unwrapped, **(kwargs or {})))
 """
 
-PROGRAM = LOOP.replace("for step in range(10):", "{definitions}\nfor step in range({steps}):").replace("    loss.backward()\n", "{calls}    loss.backward()\n")
-PROGRAM = PROGRAM.replace("import torch\n", "import crucible\nimport torch\n", 1) + "    crucible.step()\n"  # snippets may have optimizers of their own
+PROGRAM = LOOP.replace("for step in range(10):",
+                       "{definitions}\nfor step in range({steps}):").replace("    loss.backward()\n",
+                                                                             "{calls}    loss.backward()\n")
+PROGRAM = PROGRAM.replace("import torch\n", "import crucible\nimport torch\n",
+                          1) + "    crucible.step()\n"  # snippets may have optimizers of their own
 
 
 def program(snippets, before="", steps=10):
@@ -89,8 +92,11 @@ class Recorded(Trace):
 
     def compounds_by_tensor(self):
         """{"kind", "parts": by name} of each compound tensor."""
-        return {compound["tensor"]: {"kind": compound["kind"], "parts": {part["name"]: part["value"] for part in compound["parts"]}}
-                for compound in self.compounds}
+        return {
+            compound["tensor"]: {
+                "kind": compound["kind"], "parts": {part["name"]: part["value"] for part in compound["parts"]}
+            } for compound in self.compounds
+        }
 
     def unexplained_reads(self):
         """Ops that read a storage which neither an op before them made nor the outside gave: always empty."""

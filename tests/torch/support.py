@@ -52,7 +52,8 @@ class RecorderTest(unittest.TestCase):
     def record(self, text, *arguments, options=(), **keywords):
         """Runs `crucible record` on a program; returns the finished process."""
         path = self.script(text)
-        return self.run_command([CRUCIBLE, "record", "-o", self.output, *options, "--", sys.executable, path, *arguments], **keywords)
+        return self.run_command(
+            [CRUCIBLE, "record", "-o", self.output, *options, "--", sys.executable, path, *arguments], **keywords)
 
     def recorded(self, text, *arguments, options=("--iterations", "2")):
         """Records, insists that it worked, returns the trace."""

@@ -58,7 +58,8 @@ class Record(InProcessTest):
         states = []
         with self.block(iterations=2) as recording:
             self.assertIsNone(recording.path)
-            train(self.net, self.optimizer, 6, before=lambda step: states.append((crucible.is_recording(), recording.path)))
+            train(self.net, self.optimizer, 6, before=lambda step: states.append(
+                (crucible.is_recording(), recording.path)))
         self.assertEqual([recording for recording, _ in states], [False, False, True, True, False, False])
         self.assertEqual(states[4][1], self.output, "written as soon as the iterations are complete")
         self.assertEqual(recording.path, self.output)
@@ -90,8 +91,9 @@ class Record(InProcessTest):
         with self.assertRaisesRegex(ZeroDivisionError, "modulo by zero"):
             with self.block(iterations=9) as recording:
                 train(self.net, self.optimizer, 4, before=lambda step: 1 // (3 - step))
-        self.assertEqual(recording.summary["incomplete"],
-                         ["recorded 1 of 9 iterations: the block ended with ZeroDivisionError: integer division or modulo by zero"])
+        self.assertEqual(
+            recording.summary["incomplete"],
+            ["recorded 1 of 9 iterations: the block ended with ZeroDivisionError: integer division or modulo by zero"])
 
     def test_refusals(self):
         def refused(text, action=lambda: None, **options):
@@ -99,7 +101,8 @@ class Record(InProcessTest):
                 action()
 
         refused("nothing was recorded: no optimizer step was seen; call crucible.step")
-        refused("the program made 1 steps and the warm-up takes 2; run at least 3 steps, or lower warmup", lambda: train(self.net, self.optimizer, 1))
+        refused("the program made 1 steps and the warm-up takes 2; run at least 3 steps, or lower warmup",
+                lambda: train(self.net, self.optimizer, 1))
         refused("no iteration was recorded whole: the block ended", lambda: train(self.net, self.optimizer, 2))
         with self.block(iterations=1):
             refused("this process is being recorded already")
@@ -121,7 +124,8 @@ class Record(InProcessTest):
         code = f"import fcntl, os, sys, time\nf = open({self.output + '.lock'!r}, 'w')\nfcntl.flock(f, fcntl.LOCK_EX)\nf.write(str(os.getpid())); f.flush()\nprint('held', flush=True)\nsys.stdin.read()\n"
         other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.assertEqual(other.stdout.readline(), "held\n")
-        with self.assertRaisesRegex(crucible.RecordError, f"another recording \\(process {other.pid}\\) is writing to"), self.block():
+        with self.assertRaisesRegex(crucible.RecordError,
+                                    f"another recording \\(process {other.pid}\\) is writing to"), self.block():
             self.fail("not reached")
         other.communicate("")
 
@@ -167,7 +171,8 @@ class Record(InProcessTest):
         self.assertEqual([len(trace.ops_named("aten::tan", i)) for i in range(2)], [1, 1])
         self.assertEqual({op["thread"] for op in trace.ops_named("aten::tan")}, {1})
         self.assertEqual({op["thread"] for op in trace.ops_named("aten::tanh")}, {0})
-        self.assertEqual(trace.externals_of(trace.storage(trace.one("aten::tan")["args"][0])), [], "made by a recorded op")
+        self.assertEqual(trace.externals_of(trace.storage(trace.one("aten::tan")["args"][0])), [],
+                         "made by a recorded op")
 
     def test_forked_child_records_nothing(self):
         with self.block(iterations=2):
@@ -175,7 +180,8 @@ class Record(InProcessTest):
             child = os.fork()
             if child == 0:
                 try:
-                    is_quiet = not crucible.is_recording() and not torch._C._dispatch_tls_is_dispatch_key_included("Fake")
+                    is_quiet = not crucible.is_recording() and not torch._C._dispatch_tls_is_dispatch_key_included(
+                        "Fake")
                     train(self.net, self.optimizer, 4)
                 finally:
                     os._exit(0 if is_quiet and not os.path.exists(self.output) else 1)
@@ -209,14 +215,16 @@ class Record(InProcessTest):
         self.assertEqual(recording.summary["notes"], ["no module matched --exclude-module nothing.*"])
 
     def test_excluded_module_with_gradients_is_refused(self):
-        with self.assertRaisesRegex(crucible.RecordError, "the module 1 matches --exclude-module and runs with gradients"):
+        with self.assertRaisesRegex(crucible.RecordError,
+                                    "the module 1 matches --exclude-module and runs with gradients"):
             with self.block(exclude_modules=["1"]):
                 train(self.net, self.optimizer, 6)
 
     def test_size_limit(self):
         with self.block(iterations=50, max_bytes=1) as recording:
             losses = train(self.net, self.optimizer, 12)
-        self.assertEqual(recording.summary["incomplete"], ["recorded 1 of 50 iterations: the recording has reached --max-bytes 1"])
+        self.assertEqual(recording.summary["incomplete"],
+                         ["recorded 1 of 50 iterations: the recording has reached --max-bytes 1"])
         self.assertEqual(len(losses), 12, "the program goes on")
 
 
@@ -231,9 +239,13 @@ class Calls(InProcessTest):
                     for step in range(5):
                         net(torch.ones(5, 4) * step)
                 self.assertEqual(recording.summary["iterations"], 2)
-                info = json.loads(subprocess.run([CRUCIBLE, "trace", "info", recording.path, "--json"], capture_output=True, text=True, check=True).stdout)
+                info = json.loads(
+                    subprocess.run([CRUCIBLE, "trace", "info", recording.path, "--json"], capture_output=True,
+                                   text=True, check=True).stdout)
                 self.assertEqual(info["outputs"], 2)
-                done = subprocess.run([CRUCIBLE, "replay", recording.path, "--backend", "reference", "--verify", "--json"], capture_output=True, text=True)
+                done = subprocess.run(
+                    [CRUCIBLE, "replay", recording.path, "--backend", "reference", "--verify", "--json"],
+                    capture_output=True, text=True)
                 document = json.loads(done.stdout)
                 self.assertEqual((document["verified"], document["outputs"]["compared"]), (True, 2))
                 os.unlink(recording.path)
@@ -249,7 +261,8 @@ class Calls(InProcessTest):
 
     def test_where_nothing_ends_an_iteration_the_message_says_what_would(self):
         net = model()
-        for kind, words in (("auto", "end_of_iteration='module'"), ("step", "call crucible.step() at the end of each iteration")):
+        for kind, words in (("auto", "end_of_iteration='module'"),
+                            ("step", "call crucible.step() at the end of each iteration")):
             with self.assertRaises(crucible.RecordError) as caught:
                 with self.block(iterations=2, warmup=0, end_of_iteration=kind):
                     net(torch.ones(5, 4))
@@ -300,16 +313,20 @@ signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
         self.assertEqual(len(self.trace().iterations), 4)
         done = self.record("import os, signal\n" + program, "end", options=("--iterations", "20"))
         self.assertEqual(done.returncode, 130)
-        self.assertIn("recorded 3 of 20 iterations: the program ended with KeyboardInterrupt at program.py:", done.stderr)
+        self.assertIn("recorded 3 of 20 iterations: the program ended with KeyboardInterrupt at program.py:",
+                      done.stderr)
 
     def test_json_has_files_and_notes(self):
         done = self.record(LOOP, options=("--json", "--end-of-iteration", "optimizer", "--exclude-module", "x.*"))
         document = json.loads(done.stdout)
-        self.assertEqual((document["end_of_iteration"], document["notes"]), ("optimizer", ["no module matched --exclude-module x.*"]))
-        self.assertEqual([(file["path"], file["rank"], file["iterations"]) for file in document["files"]], [(self.output, None, 4)])
+        self.assertEqual((document["end_of_iteration"], document["notes"]),
+                         ("optimizer", ["no module matched --exclude-module x.*"]))
+        self.assertEqual([(file["path"], file["rank"], file["iterations"]) for file in document["files"]],
+                         [(self.output, None, 4)])
 
     def test_refused_values(self):
-        for options in (("--on-signal", "SIGKILL"), ("--max-bytes", "much"), ("--end-of-iteration", "never"), ("--snapshot", "all")):
+        for options in (("--on-signal", "SIGKILL"), ("--max-bytes", "much"), ("--end-of-iteration", "never"),
+                        ("--snapshot", "all")):
             done = self.run_command([CRUCIBLE, "record", *options, "--", "true"])
             self.assertEqual((done.returncode, options[0] in done.stderr), (2, True), done.stderr)
 

@@ -16,7 +16,8 @@ class Examples(RecorderTest):
     def check_example(self, name):
         path = os.path.join(ROOT, "examples", name)
         plain = self.run_command([sys.executable, path, "--steps", "6"])
-        recorded = self.run_command([CRUCIBLE, "record", "-o", self.output, "--iterations", "2", "--", sys.executable, path, "--steps", "6"])
+        recorded = self.run_command(
+            [CRUCIBLE, "record", "-o", self.output, "--iterations", "2", "--", sys.executable, path, "--steps", "6"])
         self.assertEqual(recorded.returncode, 0, recorded.stderr)
         self.assertEqual(recorded.stdout, plain.stdout, "losses under recording differ from the plain run's")
         self.assertIn("crucible: recorded 2 iterations, ", recorded.stderr)
@@ -62,11 +63,13 @@ class ProgramStaysAsItIs(RecorderTest):
             if python_path is not None:
                 environment["PYTHONPATH"] = python_path
             plain = self.run_command([sys.executable, path], env=environment)
-            recorded = self.run_command([CRUCIBLE, "record", "-o", self.output, "--", sys.executable, path], env=environment)
+            recorded = self.run_command([CRUCIBLE, "record", "-o", self.output, "--", sys.executable, path],
+                                        env=environment)
             before, after = json.loads(plain.stdout), json.loads(recorded.stdout)
             self.assertEqual(before[:3], after[:3])
             if python_path:
-                self.assertEqual(after[3], os.path.join(self.folder, "sitecustomize.py"), "the user's own sitecustomize runs")
+                self.assertEqual(after[3], os.path.join(self.folder, "sitecustomize.py"),
+                                 "the user's own sitecustomize runs")
 
     def test_children_are_not_recorded(self):
         child = self.script(LOOP, "child.py")
@@ -118,8 +121,8 @@ data = iter(data)
             time.sleep(60)
         """
         path = self.script(program)
-        process = subprocess.Popen([CRUCIBLE, "record", "-o", self.output, "--", sys.executable, path], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([CRUCIBLE, "record", "-o", self.output, "--", sys.executable, path],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         process.send_signal(signal.SIGTERM)
         out, error = process.communicate(timeout=60)
@@ -139,8 +142,8 @@ data = iter(data)
             print(count)
         """
         path = self.script(program)
-        process = subprocess.Popen([CRUCIBLE, "record", "-o", self.output, "--", sys.executable, path], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen([CRUCIBLE, "record", "-o", self.output, "--", sys.executable, path],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         time.sleep(0.2)
         os.kill(process.pid, signal.SIGINT)
@@ -150,7 +153,8 @@ data = iter(data)
 
 class WhatTheCommandSays(RecorderTest):
     def test_json(self):
-        done = self.record(LOOP + "print('the program speaks')\n", options=("--json", "--iterations", "3", "--warmup", "1"))
+        done = self.record(LOOP + "print('the program speaks')\n",
+                           options=("--json", "--iterations", "3", "--warmup", "1"))
         self.assertEqual(done.returncode, 0, done.stderr)
         document = json.loads(done.stdout)
         self.assertIn("the program speaks", done.stderr)

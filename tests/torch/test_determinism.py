@@ -1,4 +1,5 @@
-"""Two recordings of the same seeded program have the same content: in two processes, wherever the loader puts memory."""
+"""Two recordings of the same seeded program have the same content: in two processes, wherever the loader puts
+memory."""
 
 import json
 import os
@@ -59,8 +60,11 @@ class Determinism(RecorderTest):
         """A recording of PROGRAM under a key; returns its path."""
         path = os.path.join(self.folder, f"{key}.crtrace")
         program = self.script(PROGRAM)
-        done = self.run_command([*prefix, CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--snapshot", "ops", "--",
-                                 sys.executable, program, str(threads)], env={**os.environ, "PYTHONHASHSEED": seed})
+        done = self.run_command([
+            *prefix, CRUCIBLE, "record", "-o", path, "--iterations", "2", "--warmup", "1", "--snapshot", "ops", "--",
+            sys.executable, program,
+            str(threads)
+        ], env={**os.environ, "PYTHONHASHSEED": seed})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return path, done.stdout.strip()
 
@@ -85,8 +89,8 @@ class Determinism(RecorderTest):
                 self.assertEqual(self.content_hash(path), self.content_hash(first))
 
     def test_two_threads(self):
-        """PyTorch's own sums depend on the number of its threads, so the bytes may differ; what was executed does not. With
-        steps whose sums are short, the bytes do not differ either."""
+        """PyTorch's own sums depend on the number of its threads, so the bytes may differ; what was executed does not.
+        With steps whose sums are short, the bytes do not differ either."""
         one, _ = self.recording("one", 1)
         two, _ = self.recording("two", 2)
         self.assertEqual(self.content_hash(one, "program_hash"), self.content_hash(two, "program_hash"))
@@ -103,7 +107,9 @@ class Determinism(RecorderTest):
         contents = []
         for seed in (3, 4):
             program = self.script(PROGRAM.replace("manual_seed(3)", f"manual_seed({seed})"))
-            done = self.run_command([CRUCIBLE, "record", "-o", path, "--iterations", "1", "--warmup", "1", "--", sys.executable, program, "1"])
+            done = self.run_command([
+                CRUCIBLE, "record", "-o", path, "--iterations", "1", "--warmup", "1", "--", sys.executable, program, "1"
+            ])
             self.assertEqual(done.returncode, 0, done.stderr)
             contents.append(content(path))
         self.assertNotEqual(first_difference(*contents), "")

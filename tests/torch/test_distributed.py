@@ -49,16 +49,19 @@ class TwoRanks(RecorderTest):
         plain = self.run_command(launch, env=environment)
         self.assertEqual(plain.returncode, 0, plain.stderr)
         expected = self.losses()
-        done = self.run_command([CRUCIBLE, "record", "-o", self.output, "--iterations", "2", "--json", "--", *launch], env=environment)
+        done = self.run_command([CRUCIBLE, "record", "-o", self.output, "--iterations", "2", "--json", "--", *launch],
+                                env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.losses(), expected, "losses under recording differ from the plain run's")
         document = json.loads(done.stdout)
-        self.assertEqual([(file["rank"], file["world_size"], file["iterations"]) for file in document["files"]], [(0, 2, 2), (1, 2, 2)])
+        self.assertEqual([(file["rank"], file["world_size"], file["iterations"]) for file in document["files"]],
+                         [(0, 2, 2), (1, 2, 2)])
         for rank in range(2):
             trace = self.trace(os.path.join(self.folder, f"out.rank{rank}.crtrace"))
             self.assertEqual([[loss["value"].hex() for loss in iteration["losses"]] for iteration in trace.iterations],
                              [[loss] for loss in expected[rank][2:4]])
-            self.assertTrue(any(op["name"].startswith("c10d::allreduce_") for op in trace.iteration_ops(1)), "the collective is an op")
+            self.assertTrue(any(op["name"].startswith("c10d::allreduce_") for op in trace.iteration_ops(1)),
+                            "the collective is an op")
         self.assertEqual(document["manifest"], os.path.join(self.folder, "out.crtraces"))
         with open(document["manifest"], encoding="utf-8") as text:
             manifest = json.load(text)

@@ -97,12 +97,14 @@ class Entering(SnippetTest):
     def test_foreign_memory(self):
         for iteration in range(2):
             self.assertEqual(self.bytes_read_by("numpy_array", iteration=iteration), [2.0 + iteration, 1.5])
-            self.assertEqual(self.bytes_read_by("own_memory", iteration=iteration), [2.0 + iteration, 3.0 + iteration, 4.0 + iteration])
+            self.assertEqual(self.bytes_read_by("own_memory", iteration=iteration),
+                             [2.0 + iteration, 3.0 + iteration, 4.0 + iteration])
 
     def test_memory_of_an_extension(self):
         # The operator has no kernel for a device: it is taken apart, and nothing in it made the memory.
         for iteration in range(2):
-            self.assertEqual(self.bytes_read_by("memory_from_an_operator", iteration=iteration), [2.0 + iteration, 3.0 + iteration, 4.0 + iteration])
+            self.assertEqual(self.bytes_read_by("memory_from_an_operator", iteration=iteration),
+                             [2.0 + iteration, 3.0 + iteration, 4.0 + iteration])
 
     def test_numpy_writes_an_input(self):
         self.assertEqual(self.bytes_read_by("numpy_writes_an_input")[1], 2.0)
@@ -113,8 +115,9 @@ class Entering(SnippetTest):
         self.assertEqual(self.bytes_read_by("numpy_writes_a_state", "aten::add_.Tensor", 1)[0], 21.0)
 
     def test_outside_changes_are_counted(self):
-        self.assertTrue(any("something that is not an op" in item["what"] and item["count"] >= 2 for item in self.shared.not_recorded),
-                        self.shared.not_recorded)
+        self.assertTrue(
+            any("something that is not an op" in item["what"] and item["count"] >= 2
+                for item in self.shared.not_recorded), self.shared.not_recorded)
 
     def test_sizes_of_storages(self):
         grown = self.shared.storage(self.one("storage_grows", "aten::tan")["args"][0])
@@ -160,7 +163,10 @@ class Leaving(SnippetTest):
     }
 
     def leaving(self, snippet):
-        return [op for op in self.ops(snippet) if any(not isinstance(o, dict) or "tensor" not in o for o in op["outputs"]) and op["outputs"]]
+        return [
+            op for op in self.ops(snippet)
+            if any(not isinstance(o, dict) or "tensor" not in o for o in op["outputs"]) and op["outputs"]
+        ]
 
     def test_numbers(self):
         self.assertEqual(real(self.one("item", "aten::_local_scalar_dense")["outputs"][0]), 2.5)
@@ -181,7 +187,8 @@ class Leaving(SnippetTest):
                 self.assertEqual(op["function"], snippet)
 
     def test_sizes_that_depend_on_values(self):
-        self.assertEqual(self.shared.tensor(self.one("shape_from_values", "aten::nonzero")["outputs"][0])["sizes"], [2, 1])
+        self.assertEqual(
+            self.shared.tensor(self.one("shape_from_values", "aten::nonzero")["outputs"][0])["sizes"], [2, 1])
 
     def test_the_op_sequence_did_not_depend_on_them(self):
         first, second = ([op["name"] for op in self.shared.iteration_ops(i)] for i in range(2))
@@ -190,7 +197,11 @@ class Leaving(SnippetTest):
 
 class Depending(RecorderTest):
     def test_a_sequence_that_depends_on_a_value_shows_in_the_second_iteration(self):
-        trace = self.recorded(LOOP.replace("    loss.backward()\n", "    loss.backward()\n    if torch.full((), float(step % 2)).item() > 0.5:\n        torch.ones(2).tan()\n"))
+        trace = self.recorded(
+            LOOP.replace(
+                "    loss.backward()\n",
+                "    loss.backward()\n    if torch.full((), float(step % 2)).item() > 0.5:\n        torch.ones(2).tan()\n"
+            ))
         self.assertEqual([len(trace.ops_named("aten::tan", iteration)) for iteration in range(2)], [0, 1])
 
 

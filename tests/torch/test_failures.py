@@ -32,13 +32,15 @@ class Refusals(RecorderTest):
         self.check(self.record(LOOP, options=("--warmup", "0")), 2, "--warmup")
 
     def test_without_torch(self):
-        self.check(self.record("print('hello')\n"), 3, "crucible: error: nothing was recorded: the program never imported torch")
+        self.check(self.record("print('hello')\n"), 3,
+                   "crucible: error: nothing was recorded: the program never imported torch")
 
     def test_without_torch_and_failing(self):
         self.check(self.record("import sys\nsys.exit(9)\n"), 9, "never imported torch", "own exit code is 9")
 
     def test_never_steps(self):
-        self.check(self.record("import torch\ntorch.ones(2).sum()\n"), 3, "no optimizer step was seen; call crucible.step()")
+        self.check(self.record("import torch\ntorch.ones(2).sum()\n"), 3,
+                   "no optimizer step was seen; call crucible.step()")
 
     def test_never_steps_and_fails(self):
         self.check(self.record("import torch\nraise SystemExit(8)\n"), 8, "no optimizer step was seen")
@@ -86,7 +88,8 @@ class Refusals(RecorderTest):
         text = open(info).read().replace('PYTHON_VERSION = "3.', 'PYTHON_VERSION = "2.')
         open(info, "w").write(text)
         path = self.script("import torch\n")
-        done = self.run_command([os.path.join(copy, "crucible"), "record", "-o", self.output, "--", sys.executable, path])
+        done = self.run_command(
+            [os.path.join(copy, "crucible"), "record", "-o", self.output, "--", sys.executable, path])
         self.check(done, 3, "the recorder was built for Python 2.")
 
     def test_recorder_not_built(self):
@@ -96,7 +99,8 @@ class Refusals(RecorderTest):
         for library in os.listdir(BUILD):
             if library.startswith("lib") and library.endswith(".so"):
                 os.symlink(os.path.join(BUILD, library), os.path.join(copy, library))
-        done = self.run_command([os.path.join(copy, "crucible"), "record", "-o", self.output, "--", sys.executable, "x.py"])
+        done = self.run_command(
+            [os.path.join(copy, "crucible"), "record", "-o", self.output, "--", sys.executable, "x.py"])
         self.check(done, 4, "the recorder is not built", "CRUCIBLE_PYTHON")
 
 
@@ -104,7 +108,8 @@ class UnwritableDisk(RecorderTest):
     def test_disk_full(self):
         # A limit on file sizes stands in for a full disk: writing beyond it fails in the same place.
         program = "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + LOOP.replace(
-            "for step in range(10):", "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))\nfor step in range(10):")
+            "for step in range(10):",
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))\nfor step in range(10):")
         program += "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\nprint('goes on')\n"
         with open(self.output, "w") as out:
             out.write("an older file")
@@ -126,11 +131,13 @@ class UnwritableDisk(RecorderTest):
 
 class TwoAtOnce(RecorderTest):
     def test_second_recording_is_refused(self):
-        waiting = LOOP.replace("for step in range(10):", "print('ready', flush=True)\nsys.stdin.readline()\nfor step in range(10):")
+        waiting = LOOP.replace("for step in range(10):",
+                               "print('ready', flush=True)\nsys.stdin.readline()\nfor step in range(10):")
         first = subprocess.Popen([CRUCIBLE, "record", "-o", self.output, "--", sys.executable, self.script(waiting)],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual(first.stdout.readline(), "ready\n")
-        second = self.run_command([CRUCIBLE, "record", "-o", self.output, "--", sys.executable, "-c", "print('not reached')"])
+        second = self.run_command(
+            [CRUCIBLE, "record", "-o", self.output, "--", sys.executable, "-c", "print('not reached')"])
         self.assertEqual(second.returncode, 3)
         self.assertIn("another recording", second.stderr)
         self.assertEqual(second.stdout, "")
@@ -156,7 +163,9 @@ class RaisingProgram(RecorderTest):
         weights = {state["name"]: state["blob"]["hex"] for state in trace.final_states}
         self.assertNotIn("0.weight", weights)
         self.assertEqual(weights["2.weight"], done.stdout.strip())
-        lost = [item for item in trace.not_recorded if item["what"].startswith("final bytes of a state that the unfinished")]
+        lost = [
+            item for item in trace.not_recorded if item["what"].startswith("final bytes of a state that the unfinished")
+        ]
         self.assertEqual([item["count"] for item in lost], [1])
         return trace
 
@@ -165,13 +174,15 @@ class RaisingProgram(RecorderTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("ValueError: planted", done.stderr)
         self.assertIn("crucible: recorded 3 iterations", done.stderr)
-        self.assertIn("crucible: incomplete: recorded 3 of 8 iterations: the program ended with ValueError: planted", done.stderr)
+        self.assertIn("crucible: incomplete: recorded 3 of 8 iterations: the program ended with ValueError: planted",
+                      done.stderr)
         trace = self.check_trace(done)
         self.assertIn("recorded 3 of 8 iterations", trace.metadata["incomplete_reason"])
 
     def test_model_freed_on_the_way_out(self):
         inside = "def main():\n" + "".join(f"    {line}\n" for line in self.PROGRAM.splitlines())
-        done = self.record(inside.replace("raise ValueError('planted')", "sys.exit(12)") + "main()\n", options=("--iterations", "8"))
+        done = self.record(
+            inside.replace("raise ValueError('planted')", "sys.exit(12)") + "main()\n", options=("--iterations", "8"))
         self.assertEqual(done.returncode, 12, done.stderr)
         self.check_trace(done)
 

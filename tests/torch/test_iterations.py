@@ -13,9 +13,12 @@ def batch(rows=5):
 
 class Training(InProcessTest):
     def check(self, trace, losses, per_iteration, first, ops=None):
-        """`losses` are those of the whole program in order; iteration i has `per_iteration` of them, from `first` on."""
+        """`losses` are those of the whole program in order; iteration i has `per_iteration` of them, from `first`
+        on."""
         self.assertEqual(trace.metadata["incomplete_reason"], "", "as many iterations as were asked for")
-        expected = [losses[first + i * per_iteration:first + (i + 1) * per_iteration] for i in range(len(trace.iterations))]
+        expected = [
+            losses[first + i * per_iteration:first + (i + 1) * per_iteration] for i in range(len(trace.iterations))
+        ]
         self.assertEqual(self.losses(trace), expected)
         counts = self.op_counts(trace)
         self.assertEqual(len(set(counts)), 1, counts)
@@ -151,7 +154,8 @@ class Training(InProcessTest):
             optimizers[parameter].zero_grad()
 
         for parameter in net.parameters():
-            self.addCleanup(parameter.register_post_accumulate_grad_hook(step).remove)  # it would keep the optimizers alive
+            self.addCleanup(
+                parameter.register_post_accumulate_grad_hook(step).remove)  # it would keep the optimizers alive
         with self.block():
             for _ in range(7):
                 loss = net(batch()).square().mean()
@@ -197,7 +201,8 @@ class Training(InProcessTest):
                 unused(net(batch())).sum().backward()
                 optimizers[0].step()
         self.assertEqual(len(self.trace().iterations), 2)
-        with self.assertRaisesRegex(crucible.RecordError, r"an optimizer of the program \(SGD\) never stepped"), self.block():
+        with self.assertRaisesRegex(crucible.RecordError,
+                                    r"an optimizer of the program \(SGD\) never stepped"), self.block():
             for _ in range(8):
                 unused(net(batch())).sum().backward()
                 optimizers[0].step()
@@ -216,93 +221,8 @@ class Training(InProcessTest):
                         net(batch()).sum().backward()
                         optimizer.step()
         self.assertEqual(len(self.trace().iterations), 3)
-        self.assertIn("recorded 3 of 6 iterations: the order of what repeats changed", recording.summary["incomplete"][0])
-
-
-class Evaluation(InProcessTest):
-    def test_iteration_with_an_evaluation_is_passed_over(self):
-        net, losses = model(), []
-        net.append(torch.nn.BatchNorm1d(1))
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-        with self.block(iterations=4) as recording:
-            for step in range(10):
-                if step in (4, 6):
-                    with torch.no_grad():
-                        for _ in range(3):
-                            net(batch()).sigmoid()
-                weights = net[0].weight.detach().clone() if step == 5 else None
-                if weights is not None:
-                    before = weights
-                loss = net(batch()).square().mean()
-                loss.backward()
-                optimizer.step()
-                optimizer.zero_grad()
-                losses.append(loss.item())
-        trace = self.trace()
-        self.assertEqual(self.losses(trace), [[losses[step]] for step in (2, 3, 5, 7)])
-        self.assertEqual(recording.summary["notes"], ["2 iterations with an evaluation inside passed over"])
-        self.assertEqual(trace.ops_named("aten::sigmoid"), [])
-        # Iteration 2 begins with what the passed one left behind: the bytes are in the file again.
-        entered = [e for e in trace.externals if e["name"] == "0.weight"]
-        self.assertEqual([e["iteration"] for e in entered], [0, 2, 3])
-        self.assertEqual(entered[1]["blob"]["hex"], before.numpy().tobytes().hex())
-        final = {state["name"]: state["blob"]["hex"] for state in trace.final_states}
-        self.assertIn("3.running_mean", final)
-
-    def test_final_states_are_those_before_an_evaluation_that_ends_the_program(self):
-        net = model()
-        net.append(torch.nn.BatchNorm1d(1))
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        with self.block(iterations=9) as recording:
-            for _ in range(5):
-                net(batch()).square().mean().backward()
-                optimizer.step()
-                optimizer.zero_grad()
-            kept = {name: value.detach().clone() for name, value in net.state_dict().items()}
-            with torch.no_grad():
-                net(batch())  # writes the running statistics, unseen
-            net(batch()).square().mean().backward()
-        self.assertEqual(recording.summary["iterations"], 3)
-        final = {state["name"]: state["blob"]["hex"] for state in self.trace().final_states}
-        self.assertEqual(final["0.weight"], kept["0.weight"].numpy().tobytes().hex())
-        self.assertNotIn("3.running_mean", final, "the evaluation has changed it: its bytes are those of no recorded iteration")
-
-    def test_teacher_without_gradients_is_part_of_every_iteration(self):
-        net, teacher, losses = model(), model(), []
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        with self.block():
-            for _ in range(7):
-                data = batch()
-                with torch.no_grad():
-                    wanted = teacher(data)
-                loss = (net(data) - wanted).square().mean()
-                loss.backward()
-                optimizer.step()
-                optimizer.zero_grad()
-                losses.append(loss.item())
-        trace = self.trace()
-        self.assertEqual(self.losses(trace), [[loss] for loss in losses[2:5]])
-        self.assertEqual(len(trace.ops_named("aten::tanh", 0)), 2)
-
-    def test_phase_evaluation(self):
-        net, losses = model(), []
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        total = torch.zeros(())
-        with self.block():
-            for step in range(7):
-                with crucible.phase("evaluation"):
-                    total += net(batch()).detach().sigmoid().sum()
-                loss = net(batch()).square().mean() + 0 * total.expm1()
-                loss.backward()
-                optimizer.step()
-                optimizer.zero_grad()
-                losses.append(loss.item())
-        trace = self.trace()
-        self.assertEqual(self.losses(trace), [[loss] for loss in losses[2:5]])
-        self.assertEqual(trace.ops_named("aten::sigmoid"), [])
-        self.assertEqual(len(set(self.op_counts(trace))), 1)
-        entered = [e for e in trace.externals if e["storage"] == trace.storage(trace.one("aten::expm1")["args"][0])]
-        self.assertEqual(len({e["blob"]["hex"] for e in entered}), 3, "what the unseen ops wrote is taken in every iteration")
+        self.assertIn("recorded 3 of 6 iterations: the order of what repeats changed",
+                      recording.summary["incomplete"][0])
 
 
 @dataclasses.dataclass
@@ -337,7 +257,10 @@ class Inference(InProcessTest):
         class Net(torch.nn.Module):
             def forward(self, x):
                 y = x * 2
-                return {"logits": y, "past": ((y + 1, y + 2), [y + 3]), "pair": Pair(y, 3), "answer": Answer(y + 4), "text": "no"}
+                return {
+                    "logits": y, "past": ((y + 1, y + 2), [y + 3]), "pair": Pair(y, 3), "answer": Answer(y + 4),
+                    "text": "no"
+                }
 
         net = Net()
         with self.block(iterations=1), torch.inference_mode():
@@ -386,8 +309,11 @@ class Inference(InProcessTest):
             outputs = self.outputs(trace, iteration)
             self.assertEqual(sorted(outputs), ["0"], "the other one was changed before the step ended")
             self.assertEqual(outputs["0"]["blob"]["hex"], results[2 + iteration].numpy().tobytes().hex())
-        self.assertEqual([item["count"] for item in trace.not_recorded if item["what"] == "outputs that were changed before the iteration ended"],
-                         [3])
+        self.assertEqual([
+            item["count"]
+            for item in trace.not_recorded
+            if item["what"] == "outputs that were changed before the iteration ended"
+        ], [3])
 
     def test_generation_with_a_cache(self):
         class Decoder(torch.nn.Module):
@@ -542,7 +468,8 @@ class Period(InProcessTest):
                 x.sin().cos().add_(1)
                 if i == 110:
                     x.exp()
-        self.assertIn("of 50 iterations: the order of what repeats changed after them", recording.summary["incomplete"][0])
+        self.assertIn("of 50 iterations: the order of what repeats changed after them",
+                      recording.summary["incomplete"][0])
 
 
 class Generators(InProcessTest):

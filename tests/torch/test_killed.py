@@ -1,4 +1,5 @@
-"""A recording process that is killed at a random moment leaves every iteration that it had written: `crucible trace recover`.
+"""A recording process that is killed at a random moment leaves every iteration that it had written: `crucible trace
+recover`.
 
 CRUCIBLE_KILLS says how often (20 by default); each process is a fork of this one that records a training loop.
 """
@@ -85,11 +86,14 @@ class Killed(InProcessTest):
                     self.assertEqual(len({iteration["op_count"] for iteration in trace.iterations}), 1)
                     self.assertIn("recovered", trace.metadata["incomplete_reason"])
                 recovered += 1
-                self.assertLessEqual(made - 1 - iterations, MOST_BEHIND, "more complete iterations were lost than may wait")
+                self.assertLessEqual(made - 1 - iterations, MOST_BEHIND,
+                                     "more complete iterations were lost than may wait")
                 behind = max(behind, made - 1 - iterations)
-                self.assertEqual([name for name in os.listdir(self.folder) if "partial" in name or "journal" in name], [])
+                self.assertEqual([name for name in os.listdir(self.folder) if "partial" in name or "journal" in name],
+                                 [])
         self.assertGreater(recovered, KILLS // 3)
-        print(f"{KILLS} kills, {recovered} files recovered, at most {behind} complete iterations behind", file=sys.stderr)
+        print(f"{KILLS} kills, {recovered} files recovered, at most {behind} complete iterations behind",
+              file=sys.stderr)
 
 
 class Waiting(InProcessTest):
@@ -97,7 +101,8 @@ class Waiting(InProcessTest):
 
     def test_waits_are_counted_and_told(self):
         count, size = 40, 1 << 20
-        bytes_ = bytearray(os.urandom(count * size))  # hashing, compressing and writing them takes longer than adding them up
+        bytes_ = bytearray(os.urandom(count *
+                                      size))  # hashing, compressing and writing them takes longer than adding them up
         cores = os.sched_getaffinity(0)
         on_one_core()
         try:

@@ -31,10 +31,13 @@ WAYS = {
     "by_tensors_in_a_list": "torch.tensor([made(step)[0], made(step)[1]])",
     "by_iterated": "[float(element) for element in made(step)]",
 }
-RECORD = {"by_numpy_of_parameter": "numpy", "by_numpy_of_subclass": "numpy", "by_array": "numpy", "by_array_of_type": "numpy", "by_memory": "numpy",
-          "by_as_list": "tolist", "by_dlpack_capsule": "dlpack", "by_pointer": "data_ptr", "by_pointer_of_storage": "data_ptr", "by_printed": "print",
-          "by_formatted": "print", "by_pickled": "pickle", "by_saved": "pickle", "by_bytes_of_storage": "storage", "by_byte_of_storage": "storage",
-          "by_shared": "share_memory", "by_numpy": "numpy", "by_array_of_list": "numpy", "by_dlpack": "dlpack"}
+RECORD = {
+    "by_numpy_of_parameter": "numpy", "by_numpy_of_subclass": "numpy", "by_array": "numpy", "by_array_of_type": "numpy",
+    "by_memory": "numpy", "by_as_list": "tolist", "by_dlpack_capsule": "dlpack", "by_pointer": "data_ptr",
+    "by_pointer_of_storage": "data_ptr", "by_printed": "print", "by_formatted": "print", "by_pickled": "pickle",
+    "by_saved": "pickle", "by_bytes_of_storage": "storage", "by_byte_of_storage": "storage",
+    "by_shared": "share_memory", "by_numpy": "numpy", "by_array_of_list": "numpy", "by_dlpack": "dlpack"
+}
 
 
 class Ways(SnippetTest):
@@ -46,7 +49,9 @@ class Ways(SnippetTest):
             return torch.full((3,), 2.5) + step
         never_used = torch.ones(5)
     """ + WRAPPED.replace("\n", "\n        ")
-    SNIPPETS = {**WAYS, "not_of_the_program": "never_used.numpy()", "wrapped": "str(Wrapped(torch.ones(2)).inner.tolist())"}
+    SNIPPETS = {
+        **WAYS, "not_of_the_program": "never_used.numpy()", "wrapped": "str(Wrapped(torch.ones(2)).inner.tolist())"
+    }
 
     def leaving(self, snippet, iteration=0):
         return [op for op in self.ops(snippet, iteration) if op["name"].startswith("python::")]
@@ -66,7 +71,8 @@ class Ways(SnippetTest):
                 self.assertIn("program.py:", found[0]["site"])
 
     def test_of_a_list_of_tensors_each_leaves(self):
-        self.assertEqual([(op["name"], real(op["outputs"][0][0])) for op in self.leaving("by_tensors_in_a_list")], [("python::item", 4.5)] * 2)
+        self.assertEqual([(op["name"], real(op["outputs"][0][0])) for op in self.leaving("by_tensors_in_a_list")],
+                         [("python::item", 4.5)] * 2)
 
     def test_what_operators_tell_is_not_told_again(self):
         self.assertEqual(self.leaving("by_iterated"), [])
@@ -80,11 +86,17 @@ class Ways(SnippetTest):
 
     def test_all_is_put_back(self):
         program = f"import torch\nbefore = {{n: torch.Tensor.__dict__.get(n) for n in {NAMES!r}}}, torch._C._to_dlpack, torch.to_dlpack\n" + LOOP
-        done = self.record(program + f"print(before == ({{n: torch.Tensor.__dict__.get(n) for n in {NAMES!r}}}, torch._C._to_dlpack, torch.to_dlpack))\n")
+        done = self.record(
+            program +
+            f"print(before == ({{n: torch.Tensor.__dict__.get(n) for n in {NAMES!r}}}, torch._C._to_dlpack, torch.to_dlpack))\n"
+        )
         self.assertEqual((done.returncode, done.stdout), (0, "True\n"), done.stderr)
 
 
-NAMES = ["numpy", "tolist", "data_ptr", "__repr__", "__format__", "__reduce_ex__", "item", "__bool__", "__int__", "__float__", "__index__", "__complex__"]
+NAMES = [
+    "numpy", "tolist", "data_ptr", "__repr__", "__format__", "__reduce_ex__", "item", "__bool__", "__int__",
+    "__float__", "__index__", "__complex__"
+]
 
 DECODE = """
 import numpy
@@ -127,7 +139,8 @@ class ComingBack(RecorderTest):
         done = self.record(text, options=("--json",))
         self.assertEqual(done.returncode, 0, done.stderr)
         notes = json.loads(done.stdout)["notes"]
-        info = json.loads(self.run_command([CRUCIBLE, "trace", "info", self.output, "--json"]).stdout)["values_returned"]
+        info = json.loads(self.run_command([CRUCIBLE, "trace", "info", self.output,
+                                            "--json"]).stdout)["values_returned"]
         replay = self.run_command([CRUCIBLE, "replay", self.output, "--backend", "reference", "--verify", "--json"])
         self.assertEqual(replay.returncode, 0, replay.stdout + replay.stderr)
         document = json.loads(replay.stdout)
@@ -139,7 +152,8 @@ class ComingBack(RecorderTest):
         for name, again in AGAIN.items():
             with self.subTest(name):
                 notes, info, but, verdict = self.told(DECODE.format(again=again))
-                self.assertEqual((info["values"], info["tensors"], info["changed"], info["across_iterations"]), (6, 2, True, False))
+                self.assertEqual((info["values"], info["tensors"], info["changed"], info["across_iterations"]),
+                                 (6, 2, True, False))
                 self.assertTrue(info["left_at"][0].startswith("program.py:"))
                 self.assertEqual(notes, [info["text"]])
                 self.assertEqual(but, [info["text"]])
@@ -159,8 +173,10 @@ class ComingBack(RecorderTest):
         self.assertEqual(len(but), 1)
 
     def test_ordinary_training_is_not_bothered(self):
-        text = LOOP.replace("    loss.backward()\n", "    total = loss.item()\n    loss.backward()\n").replace("SGD(model.parameters(), lr=0.1)", "Adam(model.parameters())")
-        text = text.replace("model(data[step]).square()", "(out := model(torch.tensor([[float(step), 1., 2., 3.]] * 5))).square()")
+        text = LOOP.replace("    loss.backward()\n", "    total = loss.item()\n    loss.backward()\n").replace(
+            "SGD(model.parameters(), lr=0.1)", "Adam(model.parameters())")
+        text = text.replace("model(data[step]).square()",
+                            "(out := model(torch.tensor([[float(step), 1., 2., 3.]] * 5))).square()")
         text += """
     accuracy = (out > 0).float().mean().item()
     print(loss, float(loss), loss.detach().numpy(), f"{loss:.3f}", out.tolist()[0], sum(p.grad.norm().item() for p in model.parameters()))
@@ -170,7 +186,9 @@ class ComingBack(RecorderTest):
         self.assertEqual((info, but, verdict), (None, [], "verified  yes"))
 
     def test_a_number_that_comes_back(self):
-        text = LOOP.replace("    loss.backward()\n", "    size = model[0](data[step]).norm().item()\n    loss = loss * (1 / size)\n    loss.backward()\n")
+        text = LOOP.replace(
+            "    loss.backward()\n",
+            "    size = model[0](data[step]).norm().item()\n    loss = loss * (1 / size)\n    loss.backward()\n")
         _, info, but, _ = self.told(text)
         self.assertEqual((info["values"], info["tensors"], info["numbers"]), (1, 0, 1))
         self.assertEqual(len(but), 1)
@@ -178,7 +196,8 @@ class ComingBack(RecorderTest):
 
 class Threads(RecorderTest):
     def program(self, call):
-        return LOOP.replace("loss = model(data[step])", "x = data[step] * 1\n    out = {}\n    " + call + "\n    loss = out['y']")
+        return LOOP.replace("loss = model(data[step])",
+                            "x = data[step] * 1\n    out = {}\n    " + call + "\n    loss = out['y']")
 
     def told(self, text):
         done = self.record(text)
@@ -188,10 +207,12 @@ class Threads(RecorderTest):
 
     def test_work_on_a_thread_of_the_program_is_told(self):
         import_first = "import threading, concurrent.futures\npool = concurrent.futures.ThreadPoolExecutor(1)\n"
-        for call in ("t = threading.Thread(target=lambda: out.update(y=model(x))); t.start(); t.join()", "out['y'] = pool.submit(model, x).result()"):
+        for call in ("t = threading.Thread(target=lambda: out.update(y=model(x))); t.start(); t.join()",
+                     "out['y'] = pool.submit(model, x).result()"):
             with self.subTest(call):
                 summary, but = self.told(import_first + self.program(call))
-                self.assertIn("not recorded: ops on threads that are not recorded, with tensors of the recorded program", summary)
+                self.assertIn(
+                    "not recorded: ops on threads that are not recorded, with tensors of the recorded program", summary)
                 self.assertIn("crucible.record_thread()", str(but))
 
     def test_with_the_option_it_is_recorded(self):
@@ -210,12 +231,15 @@ class Threads(RecorderTest):
 
 class Settings(RecorderTest):
     def test_what_changes_numbers_is_told(self):
-        for before, words in (("torch.set_flush_denormal(True)\n", "torch.set_flush_denormal(True): the replay keeps denormal numbers"),
-                              ("torch.set_float32_matmul_precision('medium')\n", 'torch.set_float32_matmul_precision("medium"): ')):
+        for before, words in (("torch.set_flush_denormal(True)\n",
+                               "torch.set_flush_denormal(True): the replay keeps denormal numbers"),
+                              ("torch.set_float32_matmul_precision('medium')\n",
+                               'torch.set_float32_matmul_precision("medium"): ')):
             done = self.record(LOOP.replace("torch.manual_seed(0)\n", "torch.manual_seed(0)\n" + before))
             self.assertIn("not recorded: the setting " + words, done.stderr)
             self.assertIn(words, self.run_command([CRUCIBLE, "trace", "info", self.output]).stdout)
-            self.assertIn("note      recorded with " + words, self.run_command([CRUCIBLE, "replay", self.output, "--backend", "reference"]).stdout)
+            self.assertIn("note      recorded with " + words,
+                          self.run_command([CRUCIBLE, "replay", self.output, "--backend", "reference"]).stdout)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,9 @@ at::Tensor scale(const at::Tensor& x, double by) { return at::mul(x, by); }
 
 at::Tensor& accumulate_(at::Tensor& x, const at::Tensor& y) { return x.add_(y); }
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> several(const at::Tensor& x, at::TensorList others, c10::string_view name,
-                                                        at::OptionalIntArrayRef sizes, const at::Scalar& number) {
+std::tuple<at::Tensor, std::vector<at::Tensor>> several(const at::Tensor& x, at::TensorList others,
+                                                        c10::string_view name, at::OptionalIntArrayRef sizes,
+                                                        const at::Scalar& number) {
   std::vector<at::Tensor> results;
   for (const at::Tensor& other : others) results.push_back(at::add(other, number));
   return {sizes.has_value() ? x.reshape(*sizes).clone() : at::add(x, static_cast<double>(name.size())), results};
@@ -46,7 +47,9 @@ at::Tensor from_memory(double first) {
 /// Switches the recorder's dispatch key on behind its back, as a mode of the framework would.
 void switch_key(bool on) { c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, on); }
 
-std::int64_t use_count(const at::Tensor& x) { return static_cast<std::int64_t>(x.storage().use_count()) * 1000 + static_cast<std::int64_t>(x.use_count()); }
+std::int64_t use_count(const at::Tensor& x) {
+  return static_cast<std::int64_t>(x.storage().use_count()) * 1000 + static_cast<std::int64_t>(x.use_count());
+}
 
 }  // namespace
 

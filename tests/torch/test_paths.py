@@ -71,11 +71,17 @@ class Observers(RecorderTest):
 
     def test_same_ops_as_the_key(self):
         key, observed = self.recorded(LOOP), self.recorded(LOOP, options=self.OPTIONS)
-        strip = [(op["name"], op["phase"], op["site"], op["module"], [self.plain(key, a) for a in op["args"]]) for op in key.ops]
-        self.assertEqual(strip, [(op["name"], op["phase"], op["site"], op["module"], [self.plain(observed, a) for a in op["args"]])
-                                 for op in observed.ops])
-        self.assertEqual([(e["name"], e["blob"]["hash"], e["op"]) for e in key.externals], [(e["name"], e["blob"]["hash"], e["op"]) for e in observed.externals])
-        self.assertEqual([s["blob"]["hash"] for s in key.final_states], [s["blob"]["hash"] for s in observed.final_states])
+        strip = [(op["name"], op["phase"], op["site"], op["module"], [self.plain(key, a)
+                                                                      for a in op["args"]])
+                 for op in key.ops]
+        self.assertEqual(
+            strip, [(op["name"], op["phase"], op["site"], op["module"], [self.plain(observed, a)
+                                                                         for a in op["args"]])
+                    for op in observed.ops])
+        self.assertEqual([(e["name"], e["blob"]["hash"], e["op"]) for e in key.externals],
+                         [(e["name"], e["blob"]["hash"], e["op"]) for e in observed.externals])
+        self.assertEqual([s["blob"]["hash"] for s in key.final_states],
+                         [s["blob"]["hash"] for s in observed.final_states])
         self.assertEqual(key.iterations[0]["losses"][0]["value"], observed.iterations[0]["losses"][0]["value"])
         self.assertEqual(Recorded(observed.document).unexplained_reads(), [])
 
@@ -86,7 +92,8 @@ class Observers(RecorderTest):
             return [Observers.plain(trace, element) for element in argument]
         if isinstance(argument, dict) and "tensor" in argument:
             tensor = trace.tensor(argument)
-            return tensor["storage"], tensor["dtype"], tuple(tensor["sizes"]), tuple(tensor["strides"]), tensor["offset"]
+            return tensor["storage"], tensor["dtype"], tuple(tensor["sizes"]), tuple(
+                tensor["strides"]), tensor["offset"]
         return argument
 
     def test_limits_are_named(self):
@@ -119,14 +126,15 @@ class Observers(RecorderTest):
 
 
 class Agreement(RecorderTest):
-    """Typed and boxed kernels write the same record: for every operator of the lowering's cases, and for every operator with
-    a typed kernel that can be called with arguments made up from its schema."""
+    """Typed and boxed kernels write the same record: for every operator of the lowering's cases, and for every operator
+    with a typed kernel that can be called with arguments made up from its schema."""
 
     def both(self, *path):
         path = os.path.join(ROOT, *path)
         program = (f"import runpy, sys, torch\nsys.path.insert(0, {os.path.dirname(path)!r})\ntorch.manual_seed(0)\n"
                    f"runpy.run_path({path!r}, run_name='__main__')\n")
-        typed, boxed = (self.recorded(program, options=("--iterations", "1", "--kernels", kernels)) for kernels in ("typed", "boxed"))
+        typed, boxed = (self.recorded(program, options=("--iterations", "1", "--kernels", kernels))
+                        for kernels in ("typed", "boxed"))
         self.assertIn("typed kernels", typed.metadata["frontend"])
         self.assertEqual(len(typed.ops), len(boxed.ops))
         for ours, theirs in zip(typed.ops, boxed.ops):

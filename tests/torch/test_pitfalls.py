@@ -138,7 +138,9 @@ class Pitfalls(SnippetTest):
 
     def test_01_inference_mode_composites(self):
         self.assertFalse({"aten::linear", "aten::matmul"} & {op["name"] for op in self.shared.ops})
-        self.assertIn([2, 4], [self.shared.tensor(op["outputs"][0])["sizes"] for op in self.ops("inference") if op["name"] == "aten::addmm"])
+        self.assertIn([2, 4], [
+            self.shared.tensor(op["outputs"][0])["sizes"] for op in self.ops("inference") if op["name"] == "aten::addmm"
+        ])
 
     def test_02_many_names_for_one_thing(self):
         # Nothing asks for a name: whatever this version and device call it, what it reads was made or entered.
@@ -153,13 +155,15 @@ class Pitfalls(SnippetTest):
             entered = self.shared.externals_of(self.shared.storage(read["args"][0]))
             self.assertEqual(floats(entered[0]["blob"]), [2.0 + iteration] * 3)
         made = self.one("identity", "aten::full")
-        self.assertEqual(self.shared.storage(self.one("identity", "aten::sin")["args"][0]), self.shared.storage(made["outputs"][0]))
+        self.assertEqual(self.shared.storage(self.one("identity", "aten::sin")["args"][0]),
+                         self.shared.storage(made["outputs"][0]))
 
     def test_04_values_that_leave(self):
         left = self.one("leaving", "aten::_local_scalar_dense")
         self.assertEqual(real(left["outputs"][0]), 2.5)
         self.assertIn("program.py:", left["site"])
-        self.assertEqual(*[[op["name"] for op in self.shared.iteration_ops(i)] for i in range(2)], "shown by the second iteration")
+        self.assertEqual(*[[op["name"] for op in self.shared.iteration_ops(i)] for i in range(2)],
+                         "shown by the second iteration")
 
     def test_05_draws(self):
         printed = [eval(line.split(" ", 1)[1]) for line in self.printed.splitlines() if line.startswith("drawn")]
@@ -187,19 +191,24 @@ class Pitfalls(SnippetTest):
         self.assertEqual(self.shared.tensor(self.one("in_place", "aten::log1p")["args"][0])["strides"], [77, 1])
         self.assertEqual(self.shared.tensor(self.one("in_place", "aten::erf")["args"][0])["strides"], [2**33, 1])
         saved = [op for op in self.ops("saved_before_write") if op["phase"] == 0]
-        self.assertEqual([op["name"] for op in saved[1:4]], ["aten::mul.Tensor", "aten::clone", "aten::sin_"], "autograd saves what it overwrites")
+        self.assertEqual([op["name"] for op in saved[1:4]], ["aten::mul.Tensor", "aten::clone", "aten::sin_"],
+                         "autograd saves what it overwrites")
 
     def test_07_undefined_and_wrapped(self):
         norm = self.one("undefined", "aten::native_layer_norm")
-        self.assertIn(norm["args"][2:4], ([None, None], ["undefined", "undefined"]), "as this torch's caller passed them")
-        self.assertEqual(self.one("undefined", "aten::native_layer_norm_backward")["outputs"][1:], ["undefined", "undefined"])
+        self.assertIn(norm["args"][2:4], ([None, None], ["undefined", "undefined"]),
+                      "as this torch's caller passed them")
+        self.assertEqual(
+            self.one("undefined", "aten::native_layer_norm_backward")["outputs"][1:], ["undefined", "undefined"])
         indices = self.one("undefined", "aten::index.Tensor")["args"][1]
         self.assertEqual(len(indices), 2)
         self.assertIn(indices[0], (None, "undefined"))
         by_number, by_tensor = [op for op in self.ops("undefined") if op["name"] == "aten::mul.Tensor"]
         number = self.shared.tensor(by_number["args"][1])
         self.assertEqual((number["wrapped"], number["dtype"], number["sizes"]), (True, "f64", []))
-        self.assertEqual(self.shared.externals_of(number["storage"])[0]["blob"]["hex"], struct.pack("<d", 0.1 * 2).hex())
+        self.assertEqual(
+            self.shared.externals_of(number["storage"])[0]["blob"]["hex"],
+            struct.pack("<d", 0.1 * 2).hex())
         self.assertFalse(self.shared.tensor(by_tensor["args"][1])["wrapped"])
 
     def test_10_subclasses(self):
@@ -208,7 +217,8 @@ class Pitfalls(SnippetTest):
 
     def test_12_schemas_in_full(self):
         addition = self.one("in_place", "aten::add.out")
-        self.assertEqual(addition["schema"], "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)")
+        self.assertEqual(addition["schema"],
+                         "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)")
 
     def test_14_sizes_are_integers(self):
         self.assertNotIn("aten::tan", self.names("symbolic"), "what has no sizes yet computes nothing")
@@ -228,7 +238,8 @@ class Pitfalls(SnippetTest):
     def test_19_no_references(self):
         counts = {line for line in self.printed.splitlines() if line.startswith("counts")}
         gradients = {line for line in self.printed.splitlines() if line.startswith("gradient")}
-        self.assertEqual((len(counts), len(gradients)), (1, 1), f"recorded steps count as unrecorded ones do: {counts} {gradients}")
+        self.assertEqual((len(counts), len(gradients)), (1, 1),
+                         f"recorded steps count as unrecorded ones do: {counts} {gradients}")
 
     def test_ops_inside_kernels_are_not_seen_again(self):
         self.assertEqual(self.names("slow_foreach").count("aten::_foreach_add.List"), 1)
@@ -238,7 +249,8 @@ class Pitfalls(SnippetTest):
         backward = [op for op in self.shared.iteration_ops(0) if op["name"] == "aten::expm1" and op["phase"] == 1]
         self.assertEqual(len(backward), 71, "none is lost on autograd's own threads")
         self.assertGreater(len({op["thread"] for op in backward}), 1)
-        self.assertEqual([op for op in self.shared.ops if op["name"] == "aten::erfc"], [], "threads of the program are not recorded")
+        self.assertEqual([op for op in self.shared.ops if op["name"] == "aten::erfc"], [],
+                         "threads of the program are not recorded")
 
 
 class Separate(RecorderTest):
@@ -289,10 +301,12 @@ class Separate(RecorderTest):
         self.assertEqual(trace.unexplained_reads(), [])
 
     def test_16_steady_from_the_third_step(self):
-        optimizers = ("SGD(p, lr=0.1, momentum=0.9)", "Adam(p)", "AdamW(p, amsgrad=True)", "RMSprop(p, momentum=0.1)", "Adagrad(p)")
+        optimizers = ("SGD(p, lr=0.1, momentum=0.9)", "Adam(p)", "AdamW(p, amsgrad=True)", "RMSprop(p, momentum=0.1)",
+                      "Adagrad(p)")
         text = LOOP.replace("for step in range(10):", "p = list(model.parameters())\nothers = [" +
                             ", ".join(f"torch.optim.{o}" for o in optimizers) + "]\nfor step in range(10):")
-        text = text.replace("    optimizer.step()", "    for other in others:\n        other.step()\n    optimizer.step()")
+        text = text.replace("    optimizer.step()",
+                            "    for other in others:\n        other.step()\n    optimizer.step()")
         trace = self.recorded(text)
         first, second = ([op["name"] for op in trace.iteration_ops(i)] for i in range(2))
         self.assertEqual(first, second)
@@ -305,7 +319,9 @@ class Separate(RecorderTest):
         self.assertIn("built for AMD ROCm 6.4", self.recorded(amd).metadata["framework"])
 
     def test_scalars_change_where_nothing_says_so(self):
-        trace = self.recorded(LOOP.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "torch.optim.AdamW(model.parameters(), foreach=True)"))
+        trace = self.recorded(
+            LOOP.replace("torch.optim.SGD(model.parameters(), lr=0.1)",
+                         "torch.optim.AdamW(model.parameters(), foreach=True)"))
         first, second = (trace.one("aten::_foreach_addcdiv_.ScalarList", i)["args"][3] for i in range(2))
         self.assertNotEqual(first, second)
         self.assertEqual(*[[op["name"] for op in trace.iteration_ops(i)] for i in range(2)])
@@ -318,7 +334,8 @@ class Separate(RecorderTest):
             done = self.record(text, options=("--kernels", kernels))
             self.assertEqual((done.returncode, done.stdout), (0, plain.stdout), done.stderr)
 
-    @unittest.skipIf("libasan" in os.environ.get("LD_PRELOAD", ""), "the address sanitizer keeps freed memory for a while")
+    @unittest.skipIf("libasan" in os.environ.get("LD_PRELOAD", ""),
+                     "the address sanitizer keeps freed memory for a while")
     def test_a_recycled_address_is_a_new_storage(self):
         code = """
             with torch.no_grad():
@@ -337,7 +354,8 @@ class Separate(RecorderTest):
         code = "if step == 2:\n    library = torch.library.Library('late', 'FRAGMENT')\n    library.define('op(Tensor x) -> Tensor')\n" \
                "    library.impl('op', lambda x: x.neg(), 'CPU')\n    kept.append(library)\nif step >= 3:\n    torch.ops.late.op(torch.ones(3))"
         for kernels in ("typed", "per_op"):
-            trace = self.recorded(program({"late": code}, "kept = []"), options=("--iterations", "2", "--kernels", kernels))
+            trace = self.recorded(program({"late": code}, "kept = []"),
+                                  options=("--iterations", "2", "--kernels", kernels))
             self.assertEqual(len(trace.ops_named("late::op", 1)), 1, kernels)
 
 

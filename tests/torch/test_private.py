@@ -1,7 +1,7 @@
 """What a recording tells of its maker: `trace info --private`, `record --no-command --no-paths`, `trace strip`.
 
-The scan walks the raw file - its bytes, each section of the table and each blob uncompressed - and knows no record of any
-table, so that a field that is new is looked into as well.
+The scan walks the raw file - its bytes, each section of the table and each blob uncompressed - and knows no record of
+any table, so that a field that is new is looked into as well.
 """
 
 import getpass
@@ -56,7 +56,8 @@ PROGRAM = """
         optimizer.step()
         loss.item()
 """
-NAMES = ("classified_weight", "hidden_scale", "SecretLayer", "WhiteRabbit", "embedding_of_words", "secret_block", "classifier_head")
+NAMES = ("classified_weight", "hidden_scale", "SecretLayer", "WhiteRabbit", "embedding_of_words", "secret_block",
+         "classifier_head")
 
 
 def everything_in(path):
@@ -78,13 +79,18 @@ class Private(RecorderTest):
         self.home = os.path.join(self.folder, "home", USER)
         self.project = os.path.join(self.home, "top_secret_project")
         os.makedirs(self.project)
-        self.environment = {**os.environ, "HOME": self.home, "USER": USER, "XDG_CACHE_HOME": os.path.expanduser("~/.cache")}
+        self.environment = {
+            **os.environ, "HOME": self.home, "USER": USER, "XDG_CACHE_HOME": os.path.expanduser("~/.cache")
+        }
 
     def record_program(self, *options, program=PROGRAM, **keywords):
         path = os.path.relpath(self.script(program), self.folder)
         os.rename(os.path.join(self.folder, path), os.path.join(self.project, "whistle.py"))
-        command = [CRUCIBLE, "record", "-o", self.output, "--iterations", "2", *options, "--", sys.executable,
-                   os.path.join(self.project, "whistle.py"), "--api-key=hunter2x", "--data", os.path.join(self.home, "passwords.db")]
+        command = [
+            CRUCIBLE, "record", "-o", self.output, "--iterations", "2", *options, "--", sys.executable,
+            os.path.join(self.project, "whistle.py"), "--api-key=hunter2x", "--data",
+            os.path.join(self.home, "passwords.db")
+        ]
         done = self.run_command(command, env=self.environment, **keywords)
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -93,7 +99,10 @@ class Private(RecorderTest):
 
     def find(self, path, words):
         pieces = everything_in(path)
-        return [word for word in words if any((word if isinstance(word, bytes) else word.encode()) in piece for piece in pieces)]
+        return [
+            word for word in words
+            if any((word if isinstance(word, bytes) else word.encode()) in piece for piece in pieces)
+        ]
 
     def test_only_its_owner_may_read_it(self):
         self.record_program(preexec_fn=lambda: os.umask(0))
@@ -103,7 +112,8 @@ class Private(RecorderTest):
         self.record_program()
         table = self.crucible("trace", "info", self.output, "--private")
         self.assertEqual(table.returncode, 0, table.stderr)
-        for word in ("--api-key", os.path.join(self.project, "whistle.py"), "passwords.db", "parameters", "byte by byte", "0600", "classifier_head"):
+        for word in ("--api-key", os.path.join(self.project, "whistle.py"), "passwords.db", "parameters",
+                     "byte by byte", "0600", "classifier_head"):
             self.assertIn(word, table.stdout)
         document = json.loads(self.crucible("trace", "info", self.output, "--private", "--json").stdout)
         self.assertIn("hunter2x", document["command"])
@@ -118,7 +128,9 @@ class Private(RecorderTest):
 
     def test_a_recording_without_command_and_paths(self):
         self.record_program("--no-command", "--no-paths", cwd=self.project)
-        self.assertEqual(self.find(self.output, [USER, self.folder, "hunter2x", "passwords.db", sys.prefix, "top_secret_project"]), [])
+        self.assertEqual(
+            self.find(self.output, [USER, self.folder, "hunter2x", "passwords.db", sys.prefix, "top_secret_project"]),
+            [])
         sites = {site[0] for site in crtrace.read(self.output).sites}
         self.assertIn("whistle.py", sites)
         self.assertEqual([site for site in sites if site.startswith("/")], [])
@@ -129,8 +141,10 @@ class Private(RecorderTest):
     def test_the_command_stays_without_its_paths(self):
         failing = PROGRAM + "        if step == 3: open('/nowhere/' + os.path.expanduser('~') + '/missing')\n"
         path = self.script(failing)
-        done = self.run_command([CRUCIBLE, "record", "-o", self.output, "--iterations", "3", "--no-paths", "--", sys.executable, path, "--data=" + self.home],
-                                env=self.environment)
+        done = self.run_command([
+            CRUCIBLE, "record", "-o", self.output, "--iterations", "3", "--no-paths", "--", sys.executable, path,
+            "--data=" + self.home
+        ], env=self.environment)
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(self.find(self.output, [self.folder, USER]), [])
         metadata = crtrace.read(self.output).metadata
@@ -139,8 +153,10 @@ class Private(RecorderTest):
 
     def test_from_inside_a_program(self):
         program = "import crucible\n" + re.sub("^    ", "", PROGRAM, flags=re.M).replace(
-            "for step in range(6):", "with crucible.record(sys.argv[1], iterations=2, command=False, paths=False):\n  for step in range(6):").replace(
-            "\n    optimizer.zero", "\n      optimizer.zero").replace("\n    loss", "\n      loss").replace("\n    optimizer.step", "\n      optimizer.step")
+            "for step in range(6):",
+            "with crucible.record(sys.argv[1], iterations=2, command=False, paths=False):\n  for step in range(6):"
+        ).replace("\n    optimizer.zero", "\n      optimizer.zero").replace("\n    loss", "\n      loss").replace(
+            "\n    optimizer.step", "\n      optimizer.step")
         path = self.script(program)
         environment = {**self.environment, "PYTHONPATH": os.path.join(os.path.dirname(CRUCIBLE), "python")}
         done = self.run_command([sys.executable, path, self.output], env=environment)
@@ -150,13 +166,21 @@ class Private(RecorderTest):
 
     def test_a_stripped_copy_has_nothing_and_replays(self):
         self.record_program()
-        secrets = [USER, self.folder, "whistle", "hunter2x", "api-key", "passwords", "top_secret_project", sys.prefix, *NAMES]
+        secrets = [
+            USER, self.folder, "whistle", "hunter2x", "api-key", "passwords", "top_secret_project", sys.prefix, *NAMES
+        ]
         # A shorter name is among the bytes of any data by chance ("vm"), or a word of the format ("root").
         secrets += [name for name in (socket.gethostname(), getpass.getuser()) if len(name) > 5]
         before = crtrace.read(self.output)
         data = [before.blob(number) for number in range(len(before.blobs))]
         # Windows of what is not a run of one value; single numbers are what statistics tell anyway.
-        windows = {piece[at:at + 16] for piece in data for at in range(0, min(len(piece), 4096) - 15, 8) if len(set(piece[at:at + 16])) > 8}
+        windows = {
+            piece[at:at + 16]
+            for piece in data
+            for at in range(0,
+                            min(len(piece), 4096) - 15, 8)
+            if len(set(piece[at:at + 16])) > 8
+        }
         self.assertGreater(len(self.find(self.output, secrets)), 8, "the scan finds nothing")
         self.assertGreater(len(windows), 50)
         self.assertEqual(len(self.find(self.output, list(windows)[:20])), 20, "the scan does not look into blobs")
@@ -183,9 +207,13 @@ class Private(RecorderTest):
 
     def check_texts(self, before, copy):
         """No text of the original's tables of names is in the copy, whatever it is."""
-        texts = {text for table in ("sites", "modules", "externals", "final_states", "outputs") for record in before.tables[table]
-                 for text in (record if isinstance(record, (tuple, list)) else (record,)) if isinstance(text, str)}
-        words = {word for text in texts for word in re.findall(r"[A-Za-z_]{6,}", text)} - {"exp_avg", "exp_avg_sq", "module", "crucible"}
+        texts = {
+            text for table in ("sites", "modules", "externals", "final_states", "outputs")
+            for record in before.tables[table] for text in (record if isinstance(record, (tuple, list)) else (record,))
+            if isinstance(text, str)
+        }
+        words = {word for text in texts for word in re.findall(r"[A-Za-z_]{6,}", text)
+                } - {"exp_avg", "exp_avg_sq", "module", "crucible"}
         schemas = " ".join(" ".join(schema) for schema in before.schemas)
         words = {word for word in words if word not in schemas}
         self.assertGreater(len(words), 5)

@@ -16,9 +16,10 @@ class BecomingAnother(RecorderTest):
     AGAIN = "import os, sys\nif 'again' not in sys.argv:\n    {before}os.environ['OMP_NUM_THREADS'] = '1'\n    {call}\n"
 
     def test_the_program_that_it_becomes_is_recorded(self):
-        for call in ("os.execv(sys.executable, [sys.executable, *sys.argv, 'again'])",
-                     "os.execve(sys.executable, [sys.executable, *sys.argv, 'again'], {**os.environ, 'PYTHONPATH': '/nowhere'})",
-                     "os.execlp(sys.executable, sys.executable, sys.argv[0], 'again')"):
+        for call in (
+                "os.execv(sys.executable, [sys.executable, *sys.argv, 'again'])",
+                "os.execve(sys.executable, [sys.executable, *sys.argv, 'again'], {**os.environ, 'PYTHONPATH': '/nowhere'})",
+                "os.execlp(sys.executable, sys.executable, sys.argv[0], 'again')"):
             for before in ("", "import torch; "):
                 with self.subTest(call=call, before=before):
                     look = "print(os.environ.get('CRUCIBLE_RECORDING'), os.environ.get('PYTHONPATH'), os.environ.get('OMP_NUM_THREADS'))\n"
@@ -51,8 +52,9 @@ class Children(RecorderTest):
         self.assertEqual((done.returncode, done.stdout), (0, "child None None\n"), done.stderr)
         self.assertEqual(len(self.trace().iterations), 4)
 
-    @unittest.skipIf("libasan" in os.environ.get("LD_PRELOAD", ""),
-                     "a fork may meet the address sanitizer's own allocator locked by another thread: the child waits for ever")
+    @unittest.skipIf(
+        "libasan" in os.environ.get("LD_PRELOAD", ""),
+        "a fork may meet the address sanitizer's own allocator locked by another thread: the child waits for ever")
     def test_forked_children_record_and_write_nothing(self):
         program = "import os, multiprocessing\n" + LOOP + """
     if step == 4:
@@ -84,13 +86,17 @@ class Children(RecorderTest):
         done = self.record(program, options=("--children", "--iterations", "2", "--json"))
         self.assertEqual(done.returncode, 0, done.stderr)
         document = json.loads(done.stdout)
-        self.assertEqual([os.path.basename(file["path"]) for file in document["files"]], ["out.crtrace", "out.process1.crtrace"])
+        self.assertEqual([os.path.basename(file["path"]) for file in document["files"]],
+                         ["out.crtrace", "out.process1.crtrace"])
         self.assertIsNone(document["manifest"])
         for file in document["files"]:
             self.assertEqual(len(self.trace(file["path"]).iterations), 2)
 
     def test_child_that_fails_is_told_of(self):
-        child = self.script(LOOP.replace("range(10):\n    opt", "range(3):\n    opt").replace("    loss.backward()", "    if step == 2: break\n    loss.backward()"), "child.py")
+        child = self.script(
+            LOOP.replace("range(10):\n    opt",
+                         "range(3):\n    opt").replace("    loss.backward()",
+                                                       "    if step == 2: break\n    loss.backward()"), "child.py")
         program = LOOP + f"import subprocess\nsubprocess.run([sys.executable, {child!r}])\n"
         done = self.record(program, options=("--children",))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -102,11 +108,15 @@ class Launchers(unittest.TestCase):
         sys.path.insert(0, os.path.join(os.environ["CRUCIBLE_BUILD"], "python"))
         from crucible_torch.processes import is_launcher, name_of_part
 
-        for words in (["python", "/venv/bin/torchrun", "train.py"], ["python", "-m", "torch.distributed.run", "x.py"],
-                      ["python", "-u", "-X", "dev", "-m", "torch.distributed.launch"], ["python", "/bin/accelerate", "launch"]):
+        for words in (["python", "/venv/bin/torchrun",
+                       "train.py"], ["python", "-m", "torch.distributed.run",
+                                     "x.py"], ["python", "-u", "-X", "dev", "-m",
+                                               "torch.distributed.launch"], ["python", "/bin/accelerate", "launch"]):
             self.assertTrue(is_launcher(words), words)
-        for words in (["python", "train.py", "torchrun"], ["python", "-c", "torchrun"], ["python", "-m", "train"], ["python"],
-                      ["python", "-m"], ["python", "-"]):
+        for words in (["python", "train.py", "torchrun"], ["python", "-c",
+                                                           "torchrun"], ["python", "-m",
+                                                                         "train"], ["python"], ["python",
+                                                                                                "-m"], ["python", "-"]):
             self.assertFalse(is_launcher(words), words)
         self.assertEqual(name_of_part("/a.b/step.crtrace", "rank1"), "/a.b/step.rank1.crtrace")
 

@@ -1,5 +1,5 @@
-"""Eight threads recorded at once while iterations begin and end and are written. Built with the thread sanitizer, the recorder
-runs under it here: what two threads touch without order is a failure."""
+"""Eight threads recorded at once while iterations begin and end and are written. Built with the thread sanitizer, the
+recorder runs under it here: what two threads touch without order is a failure."""
 
 import json
 import os
@@ -80,13 +80,20 @@ class Threads(RecorderTest):
         """Records three times; returns the first trace, in which every round is counted."""
         library = os.path.join(BUILD, "tests", "torch", "libcrucible_thread_work.so")
         preload = os.environ.get("CRUCIBLE_PRELOAD", "")
-        # torch locks some mutexes where the sanitizer does not look and unlocks them in functions of its headers, where it does.
+        # torch locks some mutexes where the sanitizer does not look and unlocks them in functions of its headers, where
+        # it does.
         options = f"report_mutex_bugs=0:suppressions={os.path.join(ROOT, 'tests', 'tsan.supp')}"
         environment = {**os.environ, "TSAN_OPTIONS": options}
         if preload:
             environment["LD_PRELOAD"] = preload
-        done = self.run_command([sys.executable, self.script(PROGRAM), os.path.join(BUILD, "python"), library, self.output, kernels,
-                                 snapshot, str(THREADS), str(PARTS), str(ROUNDS)], env=environment)
+        done = self.run_command([
+            sys.executable,
+            self.script(PROGRAM),
+            os.path.join(BUILD, "python"), library, self.output, kernels, snapshot,
+            str(THREADS),
+            str(PARTS),
+            str(ROUNDS)
+        ], env=environment)
         self.assertEqual(done.returncode, 0, done.stderr[-20000:])
         self.assertEqual(len(json.loads(done.stdout)), 3)
         for again in ("2", "3"):
@@ -102,7 +109,8 @@ class Threads(RecorderTest):
                 rounds.setdefault(op["thread"], []).append(int(real(op["args"][1])))
         rounds = {thread: [number for number in numbers if number >= 0] for thread, numbers in rounds.items()}
         each = PARTS * ROUNDS
-        self.assertEqual(sorted(rounds.values()), [list(range(first, first + each)) for first in range(0, THREADS * each, each)])
+        self.assertEqual(sorted(rounds.values()),
+                         [list(range(first, first + each)) for first in range(0, THREADS * each, each)])
         own = [op["name"] for op in trace.ops if op["thread"] != 0]
         self.assertGreaterEqual(own.count("aten::sum"), THREADS * each)
         self.assertNotIn("aten::mm", own, "an op that threw leaves no record")

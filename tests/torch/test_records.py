@@ -80,8 +80,10 @@ class Paths(RecorderTest):
         self.assertEqual(trace.one("aten::div.Tensor_mode")["args"][2], "floor")
         self.assertEqual(trace.one("aten::rand.generator")["args"][1], {"generator": "cpu"})
         self.assertEqual(trace.one("aten::full")["args"][1], {"complex": [1.0, 2.0]})
-        self.assertEqual([["tensor" in item if item != "undefined" else None for item in op["args"][1]]
-                          for op in trace.ops_named("aten::index.Tensor", 0)], [[True], [None, True]], "Tensor?[] with its gaps")
+        self.assertEqual([["tensor" in item if item != "undefined" else None
+                           for item in op["args"][1]]
+                          for op in trace.ops_named("aten::index.Tensor", 0)], [[True], [None, True]],
+                         "Tensor?[] with its gaps")
         empty = [op for op in trace.ops_named("aten::empty.memory_format", 0) if op["args"][0] == [2, 3]][0]
         self.assertEqual(empty["args"][1], {"dtype": "i16"})
         self.assertEqual(empty["args"][3], {"device": "cpu"})
@@ -151,17 +153,22 @@ train()
         linear = trace.one("aten::addmm")
         self.assertEqual((linear["module"], linear["site"]), ("linear", self.line("        return self.linear(x + y)")))
         here, there = trace.ops_named("aten::silu", 0)
-        self.assertEqual((here["module"], here["site"]), ("Outer", self.line("        x = torch.nn.functional.silu(x)")))
+        self.assertEqual((here["module"], here["site"]),
+                         ("Outer", self.line("        x = torch.nn.functional.silu(x)")))
         self.assertEqual(int(there["site"].rpartition(":")[2]), 1 + int(here["site"].rpartition(":")[2]))
         loss = trace.one("aten::mse_loss")
-        self.assertEqual((loss["module"], loss["site"]), ("MSELoss", self.line("        loss = criterion(model(x), x)")))
+        self.assertEqual((loss["module"], loss["site"]),
+                         ("MSELoss", self.line("        loss = criterion(model(x), x)")))
         ones = trace.one("aten::ones")
-        self.assertEqual((ones["module"], ones["site"], ones["function"]), (None, self.line("        x = torch.ones(2, 3)"), "train"))
+        self.assertEqual((ones["module"], ones["site"], ones["function"]),
+                         (None, self.line("        x = torch.ones(2, 3)"), "train"))
         backward = trace.one("aten::mse_loss_backward")
-        self.assertEqual((backward["phase"], backward["site"], backward["module"]), (1, self.line("        loss.backward()"), None))
+        self.assertEqual((backward["phase"], backward["site"], backward["module"]),
+                         (1, self.line("        loss.backward()"), None))
         update = [op for op in trace.iteration_ops(0) if op["phase"] == 2]
         self.assertEqual({op["site"] for op in update}, {self.line("        optimizer.step()")})
-        self.assertEqual([op["phase"] for op in trace.iteration_ops(0)], sorted(op["phase"] for op in trace.iteration_ops(0)))
+        self.assertEqual([op["phase"] for op in trace.iteration_ops(0)],
+                         sorted(op["phase"] for op in trace.iteration_ops(0)))
         self.assertEqual({op["thread"] for op in trace.ops}, {0})
 
     def test_module_site_and_phase(self):
@@ -188,8 +195,10 @@ session.Session.__init__ = patched
 
 class Iterations(RecorderTest):
     def test_explicit_steps(self):
-        program = LOOP.replace("import sys", "import sys\nimport crucible").replace("range(10):\n    optimizer", "range(10):\n    optimizer")
-        program = program.replace("    optimizer.step()", "    if step % 2:\n        optimizer.step()\n        crucible.step()")
+        program = LOOP.replace("import sys", "import sys\nimport crucible").replace("range(10):\n    optimizer",
+                                                                                    "range(10):\n    optimizer")
+        program = program.replace("    optimizer.step()",
+                                  "    if step % 2:\n        optimizer.step()\n        crucible.step()")
         program = program.replace("    optimizer.zero_grad()", "    if step % 2 == 0:\n        optimizer.zero_grad()")
         trace = self.recorded(program)
         self.assertEqual(len(trace.iterations), 2)

@@ -31,7 +31,8 @@ class Carried(RecorderTest):
             self.assertTrue(read, "the parameter keeps its id in every iteration")
 
     def test_optimizer_state_is_named(self):
-        program = LOOP.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "torch.optim.AdamW(model.parameters(), lr=0.1)")
+        program = LOOP.replace("torch.optim.SGD(model.parameters(), lr=0.1)",
+                               "torch.optim.AdamW(model.parameters(), lr=0.1)")
         trace = self.recorded(program)
         names = {external["name"]: external["role"] for external in trace.externals if external["role"] == 3}
         for key in ("step", "exp_avg", "exp_avg_sq"):
@@ -39,9 +40,11 @@ class Carried(RecorderTest):
         self.assertEqual({state["name"] for state in trace.final_states if state["role"] == 3}, set(names))
 
     def test_state_made_while_recording(self):
-        program = LOOP.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)")
-        trace = self.recorded(program.replace("    optimizer.step()", "    if step == 3: optimizer.state.clear()\n    optimizer.step()"),
-                              options=("--iterations", "3"))
+        program = LOOP.replace("torch.optim.SGD(model.parameters(), lr=0.1)",
+                               "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)")
+        trace = self.recorded(
+            program.replace("    optimizer.step()", "    if step == 3: optimizer.state.clear()\n    optimizer.step()"),
+            options=("--iterations", "3"))
         final = [state["name"] for state in trace.final_states if state["role"] == 3]
         self.assertIn("momentum_buffer of 0.weight", final)
 
@@ -68,7 +71,10 @@ class Carried(RecorderTest):
             self.assertNotEqual(start[name]["blob"]["hash"], final[name]["blob"]["hash"])
 
     def test_tied_parameters_have_one_storage(self):
-        program = LOOP.replace("optimizer = torch", "model[2] = torch.nn.Linear(3, 3)\nmodel.append(torch.nn.Linear(3, 3))\nmodel[3].weight = model[2].weight\noptimizer = torch")
+        program = LOOP.replace(
+            "optimizer = torch",
+            "model[2] = torch.nn.Linear(3, 3)\nmodel.append(torch.nn.Linear(3, 3))\nmodel[3].weight = model[2].weight\noptimizer = torch"
+        )
         trace = self.recorded(program)
         self.assertIn("2.weight", {external["name"] for external in trace.externals})
         self.assertNotIn("3.weight", {external["name"] for external in trace.externals})
@@ -83,10 +89,15 @@ class Carried(RecorderTest):
 
 class ChangedOutside(RecorderTest):
     def test_input_buffer_refilled_through_numpy(self):
-        program = LOOP.replace("for step in range(10):\n", "import numpy\narray = numpy.zeros((5, 4), 'float32')\nbatch = torch.from_numpy(array)\nfor step in range(10):\n    array[:] = step\n")
+        program = LOOP.replace(
+            "for step in range(10):\n",
+            "import numpy\narray = numpy.zeros((5, 4), 'float32')\nbatch = torch.from_numpy(array)\nfor step in range(10):\n    array[:] = step\n"
+        )
         trace = self.recorded(program.replace("data[step]", "batch"), options=("--iterations", "3"))
         entered = [external for external in trace.externals if external["blob"]["size"] == 80]
-        self.assertEqual([(external["iteration"], floats(external["blob"])[0]) for external in entered], [(0, 2.0), (1, 3.0), (2, 4.0)])
+        self.assertEqual([(external["iteration"], floats(external["blob"])[0]) for external in entered], [(0, 2.0),
+                                                                                                          (1, 3.0),
+                                                                                                          (2, 4.0)])
         self.assertEqual(len({external["storage"] for external in entered}), 1)
         self.assertEqual([item["count"] for item in trace.not_recorded if "not an op" in item["what"]], [2])
 
@@ -97,9 +108,12 @@ class ChangedOutside(RecorderTest):
         self.assertEqual(trace.not_recorded, [])
 
     def test_state_changed_through_numpy(self):
-        program = LOOP.replace("for step in range(10):\n", "array = model[2].bias.detach().numpy()\nfor step in range(10):\n    array[:] = step\n")
+        program = LOOP.replace("for step in range(10):\n",
+                               "array = model[2].bias.detach().numpy()\nfor step in range(10):\n    array[:] = step\n")
         trace = self.recorded(program, options=("--iterations", "3"))
-        entered = [(external["iteration"], floats(external["blob"])) for external in trace.externals if external["name"] == "2.bias"]
+        entered = [(external["iteration"], floats(external["blob"]))
+                   for external in trace.externals
+                   if external["name"] == "2.bias"]
         self.assertEqual(entered, [(0, [2.0]), (1, [3.0]), (2, [4.0])])
 
     def test_storage_copied_into(self):

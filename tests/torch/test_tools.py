@@ -141,7 +141,8 @@ class Tools(SnippetTest):
 
     def test_subclass(self):
         self.assertEqual(self.names("Wrapped"), ["aten::add.Tensor", "aten::tan"], "the inner ops, once")
-        self.assertEqual(self.shared.storages[self.shared.storage(self.one("Wrapped", "aten::tan")["args"][0])]["size"], 12)
+        self.assertEqual(self.shared.storages[self.shared.storage(self.one("Wrapped", "aten::tan")["args"][0])]["size"],
+                         12)
 
     def test_distributed_tensor(self):
         tangent = self.one("distributed_tensor", "aten::tan")
@@ -166,7 +167,8 @@ class Tools(SnippetTest):
         self.assertEqual(reduce["outputs"][0], reduce["args"][0], "in place")
         self.assertEqual(reduce["outputs"][1], {"opaque": "__torch__.torch.classes.c10d.Work"})
         gather = self.one("collectives", "c10d::allgather_")
-        self.assertEqual(self.shared.storage(gather["args"][0][0][0]), self.shared.storage(self.one("collectives", "aten::tan")["args"][0]))
+        self.assertEqual(self.shared.storage(gather["args"][0][0][0]),
+                         self.shared.storage(self.one("collectives", "aten::tan")["args"][0]))
         self.assertIn("c10d::broadcast_", self.names("collectives"))
 
     def test_collectives_write_without_saying_so(self):
@@ -200,22 +202,27 @@ class Compiled(RecorderTest):
     """
 
     def test_eager_backend(self):
-        text = program({"run": "compiled(torch.ones(3, requires_grad=True)).backward()"}, self.PROGRAM.replace("BACKEND", "'eager'"))
+        text = program({"run": "compiled(torch.ones(3, requires_grad=True)).backward()"},
+                       self.PROGRAM.replace("BACKEND", "'eager'"))
         done = self.record(text, options=("--iterations", "2"))
         self.assertEqual(done.returncode, 0, done.stderr)
         trace = Recorded(self.trace().document)
         for iteration in range(2):
-            self.assertEqual(len(trace.ops_named("aten::tan", iteration)), 1, "what is traced while compiling is not recorded")
+            self.assertEqual(len(trace.ops_named("aten::tan", iteration)), 1,
+                             "what is traced while compiling is not recorded")
         self.assertEqual(trace.unexplained_reads(), [])
 
     def test_compiled_while_recording(self):
-        text = program({"run": "if step == 2:\n    torch._dynamo.reset()\ncompiled(torch.ones(step + 2, requires_grad=True)).backward()"},
-                       self.PROGRAM.replace("BACKEND", "'eager'"))
+        text = program(
+            {
+                "run": "if step == 2:\n    torch._dynamo.reset()\ncompiled(torch.ones(step + 2, requires_grad=True)).backward()"
+            }, self.PROGRAM.replace("BACKEND", "'eager'"))
         trace = self.recorded(text)
         self.assertEqual([len(trace.ops_named("aten::tan", iteration)) for iteration in range(2)], [1, 1])
 
     def test_inductor_is_refused(self):
-        text = program({"run": "compiled(torch.ones(3, requires_grad=True)).backward()"}, self.PROGRAM.replace("BACKEND", "'inductor'"))
+        text = program({"run": "compiled(torch.ones(3, requires_grad=True)).backward()"},
+                       self.PROGRAM.replace("BACKEND", "'inductor'"))
         done = self.record(text, options=("--iterations", "2"))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("kernels that torch.compile made", done.stderr)

@@ -79,38 +79,31 @@ SEEN = {
         memory[:, :1] = x[:, :1]
         memory[:, 1:] = x[:, 1:]
         return memory.sin()
-    """,
-    "out": """
+    """, "out": """
         memory = torch.empty(4, 4)
         torch.add(x, x, out=memory)
         torch.sin(memory, out=memory)
         torch.mm(x, memory, out=other_memory)
         return memory + other_memory
-    """,
-    "draws": "return torch.empty(4, 4).normal_() + torch.empty(4).uniform_() + torch.empty_like(x).bernoulli_()",
+    """, "draws": "return torch.empty(4, 4).normal_() + torch.empty(4).uniform_() + torch.empty_like(x).bernoulli_()",
     "form alone": "return torch.zeros_like(torch.empty(4, 4)) + torch.empty(3).new_ones(4) + torch.ones_like(torch.empty(4))",
-    "factor of zero": "return torch.baddbmm(torch.empty(1, 4, 4), x[None], x[None], beta=0)",
-    "by places": """
+    "factor of zero": "return torch.baddbmm(torch.empty(1, 4, 4), x[None], x[None], beta=0)", "by places": """
         memory = torch.empty(4, 4)
         memory[torch.arange(4)] = x
         other = torch.empty(4, 4)
         other.scatter_(1, torch.arange(4)[None].expand(4, 4).contiguous(), x)
         return memory + other
-    """,
-    "reversed": """
+    """, "reversed": """
         memory = torch.empty(16)
         memory[1::2] = x.flatten()[:8]
         memory[::2] = x.flatten()[8:]
         return memory.view(4, 4).t().contiguous()
-    """,
-    "batch filled outside": "return batch.sin()",
+    """, "batch filled outside": "return batch.sin()",
     "new numpy input": "return torch.from_numpy(numpy.full((4, 4), step, dtype=numpy.float32)).sin()",
-    "python numbers": "return torch.tensor([1.0, 2.0, step, 4]) + x * 2",
-    "batch norm": """
+    "python numbers": "return torch.tensor([1.0, 2.0, step, 4]) + x * 2", "batch norm": """
         with torch.enable_grad():
             return self.norm(x) + self.norm(x)
-    """,
-    "recurrent": "return self.cell(x[None])[0]",
+    """, "recurrent": "return self.cell(x[None])[0]",
     "attention": "return torch.nn.functional.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None])",
     "sorting": "return x.sort(1)[0] + x.topk(4)[0] + torch.cat([x, x]).unique(dim=0).sum()",
     "fourier": "return torch.fft.rfft(x).abs().sum() + torch.stft(x.flatten(), 8, window=torch.ones(8), return_complex=True).abs().sum()",
@@ -200,7 +193,8 @@ class Unseen(RecorderTest):
         return done
 
     def verify(self):
-        done = self.run_command([CRUCIBLE, "replay", self.output, "--verify", "--json", "--backend", "reference", "--opaque", "missing"])
+        done = self.run_command(
+            [CRUCIBLE, "replay", self.output, "--verify", "--json", "--backend", "reference", "--opaque", "missing"])
         return done, json.loads(done.stdout) if done.stdout.startswith("{") else None
 
     def test_what_is_written_unseen_is_named(self):
@@ -237,7 +231,8 @@ class Unseen(RecorderTest):
 
     def test_the_normal_life_of_memory(self):
         bodies = [textwrap.dedent(body).strip() for body in SEEN.values()]
-        parts = "\n".join(f"def part_{i}():\n{textwrap.indent(body, '    ')}\nresults.append(part_{i}())" for i, body in enumerate(bodies))
+        parts = "\n".join(f"def part_{i}():\n{textwrap.indent(body, '    ')}\nresults.append(part_{i}())"
+                          for i, body in enumerate(bodies))
         self.record_body("results = []\n" + parts + "\nreturn results")
         info = self.info()
         self.assertEqual(info["unrecorded_writes"], [])
@@ -250,7 +245,8 @@ class Unseen(RecorderTest):
             plain = self.run_command([sys.executable, self.script(program)])
             for kernels in ("typed", "boxed", "per_op") if mode == "torch.no_grad()" else ("typed",):
                 with self.subTest(mode=mode, kernels=kernels):
-                    done = self.record(program, options=("--iterations", "2", "--kernels", kernels, "--end-of-iteration", "module"))
+                    done = self.record(
+                        program, options=("--iterations", "2", "--kernels", kernels, "--end-of-iteration", "module"))
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(done.stdout, plain.stdout)  # values and strides are the framework's own
                     trace = self.trace()
@@ -265,13 +261,15 @@ class Unseen(RecorderTest):
                         self.assertEqual(document["outputs"]["bit_equal"], document["outputs"]["compared"])
 
     def test_observers_name_what_they_do_not_see(self):
-        done = self.record(POOLS.replace("MODE", "torch.no_grad()"), options=("--iterations", "2", "--kernels", "record_function"))
+        done = self.record(POOLS.replace("MODE", "torch.no_grad()"),
+                           options=("--iterations", "2", "--kernels", "record_function"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual({write["before"] for write in self.info()["unrecorded_writes"]}, {"aten::empty.memory_format"})
 
     def test_pools_with_gradients_are_as_before(self):
-        program = support.LOOP.replace("torch.nn.Linear(4, 3)", "torch.nn.Unflatten(1, (1, 4)), torch.nn.Conv1d(1, 2, 1), "
-                                       "torch.nn.MaxPool1d(2), torch.nn.Flatten(), torch.nn.Linear(4, 3)")
+        program = support.LOOP.replace(
+            "torch.nn.Linear(4, 3)", "torch.nn.Unflatten(1, (1, 4)), torch.nn.Conv1d(1, 2, 1), "
+            "torch.nn.MaxPool1d(2), torch.nn.Flatten(), torch.nn.Linear(4, 3)")
         trace = self.recorded(program)
         self.assertEqual(trace.ops_named("aten::max_pool1d"), [])
         self.assertEqual(len(trace.ops_named("aten::max_pool2d_with_indices")), 2)

@@ -1,5 +1,5 @@
-// A HIPRTC that is broken in the way that CRUCIBLE_BROKEN_HIPRTC says when it compiles: crash, abort, hang, exit, refuse. Else it makes
-// bytes that are no code.
+// A HIPRTC that is broken in the way that CRUCIBLE_BROKEN_HIPRTC says when it compiles: crash, abort, hang, exit,
+// refuse. Else it makes bytes that are no code.
 #include <csignal>
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,7 @@
-// A HIP runtime whose modules are real code objects for AMD's devices, for tests of the way there: it reads them as the loader of ROCm
-// does (the machine, the architecture, a descriptor per kernel) and runs nothing. Everything else is the emulated runtime's, which this
-// library is linked with. CRUCIBLE_CODE_LOADER_ARCH is the architecture that it takes, as the number in the head of the file (gfx90a: 3f).
+// A HIP runtime whose modules are real code objects for AMD's devices, for tests of the way there: it reads them as the
+// loader of ROCm does (the machine, the architecture, a descriptor per kernel) and runs nothing. Everything else is the
+// emulated runtime's, which this library is linked with. CRUCIBLE_CODE_LOADER_ARCH is the architecture that it takes,
+// as the number in the head of the file (gfx90a: 3f).
 #include <elf.h>
 
 #include <cstdlib>
@@ -32,7 +33,8 @@ CodeModule* read(const char* image) {
     if (sections[i].sh_type != SHT_DYNSYM) continue;
     const auto* const symbols = reinterpret_cast<const Elf64_Sym*>(image + sections[i].sh_offset);
     const char* const names = image + sections[sections[i].sh_link].sh_offset;
-    for (std::size_t s = 0; s < sections[i].sh_size / sizeof(Elf64_Sym); ++s) module->descriptors.emplace_back(names + symbols[s].st_name);
+    for (std::size_t s = 0; s < sections[i].sh_size / sizeof(Elf64_Sym); ++s)
+      module->descriptors.emplace_back(names + symbols[s].st_name);
   }
   return module;
 }
@@ -56,7 +58,8 @@ __attribute__((visibility("default"))) hipError_t hipModuleUnload(void* module) 
   return kSuccess;
 }
 
-__attribute__((visibility("default"))) hipError_t hipModuleGetFunction(void** function, void* module, const char* name) {
+__attribute__((visibility("default"))) hipError_t hipModuleGetFunction(void** function, void* module,
+                                                                       const char* name) {
   for (std::string& descriptor : static_cast<CodeModule*>(module)->descriptors) {
     if (descriptor != std::string(name) + ".kd") continue;
     *function = &descriptor;

@@ -1,7 +1,8 @@
 // What a replay costs beside its kernels, and what a patched slot costs, through the ABI of any plugin:
 //   plan_bench [options of Google Benchmark] BACKEND [NAME=VALUE ...]     plan_bench opencl plans=queue memory=buffers
-// Plans have `range(0)` launches of one item each, a tenth of which take a slot. `host_us` is the processor time of the calling thread, plugin and
-// driver together; `beside_us` is a replay's time less what kernels take by plan.profile, which a driver's own threads are part of.
+// Plans have `range(0)` launches of one item each, a tenth of which take a slot. `host_us` is the processor time of the
+// calling thread, plugin and driver together; `beside_us` is a replay's time less what kernels take by plan.profile,
+// which a driver's own threads are part of.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -122,7 +123,8 @@ void patch(benchmark::State& state) {
     if (!bench.plan.set_slots(values)) state.SkipWithError("set_slots failed");
   }
   const auto launches = static_cast<double>((state.range(0) + 9) / 10);
-  state.counters["host_us_per_launch"] = (thread_seconds() - before) * 1e6 / static_cast<double>(state.iterations()) / launches;
+  state.counters["host_us_per_launch"] =
+      (thread_seconds() - before) * 1e6 / static_cast<double>(state.iterations()) / launches;
 }
 BENCHMARK(patch)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond)->UseRealTime();
 

@@ -26,12 +26,14 @@ class OneOp {
     }
     attributes(row.attributes);
     if (random_() % 2 == 0) solve();
-    const std::uint64_t inputs = static_cast<std::uint64_t>(row.min_inputs) + (row.max_inputs > row.min_inputs ? random_() % 2 : 0);
+    const std::uint64_t inputs =
+        static_cast<std::uint64_t>(row.min_inputs) + (row.max_inputs > row.min_inputs ? random_() % 2 : 0);
     for (std::size_t i = 0; i < inputs; ++i) operand(i);
     for (std::size_t i = 0; i < line_.results.size(); ++i) {
       const auto made = static_cast<ValueId>(program_.values.size());
       const Sizes sizes = sizes_of(line_.results[i]);
-      program_.values.push_back({ValueKind::kTemporary, dtype_of(line_.result_dtypes[i]), checked_elements(sizes).value_or(0), "", 0});
+      program_.values.push_back(
+          {ValueKind::kTemporary, dtype_of(line_.result_dtypes[i]), checked_elements(sizes).value_or(0), "", 0});
       op_.outputs.push_back({made, View::contiguous(sizes), {}});
     }
     program_.iterations = 1;
@@ -45,7 +47,8 @@ class OneOp {
     constexpr std::int64_t kEmpty[] = {0, 1, 3, std::int64_t{1} << 40};
     if (is_empty_) return kEmpty[random_() % std::size(kEmpty)];
     constexpr std::int64_t kNumbers[] = {1, 1, 2, 2, 2, 3, 4, 6, 0};
-    constexpr std::int64_t kEnds[] = {(std::int64_t{1} << 31) - 1, std::int64_t{1} << 31, std::int64_t{1} << 45, -1, std::int64_t{1} << 14};
+    constexpr std::int64_t kEnds[] = {(std::int64_t{1} << 31) - 1, std::int64_t{1} << 31, std::int64_t{1} << 45, -1,
+                                      std::int64_t{1} << 14};
     return random_() % 60 == 0 ? kEnds[random_() % std::size(kEnds)] : kNumbers[random_() % std::size(kNumbers)];
   }
 
@@ -57,7 +60,9 @@ class OneOp {
   void attributes(std::uint8_t uses) {
     Attributes& a = op_.attributes;
     for (std::size_t d = 0; d < 2; ++d) {
-      if (uses & kUsesConvolution) a.stride[d] = std::max<std::int64_t>(random_() % 30 == 0 ? 0 : 1, any()), a.dilation[d] = any(), a.padding[d] = random_() % 3 == 0 ? any() : 0;
+      if (uses & kUsesConvolution)
+        a.stride[d] = std::max<std::int64_t>(random_() % 30 == 0 ? 0 : 1, any()), a.dilation[d] = any(),
+        a.padding[d] = random_() % 3 == 0 ? any() : 0;
       if (uses & kUsesWindow) a.kernel[d] = any();
     }
     if (uses & kUsesGroups) a.groups = random_() % 2 == 0 ? 1 : any();
@@ -74,7 +79,8 @@ class OneOp {
   /// Extents that the rules compute from others, so that not all are wrong.
   void solve() {
     extent("c") = extent("g") * op_.attributes.groups % (1 << 20);
-    if (op_.attributes.groups > 0 && op_.attributes.groups < 8) extent("o") = op_.attributes.groups * (1 + static_cast<std::int64_t>(random_() % 2));
+    if (op_.attributes.groups > 0 && op_.attributes.groups < 8)
+      extent("o") = op_.attributes.groups * (1 + static_cast<std::int64_t>(random_() % 2));
     const bool is_pool = op_.kind == OpKind::kMaxPool2d;
     constexpr const char *kX[] = {"x0", "x1"}, *kK[] = {"k0", "k1"}, *kY[] = {"y0", "y1"};
     for (std::size_t d = 0; d < 2; ++d) {
@@ -96,7 +102,8 @@ class OneOp {
     if (pattern.run) {
       for (std::size_t d = 0; d < runs_[*pattern.run].size(); ++d) {
         const auto& dims = op_.attributes.dims;
-        const bool is_one = pattern.is_kept && std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
+        const bool is_one =
+            pattern.is_kept && std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
         sizes.push_back(is_one ? 1 : runs_[*pattern.run][d]);
       }
     }
@@ -107,7 +114,8 @@ class OneOp {
   }
 
   DType dtype_of(const DTypePattern& pattern) {
-    if (pattern.is_same && same_ && random_() % 30 != 0) return pattern.may_be_wider && random_() % 3 == 0 ? DType::kF32 : *same_;
+    if (pattern.is_same && same_ && random_() % 30 != 0)
+      return pattern.may_be_wider && random_() % 3 == 0 ? DType::kF32 : *same_;
     DType dtype = DType::kF32;
     for (int tries = 0; tries < 20; ++tries) {
       dtype = static_cast<DType>(random_() % 10);

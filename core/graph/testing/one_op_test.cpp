@@ -1,5 +1,6 @@
-// Random ops break each condition of the table of op rules and keep each. What the verifier lets pass runs on the interpreter without leaving a
-// buffer, and ops without elements end at once, however large the extents beside the one of 0.
+// Random ops break each condition of the table of op rules and keep each. What the verifier lets pass runs on the
+// interpreter without leaving a buffer, and ops without elements end at once, however large the extents beside the one
+// of 0.
 #include "core/graph/testing/one_op.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ void run(const Program& program, OpKind kind) {
   std::vector<std::vector<std::byte>> values(program.values.size());
   for (ValueId v = 0; v < program.values.size(); ++v) {
     if (program.values[v].elements > 4096) return;
-    if (program.values[v].kind == ValueKind::kInput) values[v].resize(static_cast<std::size_t>(program.values[v].elements) * size_bytes(program.values[v].dtype));
+    if (program.values[v].kind == ValueKind::kInput)
+      values[v].resize(static_cast<std::size_t>(program.values[v].elements) * size_bytes(program.values[v].dtype));
   }
   for (const Operand& operand : program.ops[0].inputs) {
     if (!operand.is_scalar() && operand.view.elements() > 4096) return;
@@ -46,10 +48,14 @@ TEST(OneOp, RandomOpsBreakEachConditionAndKeepEach) {
         continue;
       }
       const std::string& message = verified.error().message;
-      const auto condition = std::find_if(line.conditions.begin(), line.conditions.end(),
-                                          [&](const Condition& c) { return message.find(c.text + " must hold") != std::string::npos; });
+      const auto condition = std::find_if(line.conditions.begin(), line.conditions.end(), [&](const Condition& c) {
+        return message.find(c.text + " must hold") != std::string::npos;
+      });
       const bool is_condition = condition != line.conditions.end();
-      ++broken[is_condition ? condition->text : message.find("has sizes") != std::string::npos ? "sizes" : message.find(", needs ") != std::string::npos ? "dtypes" : "other"];
+      ++broken[is_condition                                     ? condition->text
+               : message.find("has sizes") != std::string::npos ? "sizes"
+               : message.find(", needs ") != std::string::npos  ? "dtypes"
+                                                                : "other"];
     }
     EXPECT_GT(kept, 20u) << name(kind);
     for (const Condition& condition : line.conditions) {

@@ -50,7 +50,8 @@ bool same(const Program& a, const Program& b) {
            same(x.attributes, y.attributes);
   };
   const auto values = [](const Value& x, const Value& y) {
-    return x.kind == y.kind && x.dtype == y.dtype && x.elements == y.elements && x.name == y.name && x.producer == y.producer;
+    return x.kind == y.kind && x.dtype == y.dtype && x.elements == y.elements && x.name == y.name &&
+           x.producer == y.producer;
   };
   const auto states = [](const State& x, const State& y) { return x.start == y.start && x.end == y.end; };
   const auto outputs = [](const Output& x, const Output& y) { return same({x.operand}, {y.operand}); };
@@ -112,7 +113,8 @@ class Checker {
     const std::string name(pass.name);
     auto done = pass.run(program, PassContext{&blobs_});
     if (!done) return PassFailure{name, "it fails: " + done.error().message};
-    if (auto valid = verify(program); !valid) return PassFailure{name, "it breaks the program: " + valid.error().message};
+    if (auto valid = verify(program); !valid)
+      return PassFailure{name, "it breaks the program: " + valid.error().message};
     return std::nullopt;
   }
 
@@ -130,7 +132,8 @@ class Checker {
       const auto found = given->states.find(name);
       // A state that nobody reads or changes may go.
       if (found == given->states.end() && state.end == state.start) continue;
-      if (found == given->states.end()) return PassFailure{pass, fmt::format("the state that starts as %{} is gone", name)};
+      if (found == given->states.end())
+        return PassFailure{pass, fmt::format("the state that starts as %{} is gone", name)};
       if (found->second != before_.states.at(name)) {
         return PassFailure{pass, fmt::format("the state that starts as %{} ends as another one", name)};
       }
@@ -146,7 +149,8 @@ class Checker {
     if (auto failure = compare("pipeline", once)) return failure;
     Program twice = once;
     for (const Pass& pass : passes_) {
-      if (auto failure = apply(pass, twice)) return PassFailure{"pipeline", "again, " + failure->pass + ": " + failure->what};
+      if (auto failure = apply(pass, twice))
+        return PassFailure{"pipeline", "again, " + failure->pass + ": " + failure->what};
       if (!same(twice, once)) {
         return PassFailure{"pipeline", fmt::format("pass {} changes something when all run again", pass.name)};
       }
@@ -156,9 +160,11 @@ class Checker {
 
   std::optional<PassFailure> check_hash() const {
     std::vector<ContentHash> constants(program_.values.size());
-    for (const Constant& constant : program_.constants) constants[constant.blob] = sha256(random_.values[constant.value]);
+    for (const Constant& constant : program_.constants)
+      constants[constant.blob] = sha256(random_.values[constant.value]);
     const Program other = renumbered(program_, program_.ops.size());
-    if (auto valid = verify(other); !valid) return PassFailure{"hash", "renumbering is wrong: " + valid.error().message};
+    if (auto valid = verify(other); !valid)
+      return PassFailure{"hash", "renumbering is wrong: " + valid.error().message};
     if (program_hash(other, constants) == program_hash(program_, constants)) return std::nullopt;
     return PassFailure{"hash", "it depends on the numbers of values and slots"};
   }
@@ -187,7 +193,8 @@ Program renumbered(const Program& program, std::uint64_t seed) {
     other.values[value[v]] = program.values[v];
     other.values[value[v]].name = "another name";
   }
-  for (SlotId s = 0; s < program.slots.size(); ++s) other.slots[slot[s]] = {"another slot", program.slots[s].values, program.slots[s].is_integer};
+  for (SlotId s = 0; s < program.slots.size(); ++s)
+    other.slots[slot[s]] = {"another slot", program.slots[s].values, program.slots[s].is_integer};
   const auto rename = [&](Operand& o) {
     if (!o.is_scalar()) o.value = value[o.value];
     if (o.is_scalar() && o.scalar.slot != kNone) o.scalar.slot = slot[o.scalar.slot];
@@ -208,7 +215,8 @@ Program renumbered(const Program& program, std::uint64_t seed) {
   return other;
 }
 
-std::optional<PassFailure> check_passes(const RandomProgram& random, std::span<const Pass> passes, std::uint32_t iteration) {
+std::optional<PassFailure> check_passes(const RandomProgram& random, std::span<const Pass> passes,
+                                        std::uint32_t iteration) {
   return Checker(random, passes, iteration).run();
 }
 

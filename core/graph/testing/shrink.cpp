@@ -109,7 +109,8 @@ class Shrinker {
  private:
   bool accept(RandomProgram candidate) {
     drop_unused_values(candidate);
-    if (!verify(candidate.program) || !run_iteration(candidate.program, candidate.values, candidate.slots)) return false;
+    if (!verify(candidate.program) || !run_iteration(candidate.program, candidate.values, candidate.slots))
+      return false;
     if (!fails_(candidate)) return false;
     best_ = std::move(candidate);
     return true;
@@ -236,7 +237,8 @@ class Shrinker {
     const auto change = [&](Operand& o) {
       Value& value = p.values[o.value];
       o.view = resized(o.view, from, to, old[o.value].elements, value.elements);
-      if (value.kind != ValueKind::kTemporary) value.elements = std::max(value.elements, last_index(o.view).value_or(0) + 1);
+      if (value.kind != ValueKind::kTemporary)
+        value.elements = std::max(value.elements, last_index(o.view).value_or(0) + 1);
     };
     for (Op& op : p.ops) {
       for (Operand& input : op.inputs) {
@@ -343,7 +345,8 @@ std::string with_data(const RandomProgram& random) {
   }
   for (std::size_t s = 0; s < random.slots.size(); ++s) {
     const Number& number = random.slots[s];
-    text += number.is_integer() ? fmt::format("slot {} holds {}\n", s, number.integer()) : fmt::format("slot {} holds {}\n", s, number.real());
+    text += number.is_integer() ? fmt::format("slot {} holds {}\n", s, number.integer())
+                                : fmt::format("slot {} holds {}\n", s, number.real());
   }
   return text;
 }

@@ -16,7 +16,8 @@ constexpr std::int64_t kMostElements = 300;  // of one tensor, so that a program
 
 }  // namespace
 
-WildBuilder::WildBuilder(const WildOptions& options) : options_(options), random_(options.seed * 0x9e3779b97f4a7c15u + 5) {
+WildBuilder::WildBuilder(const WildOptions& options)
+    : options_(options), random_(options.seed * 0x9e3779b97f4a7c15u + 5) {
   Program& p = result_.program;
   p.iterations = 2;
   for (int i = 0; i < 3; ++i) {
@@ -26,7 +27,8 @@ WildBuilder::WildBuilder(const WildOptions& options) : options_(options), random
   if (one_in(3)) p.slots[2].values = p.slots[0].values;
   // Whole numbers: small ones, which are real ones in the ops of real numbers, and those that a double does not hold.
   std::mt19937_64 own(options.seed);  // so that the rest of the program is what it was before there were any
-  const std::int64_t whole = own() % 2 == 0 ? static_cast<std::int64_t>(own() % 13) - 3 : static_cast<std::int64_t>(own());
+  const std::int64_t whole =
+      own() % 2 == 0 ? static_cast<std::int64_t>(own() % 13) - 3 : static_cast<std::int64_t>(own());
   p.slots.push_back({"whole slot", {whole, own() % 2 == 0 ? whole : whole / 3}, true});
   for (const Slot& slot : p.slots) result_.slots.push_back(slot.values[0]);
   p.sources.push_back({"aten::wild", "blocks.0", "wild.py:1", Phase::kForward, 0});
@@ -120,7 +122,8 @@ Operand WildBuilder::ids(const Sizes& sizes, std::int64_t low, std::int64_t high
 Operand WildBuilder::tensor() {
   // Half of the time one of the last ones, so that programs grow deep as well as wide.
   const auto last = static_cast<std::int64_t>(pool_.size()) - 1;
-  const auto at = static_cast<std::size_t>(one_in(2) ? integer(std::max<std::int64_t>(0, last - 5), last) : integer(0, last));
+  const auto at =
+      static_cast<std::size_t>(one_in(2) ? integer(std::max<std::int64_t>(0, last - 5), last) : integer(0, last));
   Operand operand = pool_[at];
   for (std::int64_t n = integer(0, 2); n > 0; --n) operand = viewed(operand);
   return operand;
@@ -150,7 +153,8 @@ Operand WildBuilder::like(const Sizes& wanted, DType of) {
   }
   Sizes part = wanted;
   for (auto& size : part) size = size > 0 && one_in(3) ? 1 : size;
-  Operand made = outside(one_in(2) ? ValueKind::kConstant : ValueKind::kInput, of == DType::kOther ? any_dtype() : of, part);
+  Operand made =
+      outside(one_in(2) ? ValueKind::kConstant : ValueKind::kInput, of == DType::kOther ? any_dtype() : of, part);
   made.view = *broadcast(made.view, wanted);
   return made;
 }

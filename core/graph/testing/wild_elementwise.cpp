@@ -129,7 +129,8 @@ void wild_large_reduction(WildBuilder& b) {
 }
 
 void wild_along(WildBuilder& b) {
-  const auto kind = static_cast<OpKind>(b.integer(static_cast<int>(OpKind::kArgMax), static_cast<int>(OpKind::kSortDescending)));
+  const auto kind =
+      static_cast<OpKind>(b.integer(static_cast<int>(OpKind::kArgMax), static_cast<int>(OpKind::kSortDescending)));
   Operand x = b.filled_tensor();
   if (x.view.sizes.empty()) x.view = *reshaped(x.view, {1});
   if (b.dtype(x) == DType::kBool && (kind == OpKind::kScanSum || kind == OpKind::kScanProduct)) {

@@ -66,7 +66,8 @@ void wild_places(WildBuilder& b) {
     b.emit(OpKind::kTake, {x, index}, sizes, dtype);
     return;
   }
-  constexpr std::array kKinds = {OpKind::kPutSet, OpKind::kPutMax, OpKind::kPutMin, OpKind::kPutAdd, OpKind::kPutMultiply};
+  constexpr std::array kKinds = {OpKind::kPutSet, OpKind::kPutMax, OpKind::kPutMin, OpKind::kPutAdd,
+                                 OpKind::kPutMultiply};
   OpKind kind = b.one_of(kKinds);
   if (dtype == DType::kBool) kind = OpKind::kPutSet;
   b.emit(kind, {x, index, b.like(sizes, dtype)}, {elements}, dtype);

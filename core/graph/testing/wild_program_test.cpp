@@ -41,7 +41,8 @@ TEST(WildProgram, ValidAndOfEveryKind) {
   }
   EXPECT_EQ(missing, "") << "kinds that no program has";
   EXPECT_EQ(dtypes.size(), 10u);
-  for (const std::size_t count : {composites, draws, tensors, numbers, changed, read_only, slots, strided}) EXPECT_GT(count, 50u);
+  for (const std::size_t count : {composites, draws, tensors, numbers, changed, read_only, slots, strided})
+    EXPECT_GT(count, 50u);
 }
 
 TEST(WildProgram, SameSeedSameProgram) {

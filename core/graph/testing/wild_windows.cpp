@@ -98,7 +98,9 @@ void wild_pooling(WildBuilder& b) {
     const std::int64_t count = windows(size, a.kernel[d], a, d);
     const bool last_is_empty = count > 0 && (count - 1) * a.stride[d] >= size + a.padding[d];
     size = last_is_empty ? count - 1 : count;
-    if (last_is_empty) a.dilation[d] = 1, a.padding[d] = 0, size = windows(x.view.sizes[static_cast<std::size_t>(d) + 2], a.kernel[d], a, d);
+    if (last_is_empty)
+      a.dilation[d] = 1, a.padding[d] = 0,
+      size = windows(x.view.sizes[static_cast<std::size_t>(d) + 2], a.kernel[d], a, d);
   }
   b.emit(OpKind::kMaxPool2d, {x}, sizes, dtype, a);
   const Operand places = b.emit_second(sizes, DType::kI64);
@@ -108,7 +110,8 @@ void wild_pooling(WildBuilder& b) {
 }
 
 void wild_factorization(WildBuilder& b) {
-  const auto kind = static_cast<OpKind>(b.integer(static_cast<int>(OpKind::kCholesky), static_cast<int>(OpKind::kSingularValues)));
+  const auto kind =
+      static_cast<OpKind>(b.integer(static_cast<int>(OpKind::kCholesky), static_cast<int>(OpKind::kSingularValues)));
   const DType dtype = b.one_in(2) ? DType::kF32 : DType::kF64;
   const Sizes batch = b.sizes(0, 1);
   const auto of = [&](std::initializer_list<std::int64_t> sizes) {

@@ -1,5 +1,6 @@
-// Generated convolutions by tiles have the bits of their named order (docs/numerics.md): one ascending chain of fused multiply-adds per
-// chunk of 256 terms, chunks added in order, padding counted as zeros. The order is written down here once more, term by term.
+// Generated convolutions by tiles have the bits of their named order (docs/numerics.md): one ascending chain of fused
+// multiply-adds per chunk of 256 terms, chunks added in order, padding counted as zeros. The order is written down here
+// once more, term by term.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -25,9 +26,9 @@ struct Case {
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("{} x {} x {} x {} to {} channels, kernel {}, stride {}, padding {}, dilation {}, groups {}{}", c.images, c.channels,
-                     c.height, c.width, c.outputs, c.kernel, c.stride, c.padding, c.dilation, c.groups,
-                     c.channels_last ? ", channels last" : "");
+  return fmt::format("{} x {} x {} x {} to {} channels, kernel {}, stride {}, padding {}, dilation {}, groups {}{}",
+                     c.images, c.channels, c.height, c.width, c.outputs, c.kernel, c.stride, c.padding, c.dilation,
+                     c.groups, c.channels_last ? ", channels last" : "");
 }
 
 /// Takes terms one by one.
@@ -114,7 +115,9 @@ class Convolution {
   }
 
  private:
-  std::int64_t out(std::int64_t in) const { return (in + 2 * c_.padding - c_.dilation * (c_.kernel - 1) - 1) / c_.stride + 1; }
+  std::int64_t out(std::int64_t in) const {
+    return (in + 2 * c_.padding - c_.dilation * (c_.kernel - 1) - 1) / c_.stride + 1;
+  }
   Operand input(const Sizes& sizes) {
     if (!c_.channels_last) return t_.input(DType::kF32, sizes);
     return permuted(t_.input(DType::kF32, {sizes[0], sizes[2], sizes[3], sizes[1]}), {0, 3, 1, 2});
@@ -151,7 +154,8 @@ class Convolution {
     return chain.result();
   }
   float input_gradient(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {
-    const std::int64_t per_group = c_.outputs / c_.groups, channels = c_.channels / c_.groups, first = c / channels * per_group;
+    const std::int64_t per_group = c_.outputs / c_.groups, channels = c_.channels / c_.groups,
+                       first = c / channels * per_group;
     Chain chain;
     for (std::int64_t o = 0; o < per_group; ++o)
       for (std::int64_t kh = 0; kh < c_.kernel; ++kh)
@@ -170,11 +174,14 @@ class Convolution {
     Chain chain;
     for (std::int64_t n = 0; n < c_.images; ++n)
       for (std::int64_t oh = 0; oh < oh_; ++oh)
-        for (std::int64_t ow = 0; ow < ow_; ++ow) chain.add(tensor(dy_).at(n, o, oh, ow), under(n, first + c, oh, ow, kh, kw));
+        for (std::int64_t ow = 0; ow < ow_; ++ow)
+          chain.add(tensor(dy_).at(n, o, oh, ow), under(n, first + c, oh, ow, kh, kw));
     return chain.result();
   }
-  float under(std::int64_t n, std::int64_t c, std::int64_t oh, std::int64_t ow, std::int64_t kh, std::int64_t kw) const {
-    return tensor(x_).at(n, c, oh * c_.stride - c_.padding + kh * c_.dilation, ow * c_.stride - c_.padding + kw * c_.dilation);
+  float under(std::int64_t n, std::int64_t c, std::int64_t oh, std::int64_t ow, std::int64_t kh,
+              std::int64_t kw) const {
+    return tensor(x_).at(n, c, oh * c_.stride - c_.padding + kh * c_.dilation,
+                         ow * c_.stride - c_.padding + kw * c_.dilation);
   }
 
   const Case c_;
@@ -185,22 +192,22 @@ class Convolution {
 };
 
 const Case kCases[] = {
-     Case{2, 8, 8, 14, 14},                                                        // neighbours in memory, panels across images
-     Case{3, 40, 20, 7, 7},                                                        // 360 steps: a chunk and a part
-     Case{2, 16, 24, 8, 8, 1, 1, 0},                                               // a product of matrices
-     Case{2, 12, 16, 15, 11, 3, 2},                                                // every second one
-     Case{1, 5, 7, 30, 33, 7, 2, 3},                                               // odd numbers, a wide window
-     Case{2, 16, 8, 9, 10, 3, 1, 2, 2},                                            // dilated
-     Case{2, 16, 24, 9, 9, 3, 3, 1, 1, 2},                                         // groups, stride 3
-     Case{2, 8, 12, 10, 6, 3, 1, 1, 1, 1, true},                                   // channels last
-     Case{3, 12, 16, 12, 8, 3, 2},                                                 // four phases, of one, two and four taps
-     Case{2, 70, 36, 6, 10, 3, 2},                                                 // the same in several chunks
-     Case{2, 8, 12, 8, 10, 1, 2, 0},                                               // phases that no tap meets
-     Case{1, 6, 8, 16, 14, 7, 2, 3},                                               // a wide window
-     Case{2, 8, 8, 12, 9, 3, 3, 0},                                                // a phase for each tap
-     Case{2, 8, 6, 12, 12, 3, 2, 2, 2},                                            // dilated: all taps in one phase
-     Case{2, 8, 8, 8, 12, 4, 4, 0, 1, 2},                                          // groups
-     Case{1, 4, 4, 1, 1, 3},                                                       // nearly everything is border
+    Case{2, 8, 8, 14, 14},                       // neighbours in memory, panels across images
+    Case{3, 40, 20, 7, 7},                       // 360 steps: a chunk and a part
+    Case{2, 16, 24, 8, 8, 1, 1, 0},              // a product of matrices
+    Case{2, 12, 16, 15, 11, 3, 2},               // every second one
+    Case{1, 5, 7, 30, 33, 7, 2, 3},              // odd numbers, a wide window
+    Case{2, 16, 8, 9, 10, 3, 1, 2, 2},           // dilated
+    Case{2, 16, 24, 9, 9, 3, 3, 1, 1, 2},        // groups, stride 3
+    Case{2, 8, 12, 10, 6, 3, 1, 1, 1, 1, true},  // channels last
+    Case{3, 12, 16, 12, 8, 3, 2},                // four phases, of one, two and four taps
+    Case{2, 70, 36, 6, 10, 3, 2},                // the same in several chunks
+    Case{2, 8, 12, 8, 10, 1, 2, 0},              // phases that no tap meets
+    Case{1, 6, 8, 16, 14, 7, 2, 3},              // a wide window
+    Case{2, 8, 8, 12, 9, 3, 3, 0},               // a phase for each tap
+    Case{2, 8, 6, 12, 12, 3, 2, 2, 2},           // dilated: all taps in one phase
+    Case{2, 8, 8, 8, 12, 4, 4, 0, 1, 2},         // groups
+    Case{1, 4, 4, 1, 1, 3},                      // nearly everything is border
 };
 
 TEST(ConvOrder, ConvolutionsAndTheirGradientsHaveTheBitsOfTheNamedOrder) {
@@ -245,7 +252,8 @@ TEST(ConvOrder, WaysToCutAConvolutionChangeNoBit) {
   for (const Case& c : {Case{2, 70, 36, 6, 10, 3}, Case{3, 12, 16, 12, 8, 3, 2}, Case{4, 30, 50, 16, 16, 3}}) {
     SCOPED_TRACE(describe(c));
     Convolution convolution(c);
-    for (std::size_t cut = 1; cut < 5; ++cut) convolution.expect_bits({.workers = 3, .register_bytes = 2048, .cut = cut});
+    for (std::size_t cut = 1; cut < 5; ++cut)
+      convolution.expect_bits({.workers = 3, .register_bytes = 2048, .cut = cut});
   }
 }
 

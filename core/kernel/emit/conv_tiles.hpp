@@ -8,12 +8,16 @@
 
 namespace crucible::kernel {
 
-enum class ConvResult : std::uint8_t { kForward, kInput, kWeight };  // y, the gradient of x, the gradient of the weights
+enum class ConvResult : std::uint8_t {
+  kForward,
+  kInput,
+  kWeight
+};  // y, the gradient of x, the gradient of the weights
 
 /// Few rows (depthwise convolutions) waste the tiles: those are done directly (emit_conv.cpp).
 bool fits_tiles(const graph::Op& op, ConvResult result);
 
-Emitted emit_conv_by_tiles(const graph::Program& program, const graph::Op& op, ConvResult result, const DeviceShape& device,
-                           const Epilogue* epilogue);
+Emitted emit_conv_by_tiles(const graph::Program& program, const graph::Op& op, ConvResult result,
+                           const DeviceShape& device, const Epilogue* epilogue);
 
 }  // namespace crucible::kernel

@@ -1,7 +1,7 @@
 // From a unit of the program (fusion.hpp) to a kernel in the IR with the buffers and scalars of its launch. One emitter
 // per kind of op: emit_group.cpp for fused nests, emit_indexed.cpp, emit_put.cpp, emit_along.cpp, emit_pool.cpp,
-// emit_factor.cpp, emit_matmul.cpp and emit_conv.cpp for the rest. They write IR only; printing, naming and the order of steps are
-// schedule.cpp's.
+// emit_factor.cpp, emit_matmul.cpp and emit_conv.cpp for the rest. They write IR only; printing, naming and the order
+// of steps are schedule.cpp's.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct Emitted {
   double item_ns = 0;  // estimated time of a work item
   std::uint64_t flops = 0;
   std::vector<AliasPair> aliases;
-  std::vector<ProductCut> cuts;  // of a product by tiles, best score first; the kernel is of the one that DeviceShape::cut says
+  std::vector<ProductCut>
+      cuts;  // of a product by tiles, best score first; the kernel is of the one that DeviceShape::cut says
 };
 
 /// Binds values and scalars of the program to buffers and scalar arguments of one kernel.
@@ -77,20 +78,22 @@ struct PointValues {
 };
 
 /// Operand `i` of an element-wise member, rounded to the type that the op works in if that is narrower than its own.
-ExprId member_input(const graph::Program& program, Binder& binder, IrBuilder& builder, const Member& member, std::size_t i,
-                    const PointValues& values);
+ExprId member_input(const graph::Program& program, Binder& binder, IrBuilder& builder, const Member& member,
+                    std::size_t i, const PointValues& values);
 /// The same of an operand that is a fill or a coordinate.
-ExprId generated_input(const graph::Program& program, Binder& binder, IrBuilder& builder, const Member& member, std::size_t i,
-                       const PointValues& values);
+ExprId generated_input(const graph::Program& program, Binder& binder, IrBuilder& builder, const Member& member,
+                       std::size_t i, const PointValues& values);
 
-/// What becomes of a product's result (epilogue.hpp): a group that has the product as a member, and those of its values that others need.
+/// What becomes of a product's result (epilogue.hpp): a group that has the product as a member, and those of its values
+/// that others need.
 struct Epilogue {
   const Group& group;
   const std::set<graph::ValueId>& stored;
 };
 
 /// A fused group. `stored` are its values that others need; `lanes` are the device's (DeviceShape).
-Emitted emit_group(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored, int lanes);
+Emitted emit_group(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored,
+                   int lanes);
 
 Emitted emit_scatter_add_rows(const graph::Program& program, const graph::Op& op);
 Emitted emit_arg_reduction(const graph::Program& program, const graph::Op& op);
@@ -102,12 +105,16 @@ Emitted emit_update(const graph::Program& program, const graph::Op& op);
 Emitted emit_put(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool_backward(const graph::Program& program, const graph::Op& op);
-/// Fast: few products are dot products in any order. `device`, here and below: as in Options (schedule.hpp). `epilogue`: null for none, and
-/// only for ops that take one.
-Emitted emit_matmul(const graph::Program& program, const graph::Op& op, Numerics numerics, const DeviceShape& device, const Epilogue* epilogue);
-Emitted emit_conv2d(const graph::Program& program, const graph::Op& op, const DeviceShape& device, const Epilogue* epilogue);
-Emitted emit_conv2d_backward_input(const graph::Program& program, const graph::Op& op, const DeviceShape& device, const Epilogue* epilogue);
-Emitted emit_conv2d_backward_weight(const graph::Program& program, const graph::Op& op, const DeviceShape& device, const Epilogue* epilogue);
+/// Fast: few products are dot products in any order. `device`, here and below: as in Options (schedule.hpp).
+/// `epilogue`: null for none, and only for ops that take one.
+Emitted emit_matmul(const graph::Program& program, const graph::Op& op, Numerics numerics, const DeviceShape& device,
+                    const Epilogue* epilogue);
+Emitted emit_conv2d(const graph::Program& program, const graph::Op& op, const DeviceShape& device,
+                    const Epilogue* epilogue);
+Emitted emit_conv2d_backward_input(const graph::Program& program, const graph::Op& op, const DeviceShape& device,
+                                   const Epilogue* epilogue);
+Emitted emit_conv2d_backward_weight(const graph::Program& program, const graph::Op& op, const DeviceShape& device,
+                                    const Epilogue* epilogue);
 
 /// Index of a point of a view: offset + sum(index * stride), dimensions of size 1 left out.
 ExprId view_index(IrBuilder& builder, const graph::View& view, std::span<const ExprId> point);

@@ -79,7 +79,8 @@ class LineEmitter {
     const ExprId value = load(i);
     const ExprId old = b_.variable(best);
     // A comparison with NaN is false, so once the extremum is NaN only NaN takes its place.
-    ExprId takes = largest ? b_.binary(Operation::kLessEqual, old, value) : b_.binary(Operation::kLessEqual, value, old);
+    ExprId takes =
+        largest ? b_.binary(Operation::kLessEqual, old, value) : b_.binary(Operation::kLessEqual, value, old);
     if (is_floating(type_)) takes = b_.binary(Operation::kOr, takes, b_.unary(Operation::kIsNan, value));
     takes = b_.let(takes);
     b_.set(best, b_.select(takes, value, old));

@@ -1,8 +1,9 @@
-// The kernel of an attention: see attention.hpp. A work item owns a block of rows of one batch: it computes their scores into scratch, does
-// the group's loops over them (splice.hpp) and multiplies what comes out with the outer operands.
+// The kernel of an attention: see attention.hpp. A work item owns a block of rows of one batch: it computes their
+// scores into scratch, does the group's loops over them (splice.hpp) and multiplies what comes out with the outer
+// operands.
 //
-// Products: panels of columns, of each panel the chunks of 256 steps in order, of each chunk all tiles of rows. The right operand is read
-// where it lies or copied panel by panel; left operands are scratch or copied to it.
+// Products: panels of columns, of each panel the chunks of 256 steps in order, of each chunk all tiles of rows. The
+// right operand is read where it lies or copied panel by panel; left operands are scratch or copied to it.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -33,7 +34,8 @@ class AttentionEmitter {
         stored_(stored),
         device_(device),
         binder_(program, b_),
-        sizes_(*score_sizes(unit.inner.empty() ? program.ops[unit.outer[0]].inputs[0].view : program.ops[unit.inner[0]].outputs[0].view)),
+        sizes_(*score_sizes(unit.inner.empty() ? program.ops[unit.outer[0]].inputs[0].view
+                                               : program.ops[unit.inner[0]].outputs[0].view)),
         scratch_(scratch_values(program, unit.inner, unit.outer)) {}
 
   Emitted run() {
@@ -115,7 +117,8 @@ class AttentionEmitter {
     std::vector<AliasPair> pairs;
     std::set<ValueId> taken;
     for (const AliasPair& pair : rows_of_group_.aliases) {
-      const bool both = scratch_.contains(pair.operand) && scratch_.contains(pair.result) && !stored_.contains(pair.operand);
+      const bool both =
+          scratch_.contains(pair.operand) && scratch_.contains(pair.result) && !stored_.contains(pair.operand);
       if (!both || taken.contains(pair.operand) || taken.contains(pair.result)) continue;
       taken.insert(pair.operand);
       taken.insert(pair.result);
@@ -176,12 +179,12 @@ class AttentionEmitter {
     };
     const std::vector<ValueId>& values = rows_of_group_.values;
     if (!splicer_) {
-      splicer_.emplace(rows_of_group_.ir, b_,
-                       SpliceHooks{.load = [this](BufferId buffer, ExprId index) { return load_(buffer, index); },
-                                   .store = [this](BufferId buffer, ExprId index, ExprId value) { store_(buffer, index, value); },
-                                   .scalar = [this](std::uint32_t scalar, DType type) {
-                                     return binder_.scalar(rows_of_group_.scalars[scalar], type);
-                                   }});
+      splicer_.emplace(
+          rows_of_group_.ir, b_,
+          SpliceHooks{.load = [this](BufferId buffer, ExprId index) { return load_(buffer, index); },
+                      .store = [this](BufferId buffer, ExprId index, ExprId value) { store_(buffer, index, value); },
+                      .scalar = [this](std::uint32_t scalar,
+                                       DType type) { return binder_.scalar(rows_of_group_.scalars[scalar], type); }});
     }
     load_ = [&, in_scratch](BufferId buffer, ExprId index) {
       const auto array = arrays_.find(values[buffer]);
@@ -203,7 +206,8 @@ class AttentionEmitter {
     const ExprId i = b_.open_for(b_.integer(0), b_.integer(block_.rows), LoopMode::kSerial);
     const ExprId j = b_.open_for(b_.integer(0), b_.integer(sizes_.keys), LoopMode::kVector);
     const ExprId element = b_.let(b_.element(arrays_.at(value), b_.add(b_.multiply(i, pitch_), j)));
-    b_.store(buffer, b_.add(first, b_.add(b_.multiply(i, sizes_.keys), j)), storable(b_, element, program_.values[value].dtype));
+    b_.store(buffer, b_.add(first, b_.add(b_.multiply(i, sizes_.keys), j)),
+             storable(b_, element, program_.values[value].dtype));
     b_.close();
     b_.close();
   }
@@ -314,10 +318,12 @@ class AttentionEmitter {
     b_.close();
   }
 
-  void emit_chunk(const Product& product, ExprId k0, std::int64_t steps, ExprId first, std::int64_t columns, std::int64_t width) {
+  void emit_chunk(const Product& product, ExprId k0, std::int64_t steps, ExprId first, std::int64_t columns,
+                  std::int64_t width) {
     const TileOperand right = right_operand(product, k0, steps, first, columns, width);
     const std::int64_t tiles = (block_.rows + tile_rows_ - 1) / tile_rows_, low = block_.rows / tiles;
-    const std::int64_t higher = block_.rows - low * tiles;  // heights differ by one at most, so that no short tile is left
+    const std::int64_t higher =
+        block_.rows - low * tiles;  // heights differ by one at most, so that no short tile is left
     const auto emit_tiles = [&](std::int64_t from, std::int64_t height, std::int64_t count) {
       if (count == 0) return;
       const ExprId tile = b_.open_for(b_.integer(0), b_.integer(count), LoopMode::kSerial);
@@ -340,15 +346,18 @@ class AttentionEmitter {
     emit_tiles(higher * (low + 1), low, tiles - higher);
   }
 
-  /// Steps [k0, k0 + steps) of a panel of the right operand: where it lies if its columns lie side by side, else copied.
-  TileOperand right_operand(const Product& product, ExprId k0, std::int64_t steps, ExprId first, std::int64_t columns, std::int64_t width) {
+  /// Steps [k0, k0 + steps) of a panel of the right operand: where it lies if its columns lie side by side, else
+  /// copied.
+  TileOperand right_operand(const Product& product, ExprId k0, std::int64_t steps, ExprId first, std::int64_t columns,
+                            std::int64_t width) {
     const View& view = product.right;
     const std::size_t rank = view.sizes.size();
     const BufferId from = binder_.buffer(product.op.inputs[1].value, false);
     const std::int64_t along_steps = view.strides[rank - 2], along_columns = view.strides[rank - 1];
     const bool is_own_type = b_.ir().buffers[from].type == type_;
     if (is_own_type && columns == width && along_columns == 1 && along_steps >= 0)
-      return {.is_array = false, .id = from, .base = b_.let(index(view, product.batch, k0, first)), .step = along_steps};
+      return {
+          .is_array = false, .id = from, .base = b_.let(index(view, product.batch, k0, first)), .step = along_steps};
     if (is_own_type && along_steps == 1 && along_columns > 0) {
       b_.transpose({.to = right_array_,
                     .from = from,
@@ -360,7 +369,8 @@ class AttentionEmitter {
                    b_.integer(steps));
     } else {
       const ExprId q = b_.open_for(b_.integer(0), b_.integer(steps), LoopMode::kSerial);
-      const ExprId j = b_.open_for(b_.integer(0), b_.integer(columns), along_columns == 1 ? LoopMode::kVector : LoopMode::kSerial);
+      const ExprId j =
+          b_.open_for(b_.integer(0), b_.integer(columns), along_columns == 1 ? LoopMode::kVector : LoopMode::kSerial);
       const ExprId at = index(view, product.batch, b_.add(k0, q), b_.add(first, j));
       b_.store_element(right_array_, b_.add(b_.multiply(q, width), j), load_value(b_, from, at, b_.depth()));
       b_.close();
@@ -384,11 +394,13 @@ class AttentionEmitter {
     double product_flops = 0;
     for (const auto* products : {&unit_.inner, &unit_.outer}) {
       for (const OpId op : *products) {
-        product_flops += 2.0 * static_cast<double>(program_.ops[op].outputs[0].view.elements()) * static_cast<double>(steps_of(op));
+        product_flops +=
+            2.0 * static_cast<double>(program_.ops[op].outputs[0].view.elements()) * static_cast<double>(steps_of(op));
       }
     }
     emitted.flops = static_cast<std::uint64_t>(product_flops) + rows_of_group_.flops;
-    const auto rows = static_cast<double>(sizes_.batches() * sizes_.rows), items = static_cast<double>(std::max<std::int64_t>(grid, 1));
+    const auto rows = static_cast<double>(sizes_.batches() * sizes_.rows),
+               items = static_cast<double>(std::max<std::int64_t>(grid, 1));
     emitted.item_ns = (product_flops / 60.0 + rows_of_group_.item_ns * rows) / items;
     emitted.ir = b_.finish();
     return emitted;
@@ -421,7 +433,8 @@ class AttentionEmitter {
 
 }  // namespace
 
-Emitted emit_attention(const Program& program, const Unit& unit, const std::set<ValueId>& stored, const DeviceShape& device) {
+Emitted emit_attention(const Program& program, const Unit& unit, const std::set<ValueId>& stored,
+                       const DeviceShape& device) {
   return AttentionEmitter(program, unit, stored, device).run();
 }
 

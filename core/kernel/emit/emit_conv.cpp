@@ -1,5 +1,6 @@
-// Direct convolutions for backends whose library does not take them and whose groups have too few channels for tiles (conv_tiles.hpp):
-// one plane of the result per work item, vector loops along the width. Taps in the padding are left out by loop bounds, not multiplied by zero.
+// Direct convolutions for backends whose library does not take them and whose groups have too few channels for tiles
+// (conv_tiles.hpp): one plane of the result per work item, vector loops along the width. Taps in the padding are left
+// out by loop bounds, not multiplied by zero.
 #include <algorithm>
 
 #include "core/kernel/emit/conv_tiles.hpp"
@@ -116,8 +117,8 @@ class ConvEmitter {
     return finish(x_.sizes[0] * x_.sizes[1], products());
   }
 
-  /// Item (o, c): for each tap the sum over images and positions, row by row: kChains chains, of which chain i takes the
-  /// positions i, i + kChains, ... of those in a row that meet the tap; then the chains are one tree.
+  /// Item (o, c): for each tap the sum over images and positions, row by row: kChains chains, of which chain i takes
+  /// the positions i, i + kChains, ... of those in a row that meet the tap; then the chains are one tree.
   Emitted backward_weight() {
     const ExprId item = b_.open_grid(LoopMode::kSerial);
     const auto at = split_index(b_, item, std::vector{weight_.sizes[0], weight_.sizes[1]});
@@ -150,7 +151,8 @@ class ConvEmitter {
     close(3);
     for (std::int64_t width = kChains / 2; width > 0; width /= 2) {
       const ExprId chain = vector(width);
-      const ExprId low = b_.let(b_.element(chains, chain)), high = b_.let(b_.element(chains, b_.add(chain, b_.integer(width))));
+      const ExprId low = b_.let(b_.element(chains, chain)),
+                   high = b_.let(b_.element(chains, b_.add(chain, b_.integer(width))));
       b_.store_element(chains, chain, b_.add(low, high));
       close(1);
     }
@@ -213,19 +215,23 @@ bool has_products(const Op& op) {
 }  // namespace
 
 Emitted emit_conv2d(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
-  if (fits_tiles(op, ConvResult::kForward)) return emit_conv_by_tiles(program, op, ConvResult::kForward, device, epilogue);
+  if (fits_tiles(op, ConvResult::kForward))
+    return emit_conv_by_tiles(program, op, ConvResult::kForward, device, epilogue);
   ConvEmitter emitter(program, op, op.inputs[0], op.inputs[1], op.outputs[0]);
   return has_products(op) ? emitter.forward() : emitter.zeros(op.outputs[0]);
 }
 
-Emitted emit_conv2d_backward_input(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
+Emitted emit_conv2d_backward_input(const Program& program, const Op& op, const DeviceShape& device,
+                                   const Epilogue* epilogue) {
   if (fits_tiles(op, ConvResult::kInput)) return emit_conv_by_tiles(program, op, ConvResult::kInput, device, epilogue);
   ConvEmitter emitter(program, op, op.outputs[0], op.inputs[1], op.inputs[0]);
   return has_products(op) ? emitter.backward_input() : emitter.zeros(op.outputs[0]);
 }
 
-Emitted emit_conv2d_backward_weight(const Program& program, const Op& op, const DeviceShape& device, const Epilogue* epilogue) {
-  if (fits_tiles(op, ConvResult::kWeight)) return emit_conv_by_tiles(program, op, ConvResult::kWeight, device, epilogue);
+Emitted emit_conv2d_backward_weight(const Program& program, const Op& op, const DeviceShape& device,
+                                    const Epilogue* epilogue) {
+  if (fits_tiles(op, ConvResult::kWeight))
+    return emit_conv_by_tiles(program, op, ConvResult::kWeight, device, epilogue);
   ConvEmitter emitter(program, op, op.inputs[1], op.outputs[0], op.inputs[0]);
   return has_products(op) ? emitter.backward_weight() : emitter.zeros(op.outputs[0]);
 }

@@ -1,19 +1,20 @@
-// Convolutions by tiles (tile_product.hpp). Rows are channels; a panel of the right operand is copied from under the windows, step by
-// step, zeros where a window hangs over the border.
+// Convolutions by tiles (tile_product.hpp). Rows are channels; a panel of the right operand is copied from under the
+// windows, step by step, zeros where a window hangs over the border.
 //
 //            rows            columns                steps, ascending
 //   y        out. channels   image, row, column     channel, row and column of the filter
 //   dx       channels        image, row, column     out. channel, row and column of the filter
 //   dw       out. channels   channel, filter        image, row, column of y
 //
-// Where an element of the right operand lies is a sum of a part of its step and a part of its column; so is its place under the
-// window. Both parts are kept in tables: of the steps once per chunk, of the columns once per panel.
+// Where an element of the right operand lies is a sum of a part of its step and a part of its column; so is its place
+// under the window. Both parts are kept in tables: of the steps once per chunk, of the columns once per panel.
 #include "core/kernel/emit/conv_tiles.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
+#include "core/kernel/emit/conv_digits.hpp"
 #include "core/kernel/emit/epilogue_emitter.hpp"
 #include "core/kernel/emit/tile_product.hpp"
 #include "core/kernel/emit/window.hpp"
@@ -29,19 +30,13 @@ using graph::View;
 constexpr std::int64_t kFewestRows = 4;
 constexpr std::int64_t kWorthARun = 8;  // results side by side that are worth a loop of their own
 constexpr std::int64_t kVectorRun = 16;  // elements side by side from which a copy is a loop; fewer are written out
-constexpr TileProduct::CopyCosts kCopyCosts{.left = 16, .right = 60};  // right: from under the windows, mostly not side by side
+constexpr TileProduct::CopyCosts kCopyCosts{.left = 16, .right = 60};  // right: under windows, mostly not side by side
 constexpr std::int64_t kPitchGap = 16;  // rows of the packed left operand do not fall into the same sets of the cache
-
-/// One dimension of the steps or the columns, and what an index of it adds to places in memory and under the window.
-struct Digit {
-  std::int64_t size = 1;
-  std::int64_t right = 0, left = 0, out = 0;  // elements
-  std::int64_t h = 0, w = 0;                  // rows and columns of the windowed operand, times `divisor`
-};
 
 class ConvTiles : TileProduct {
  public:
-  ConvTiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device, const Epilogue* epilogue)
+  ConvTiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device,
+            const Epilogue* epilogue)
       : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), device, kCopyCosts),
         program_(program),
         op_(op),
@@ -68,7 +63,8 @@ class ConvTiles : TileProduct {
     n_ = count(columns_);
     k_ = count(steps_);
     flops_ = static_cast<std::uint64_t>(2 * batches() * m_ * n_ * k_);
-    for (const Phase& phase : phases_) flops_ += static_cast<std::uint64_t>(2 * batches() * m_ * n_ * count(phase.steps));
+    for (const Phase& phase : phases_)
+      flops_ += static_cast<std::uint64_t>(2 * batches() * m_ * n_ * count(phase.steps));
   }
 
   Emitted run() {
@@ -87,12 +83,6 @@ class ConvTiles : TileProduct {
 
  private:
   // ---- what is what ----
-
-  static std::int64_t count(const std::vector<Digit>& digits) {
-    std::int64_t product = 1;
-    for (const Digit& digit : digits) product *= digit.size;
-    return product;
-  }
 
   void set_operands(const Operand& left, const Operand& right, const Operand& out) {
     left_ = binder_.buffer(left.value, false);
@@ -153,8 +143,8 @@ class ConvTiles : TileProduct {
     divisor_w_ = a.stride[1];
   }
 
-  /// With a stride, rows of x fall into phases that meet different taps: each phase is a product of its own, whose columns are the
-  /// elements of x of that phase.
+  /// With a stride, rows of x fall into phases that meet different taps: each phase is a product of its own, whose
+  /// columns are the elements of x of that phase.
   void set_phases(std::int64_t outputs, const View& vy, const View& vw, const View& vx) {
     const auto& a = op_.attributes;
     for (std::int64_t h = 0; h < a.stride[0]; ++h) {
@@ -213,14 +203,6 @@ class ConvTiles : TileProduct {
 
   /// True when one step of k is one element of the left operand further.
   bool left_runs_along_k() const { return run_of(steps_, &Digit::left) == count(steps_); }
-  /// So many of these, from one that is a multiple of it, lie side by side.
-  static std::int64_t run_of(const std::vector<Digit>& digits, std::int64_t Digit::* place) {
-    std::int64_t run = 1;
-    for (std::size_t d = digits.size(); d-- > 0; run *= digits[d].size) {
-      if (digits[d].size > 1 && digits[d].*place != run) break;
-    }
-    return run;
-  }
   bool is_divided() const { return divisor_h_ != 1 || divisor_w_ != 1; }
   /// Of places in memory; 32 bits where they suffice, so that vectors hold twice as many.
   DType place_type() const {
@@ -304,7 +286,7 @@ class ConvTiles : TileProduct {
     keep(column_out_, j, sum(column, &Digit::out, 0));
     b_.close();
     if (columns == width_) return;
-    j = b_.open_for(b_.integer(columns), b_.integer(width_), LoopMode::kSerial);  // columns that nobody wants see nothing
+    j = b_.open_for(b_.integer(columns), b_.integer(width_), LoopMode::kSerial);  // columns that nobody wants
     keep(column_place_, j, b_.integer(0));
     keep(column_h_, j, b_.integer(kNowhere));
     keep(column_w_, j, b_.integer(0));
@@ -318,7 +300,8 @@ class ConvTiles : TileProduct {
   std::int64_t pitch() const { return left_pitch(std::min(most_k_, kChunk)); }
 
   void pack_left(ExprId k0, std::int64_t steps, ExprId row, const std::vector<Tiles>& cut) override {
-    const ExprId i = b_.open_for(b_.integer(0), b_.integer(cut.back().first + cut.back().height * cut.back().count), LoopMode::kSerial);
+    const std::int64_t rows = cut.back().first + cut.back().height * cut.back().count;
+    const ExprId i = b_.open_for(b_.integer(0), b_.integer(rows), LoopMode::kSerial);
     const ExprId start = b_.let(b_.add(left_base_, b_.multiply(b_.add(row, i), left_row_)));
     const auto copy = [&](ExprId q, ExprId along) {
       const ExprId at = b_.assume(b_.add(start, along), 0, left_elements_ - 1);
@@ -332,7 +315,8 @@ class ConvTiles : TileProduct {
     } else if (run > 1 && steps % run == 0 && kChunk % run == 0) {  // no run goes beyond the end of a chunk
       const ExprId from = b_.open_for(b_.integer(0), b_.integer(steps / run), LoopMode::kSerial);
       const ExprId q0 = b_.let(b_.multiply(from, run)), along = b_.let(wide(b_.element(step_left_, q0)));
-      const ExprId q = b_.open_for(b_.integer(0), b_.integer(run), run < kVectorRun ? LoopMode::kUnrolled : LoopMode::kVector);
+      const ExprId q =
+          b_.open_for(b_.integer(0), b_.integer(run), run < kVectorRun ? LoopMode::kUnrolled : LoopMode::kVector);
       copy(b_.add(q0, q), b_.add(along, q));
       b_.close();
       b_.close();
@@ -345,7 +329,8 @@ class ConvTiles : TileProduct {
   }
 
   TileOperand left_operand(ExprId, std::int64_t, ExprId, ExprId i0, std::int64_t) override {
-    return {.is_array = true, .id = left_array_, .base = b_.let(b_.multiply(i0, pitch())), .row_step = pitch(), .step = 1};
+    const ExprId base = b_.let(b_.multiply(i0, pitch()));
+    return {.is_array = true, .id = left_array_, .base = base, .row_step = pitch(), .step = 1};
   }
 
   TileOperand right_operand(ExprId, std::int64_t, ExprId, ExprId) override {
@@ -365,7 +350,8 @@ class ConvTiles : TileProduct {
     const ExprId step_place = b_.let(b_.element(step_place_, q));
     const ExprId h = b_.let(b_.element(step_h_, q)), w = b_.let(b_.element(step_w_, q));
     if (may_run) {
-      const ExprId from = b_.let(b_.add(right_base_, b_.add(wide(step_place), wide(b_.element(column_place_, b_.integer(0))))));
+      const ExprId from =
+          b_.let(b_.add(right_base_, b_.add(wide(step_place), wide(b_.element(column_place_, b_.integer(0))))));
       const ExprId last = b_.integer(right_elements_ - width_);
       const ExprId inside = b_.binary(Operation::kAnd, b_.binary(Operation::kLessEqual, b_.integer(0), from),
                                       b_.binary(Operation::kLessEqual, from, last));
@@ -394,8 +380,10 @@ class ConvTiles : TileProduct {
   ExprId seen_through(ExprId place, const Inside& seen) {
     ExprId at = place;
     if (is_divided()) {
-      at = b_.add(at, b_.binary(Operation::kMultiply, b_.convert(seen.h, place_type()), b_.integer(window_.row, place_type())));
-      at = b_.add(at, b_.binary(Operation::kMultiply, b_.convert(seen.w, place_type()), b_.integer(window_.column, place_type())));
+      at = b_.add(
+          at, b_.binary(Operation::kMultiply, b_.convert(seen.h, place_type()), b_.integer(window_.row, place_type())));
+      at = b_.add(at, b_.binary(Operation::kMultiply, b_.convert(seen.w, place_type()),
+                                b_.integer(window_.column, place_type())));
     }
     const ExprId anywhere = b_.select(seen.condition, at, b_.integer(0, place_type()));
     const ExprId index = b_.assume(b_.add(right_base_, wide(anywhere)), 0, right_elements_ - 1);
@@ -435,13 +423,15 @@ class ConvTiles : TileProduct {
   Known know_row(ExprId row) override { return {b_.let(b_.add(left_base_, b_.multiply(row, left_row_)))}; }
   Known know_column(ExprId linear) override {
     const Decoded column = decode(linear, columns_);
-    return {b_.let(b_.convert(place(column, first_h_, first_w_), place_type())), b_.let(b_.convert(sum(column, &Digit::h, first_h_), DType::kI32)),
+    return {b_.let(b_.convert(place(column, first_h_, first_w_), place_type())),
+            b_.let(b_.convert(sum(column, &Digit::h, first_h_), DType::kI32)),
             b_.let(b_.convert(sum(column, &Digit::w, first_w_), DType::kI32))};
   }
   void start_steps(ExprId k0) override {
     const Decoded step = decode(k0, steps_);
     digits_.clear();
-    for (std::size_t d = 0; d < step.digits.size(); ++d) digits_.push_back({step.digits[d], b_.declare(b_.convert(step.index[d], place_type()))});
+    for (std::size_t d = 0; d < step.digits.size(); ++d)
+      digits_.push_back({step.digits[d], b_.declare(b_.convert(step.index[d], place_type()))});
   }
   /// What the present step adds to a place, a row or a column; then the next step is the present one.
   Known know_step(ExprId) override {
@@ -452,7 +442,8 @@ class ConvTiles : TileProduct {
       at = b_.add(at, b_.binary(Operation::kMultiply, h, number(window_.row)));
       at = b_.add(at, b_.binary(Operation::kMultiply, w, number(window_.column)));
     }
-    const Known known = {b_.let(at), b_.let(b_.convert(h, DType::kI32)), b_.let(b_.convert(w, DType::kI32)), b_.let(wide(left))};
+    const Known known = {b_.let(at), b_.let(b_.convert(h, DType::kI32)), b_.let(b_.convert(w, DType::kI32)),
+                         b_.let(wide(left))};
     ExprId carry = b_.integer(1, place_type());
     for (std::size_t d = digits_.size(); d-- > 0;) {
       const ExprId next = b_.let(b_.add(b_.variable(digits_[d].variable), carry));
@@ -469,7 +460,9 @@ class ConvTiles : TileProduct {
   ExprId counted(std::int64_t Digit::* part) {
     ExprId total = b_.integer(0, place_type());
     for (const auto& [digit, variable] : digits_) {
-      if (digit->*part != 0) total = b_.add(total, b_.binary(Operation::kMultiply, b_.variable(variable), b_.integer(digit->*part, place_type())));
+      if (digit->*part != 0)
+        total = b_.add(total,
+                       b_.binary(Operation::kMultiply, b_.variable(variable), b_.integer(digit->*part, place_type())));
     }
     return b_.let(total);
   }
@@ -477,11 +470,13 @@ class ConvTiles : TileProduct {
     return load_value(b_, left_, b_.assume(b_.add(row[0], step[3]), 0, left_elements_ - 1), b_.depth());
   }
   ExprId load_right(const Known& step, const Known& column) override {
-    return b_.let(seen_through(b_.add(step[0], column[0]), is_inside(b_.add(step[1], column[1]), b_.add(step[2], column[2]))));
+    return b_.let(
+        seen_through(b_.add(step[0], column[0]), is_inside(b_.add(step[1], column[1]), b_.add(step[2], column[2]))));
   }
   void store_one(ExprId row, ExprId column, ExprId total) override {
     start_row(row);
-    const ExprId at = b_.add(out_base_, b_.add(b_.multiply(row, out_row_), sum(decode(column, columns_), &Digit::out, 0)));
+    const ExprId at =
+        b_.add(out_base_, b_.add(b_.multiply(row, out_row_), sum(decode(column, columns_), &Digit::out, 0)));
     put(b_.let(b_.assume(at, 0, out_elements_ - 1)), b_.integer(0), total);
   }
 
@@ -505,7 +500,8 @@ class ConvTiles : TileProduct {
   void store_row(ExprId i, ExprId, std::int64_t columns, const SumOf& sum) override {
     start_row(i);
     const auto store_from = [&](ExprId j0, std::int64_t count) {  // side by side
-      const ExprId place = b_.let(b_.add(out_base_, b_.add(b_.multiply(i, out_row_), wide(b_.element(column_out_, j0)))));
+      const ExprId place =
+          b_.let(b_.add(out_base_, b_.add(b_.multiply(i, out_row_), wide(b_.element(column_out_, j0)))));
       const ExprId j = b_.open_for(b_.integer(0), b_.integer(count), LoopMode::kVector);
       put(b_.let(b_.assume(b_.add(place, j), 0, out_elements_ - 1)), j, sum(b_.add(j0, j)));
       b_.close();
@@ -585,13 +581,15 @@ class ConvTiles : TileProduct {
 
 bool fits_tiles(const Op& op, ConvResult result) {
   const Operand& weight = result == ConvResult::kWeight ? op.outputs[0] : op.inputs[1];
-  const std::int64_t rows = result == ConvResult::kInput ? weight.view.sizes[1] : weight.view.sizes[0] / op.attributes.groups;
+  const std::int64_t rows =
+      result == ConvResult::kInput ? weight.view.sizes[1] : weight.view.sizes[0] / op.attributes.groups;
   bool is_empty = op.outputs[0].view.elements() == 0;
   for (const Operand& input : op.inputs) is_empty |= input.view.elements() == 0;
   return rows >= kFewestRows && !is_empty;
 }
 
-Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device, const Epilogue* epilogue) {
+Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device,
+                           const Epilogue* epilogue) {
   return ConvTiles(program, op, result, device, epilogue).run();
 }
 

@@ -192,7 +192,8 @@ ExprId Binder::scalar(const graph::Scalar& scalar, DType type) {
     builder_.add_scalar(scalar.is_integer ? DType::kI64 : DType::kF64);
   }
   // A real number becomes a whole one as the elements of a tensor do: C and its like leave open what is too large.
-  if (!scalar.is_integer && is_integral(type)) return builder_.let_at(0, builder_.convert(builder_.scalar(index, DType::kF64), type));
+  if (!scalar.is_integer && is_integral(type))
+    return builder_.let_at(0, builder_.convert(builder_.scalar(index, DType::kF64), type));
   return builder_.let_at(0, builder_.scalar(index, type));
 }
 
@@ -249,7 +250,8 @@ ExprId emit_elementwise(IrBuilder& b, OpKind kind, DType out, std::span<const Ex
   return rounded_to(b, b.binary(binary_operation(kind), operand(0), operand(1)), out);
 }
 
-ExprId member_input(const graph::Program& program, Binder& binder, IrBuilder& b, const Member& member, std::size_t i, const PointValues& values) {
+ExprId member_input(const graph::Program& program, Binder& binder, IrBuilder& b, const Member& member, std::size_t i,
+                    const PointValues& values) {
   const graph::Op& op = program.ops[member.op];
   const DType out = program.values[member.output.value].dtype;
   if (op.kind == OpKind::kCoordinate) return values.index(member.inputs[0]);
@@ -268,10 +270,12 @@ ExprId member_input(const graph::Program& program, Binder& binder, IrBuilder& b,
   return narrows && !selects ? rounded_to(b, value, wanted) : value;
 }
 
-ExprId generated_input(const graph::Program& program, Binder& binder, IrBuilder& b, const Member& member, std::size_t i, const PointValues& values) {
+ExprId generated_input(const graph::Program& program, Binder& binder, IrBuilder& b, const Member& member, std::size_t i,
+                       const PointValues& values) {
   const graph::Op& generator = program.ops[member.generators[i]];
   const DType type = program.values[generator.outputs[0].value].dtype;
-  if (generator.kind == OpKind::kFill) return rounded_to(b, binder.scalar(generator.inputs[0].scalar, compute_type(type)), type);
+  if (generator.kind == OpKind::kFill)
+    return rounded_to(b, binder.scalar(generator.inputs[0].scalar, compute_type(type)), type);
   return rounded_to(b, values.index(member.inputs[i]), type);
 }
 

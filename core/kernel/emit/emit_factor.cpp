@@ -1,9 +1,9 @@
-// Kernels of matrix factorizations. Sums of products are taken in f64, one after the other, so that the results depend on neither
-// the number of threads nor the width of vectors. A work item owns a matrix; where columns of the result do not meet each other
-// (triangular systems, products of reflectors) it owns a column.
+// Kernels of matrix factorizations. Sums of products are taken in f64, one after the other, so that the results depend
+// on neither the number of threads nor the width of vectors. A work item owns a matrix; where columns of the result do
+// not meet each other (triangular systems, products of reflectors) it owns a column.
 //
-// Eigenvalues and singular values come from one-sided Jacobi rotations: pairs of columns are turned until all stand upright on
-// each other. What that makes of a matrix is its u s; v is the product of the rotations.
+// Eigenvalues and singular values come from one-sided Jacobi rotations: pairs of columns are turned until all stand
+// upright on each other. What that makes of a matrix is its u s; v is the product of the rotations.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -53,7 +53,9 @@ class FactorEmitter {
     put(l, i, j, over(rest(j), at(l, j, j)));
     b_.close();
     const ExprId last = rest(i);
-    put(l, i, i, b_.select(less(real(0), last), b_.unary(Operation::kSqrt, last), real(std::numeric_limits<double>::quiet_NaN())));
+    put(l, i, i,
+        b_.select(less(real(0), last), b_.unary(Operation::kSqrt, last),
+                  real(std::numeric_limits<double>::quiet_NaN())));
     const ExprId right = from_to(b_.add(i, number(1)), number(rows_));
     put(l, i, right, real(0));
     b_.close();
@@ -259,7 +261,8 @@ class FactorEmitter {
   }
 
  private:
-  /// An operand or a result, read and written at (row, column) of the work item's matrix, or at (row) where it is a list.
+  /// An operand or a result, read and written at (row, column) of the work item's matrix, or at (row) where it is a
+  /// list.
   struct Part {
     BufferId buffer;
     const View* view;
@@ -319,7 +322,8 @@ class FactorEmitter {
     put(x, other_row, other_column, a);
   }
 
-  /// Column `column` of x minus factor v v' times it; v is column k of `reflectors`: 1 in row k, what stands below, 0 above.
+  /// Column `column` of x minus factor v v' times it; v is column k of `reflectors`: 1 in row k, what stands below, 0
+  /// above.
   void reflect(const Part& x, ExprId k, ExprId column, const Part& reflectors, ExprId factor) {
     const ExprId next = b_.let(b_.add(k, number(1)));
     const VariableId sum = b_.declare(at(x, k, column));
@@ -414,8 +418,8 @@ class FactorEmitter {
     b_.close();
   }
 
-  /// Makes column j of u, which has no direction of its own, a unit vector that stands upright on the columns before it. One of the
-  /// unit vectors along the axes leaves enough when its part along those columns is taken away twice.
+  /// Makes column j of u, which has no direction of its own, a unit vector that stands upright on the columns before
+  /// it. One of the unit vectors along the axes leaves enough when its part along those columns is taken away twice.
   void complete(const Part& u, ExprId j) {
     const VariableId found = b_.declare(b_.integer(0));
     const ExprId axis = from_to(zero(), number(rows_));

@@ -1,6 +1,6 @@
-// Kernels of the indexed ops that are no nests: scatter of rows, concatenation, bits of another dtype, update of a region. Each result
-// element has one owner among the work items, and sums run in ascending order, so that nothing depends on the number of
-// threads.
+// Kernels of the indexed ops that are no nests: scatter of rows, concatenation, bits of another dtype, update of a
+// region. Each result element has one owner among the work items, and sums run in ascending order, so that nothing
+// depends on the number of threads.
 #include <algorithm>
 
 #include "core/graph/bitcast.hpp"
@@ -45,10 +45,12 @@ void loop_over(IrBuilder& b, const View& view, Body body) {
   while (opened-- > 0) b.close();
 }
 
-DType word_type(std::int64_t width) { return width == 1 ? DType::kU8 : width == 2 ? DType::kI16 : width == 4 ? DType::kI32 : DType::kI64; }
+DType word_type(std::int64_t width) {
+  return width == 1 ? DType::kU8 : width == 2 ? DType::kI16 : width == 4 ? DType::kI32 : DType::kI64;
+}
 
-/// The bits of an element of `dtype`, an i32 or i64, with those of NaN as core/base/nan_bits.hpp has them: told and made as integers, so that no
-/// compiler's idea of NaN comes in.
+/// The bits of an element of `dtype`, an i32 or i64, with those of NaN as core/base/nan_bits.hpp has them: told and
+/// made as integers, so that no compiler's idea of NaN comes in.
 ExprId with_named_nan(IrBuilder& b, DType dtype, ExprId word) {
   const DType type = b.type(word);
   const auto constants = [&](std::int64_t magnitude, std::int64_t infinity, std::int64_t nan) {
@@ -61,7 +63,8 @@ ExprId with_named_nan(IrBuilder& b, DType dtype, ExprId word) {
   return constants(0x7fffffffffffffff, 0x7ff0000000000000, 0x7ff8000000000000);
 }
 
-/// A bitcast that names NaN: items are blocks of x's elements, each of which is written as one number, or cut into those of a narrower type.
+/// A bitcast that names NaN: items are blocks of x's elements, each of which is written as one number, or cut into
+/// those of a narrower type.
 void name_nans(IrBuilder& b, DType dtype, const View& x, BufferId in, BufferId out, std::int64_t block) {
   const std::int64_t from = size_bytes(dtype), to = size_bytes(b.ir().buffers[out].type), pieces = from / to;
   const DType type = from == 8 ? DType::kI64 : DType::kI32;
@@ -86,7 +89,8 @@ Emitted emit_bitcast(const Program& program, const Op& op) {
   const View& x = op.inputs[0].view;
   const DType dtype = program.values[op.inputs[0].value].dtype;
   const bool names = graph::names_nans(op);
-  const std::int64_t from = size_bytes(dtype), to = size_bytes(program.values[op.outputs[0].value].dtype), width = std::min(from, to);
+  const std::int64_t from = size_bytes(dtype), to = size_bytes(program.values[op.outputs[0].value].dtype),
+                     width = std::min(from, to);
   const std::int64_t pieces = from / width, count = x.sizes[0] * pieces;
   const std::int64_t items = names ? x.sizes[0] : count, grid = (items + kBlock - 1) / kBlock;
   const BufferId in = binder.buffer(op.inputs[0].value, false), out = binder.buffer(op.outputs[0].value, true);
@@ -102,14 +106,16 @@ Emitted emit_bitcast(const Program& program, const Op& op) {
     const ExprId i = b.open_for(first, last, LoopMode::kVector);
     ExprId index = b.add(b.integer(x.offset * pieces), i);
     if (x.sizes[0] > 1 && x.strides[0] != 1) {  // piece i % pieces of element i / pieces
-      const ExprId element = b.binary(Operation::kDivide, i, b.integer(pieces)), piece = b.binary(Operation::kRemainder, i, b.integer(pieces));
+      const ExprId element = b.binary(Operation::kDivide, i, b.integer(pieces)),
+                   piece = b.binary(Operation::kRemainder, i, b.integer(pieces));
       index = b.add(b.add(b.integer(x.offset * pieces), b.multiply(element, x.strides[0] * pieces)), piece);
     }
     b.store(out, i, b.let(b.load(in, index)));
     b.close();
     b.close();
   }
-  const bool may_share = from == to && x.offset == 0 && x.strides[0] == 1 && x.sizes[0] == program.values[op.inputs[0].value].elements;
+  const bool may_share =
+      from == to && x.offset == 0 && x.strides[0] == 1 && x.sizes[0] == program.values[op.inputs[0].value].elements;
   if (may_share) b.ir().buffers[in].may_alias = b.ir().buffers[out].may_alias = true;
   Emitted emitted = finished(b, binder, grid, 2.0 * static_cast<double>(count * width) / kBytesPerNs, 0);
   if (may_share) emitted.aliases.push_back({op.inputs[0].value, op.outputs[0].value});

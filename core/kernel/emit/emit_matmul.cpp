@@ -1,5 +1,6 @@
-// Matrix products for backends whose library does not take them: any strides, any float type. Tiles (tile_product.hpp), whose operands
-// are copied into scratch where memory would be walked badly; or dot products where the result is tiny, whose order is free: fast ones.
+// Matrix products for backends whose library does not take them: any strides, any float type. Tiles (tile_product.hpp),
+// whose operands are copied into scratch where memory would be walked badly; or dot products where the result is tiny,
+// whose order is free: fast ones.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -29,7 +30,8 @@ View transposed(View view) {
 
 class MatMulEmitter : TileProduct {
  public:
-  MatMulEmitter(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device, const Epilogue* epilogue)
+  MatMulEmitter(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device,
+                const Epilogue* epilogue)
       : TileProduct(compute_type(program.values[op.outputs[0].value].dtype), device, kCopyCosts),
         program_(program),
         op_(op),
@@ -61,7 +63,8 @@ class MatMulEmitter : TileProduct {
   }
 
   Emitted run() {
-    const bool dots = numerics_ == Numerics::kFast && m_ * n_ <= 16 && left_.strides[rank_ - 1] == 1 && right_.strides[rank_ - 2] == 1 && k_ > 64;
+    const bool dots = numerics_ == Numerics::kFast && m_ * n_ <= 16 && left_.strides[rank_ - 1] == 1 &&
+                      right_.strides[rank_ - 2] == 1 && k_ > 64;
     const double items = dots ? emit_dots() : emit_tiles();
     Emitted emitted;
     emitted.values = binder_.values();
@@ -123,7 +126,8 @@ class MatMulEmitter : TileProduct {
     }
     if (out_.strides[rank_ - 1] != 1) return;
     const std::int64_t line = kLine / size_bytes(b_.ir().buffers[out_buffer_].type);
-    for (std::int64_t j = 0; j < width_; j += line) b_.prefetch(out_buffer_, index(out_, i, b_.add(first, b_.integer(j))));
+    for (std::int64_t j = 0; j < width_; j += line)
+      b_.prefetch(out_buffer_, index(out_, i, b_.add(first, b_.integer(j))));
   }
   void start_row(ExprId i, ExprId first) {
     if (!epilogue_) return;
@@ -137,7 +141,8 @@ class MatMulEmitter : TileProduct {
     const ExprId scaled =
         op_.attributes.alpha == 1 ? sum : b_.binary(Operation::kMultiply, sum, b_.real(op_.attributes.alpha, type_));
     if (epilogue_) return epilogue_->put(scaled, j, kNoId);
-    b_.store(out_buffer_, index(out_, i, b_.add(first, j)), storable(b_, b_.let(scaled), program_.values[op_.outputs[0].value].dtype));
+    b_.store(out_buffer_, index(out_, i, b_.add(first, j)),
+             storable(b_, b_.let(scaled), program_.values[op_.outputs[0].value].dtype));
   }
 
   bool left_runs_along_k() const { return left_.strides[rank_ - 1] == 1; }
@@ -232,9 +237,15 @@ class MatMulEmitter : TileProduct {
 
   Known know_row(ExprId row) override { return {b_.let(index(left_, row, b_.integer(0)))}; }
   Known know_column(ExprId column) override { return {b_.let(index(right_, b_.integer(0), column))}; }
-  Known know_step(ExprId k) override { return {b_.multiply(k, left_.strides[rank_ - 1]), b_.multiply(k, right_.strides[rank_ - 2])}; }
-  ExprId load_left(const Known& row, const Known& step) override { return load_value(b_, left_buffer_, b_.add(row[0], step[0]), b_.depth()); }
-  ExprId load_right(const Known& step, const Known& column) override { return load_value(b_, right_buffer_, b_.add(column[0], step[1]), b_.depth()); }
+  Known know_step(ExprId k) override {
+    return {b_.multiply(k, left_.strides[rank_ - 1]), b_.multiply(k, right_.strides[rank_ - 2])};
+  }
+  ExprId load_left(const Known& row, const Known& step) override {
+    return load_value(b_, left_buffer_, b_.add(row[0], step[0]), b_.depth());
+  }
+  ExprId load_right(const Known& step, const Known& column) override {
+    return load_value(b_, right_buffer_, b_.add(column[0], step[1]), b_.depth());
+  }
   void store_one(ExprId row, ExprId column, ExprId sum) override {
     start_row(row, column);
     put(row, column, b_.integer(0), sum);
@@ -271,7 +282,8 @@ class MatMulEmitter : TileProduct {
 
 }  // namespace
 
-Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device, const Epilogue* epilogue) {
+Emitted emit_matmul(const Program& program, const Op& op, Numerics numerics, const DeviceShape& device,
+                    const Epilogue* epilogue) {
   return MatMulEmitter(program, op, numerics, device, epilogue).run();
 }
 

@@ -46,7 +46,8 @@ class MaxPoolEmitter {
     const std::int64_t width = std::max<std::int64_t>(1, y_.sizes[3]);
     const std::int64_t reach = (width - 1) * columns_.stride + (columns_.taps - 1) * columns_.dilation + 1;
     row_size_ = std::max(reach, columns_.padding + columns_.input);
-    if (columns_.taps > kMostTaps || row_size_ > kLongestRow || width > kLongestRow) return run_by_windows(x_buffer, y_buffer, place_buffer);
+    if (columns_.taps > kMostTaps || row_size_ > kLongestRow || width > kLongestRow)
+      return run_by_windows(x_buffer, y_buffer, place_buffer);
     best_ = b_.add_array(type_, width);
     place_ = b_.add_array(DType::kI32, width);
     row_ = b_.add_array(type_, row_size_);
@@ -98,7 +99,8 @@ class MaxPoolEmitter {
     const ExprId w = b_.let(columns_.input_index(b_, ow, kw));
     b_.open_if(columns_.is_inside(b_, w));
     const ExprId column = columns_.inside(b_, w);
-    const ExprId value = load_value(b_, x_buffer, view_index(b_, x_, std::vector{plane[0], plane[1], row, column}), b_.depth());
+    const ExprId value =
+        load_value(b_, x_buffer, view_index(b_, x_, std::vector{plane[0], plane[1], row, column}), b_.depth());
     ExprId wins = b_.binary(Operation::kLess, b_.variable(best), value);
     if (is_floating(type_)) wins = b_.binary(Operation::kOr, wins, b_.unary(Operation::kIsNan, value));
     b_.open_if(b_.let(wins));
@@ -106,7 +108,8 @@ class MaxPoolEmitter {
     b_.set(place, b_.add(b_.multiply(row, x_.sizes[3]), column));
     for (int blocks = 0; blocks < 5; ++blocks) b_.close();
     const std::vector<ExprId> point{plane[0], plane[1], oh, ow};
-    b_.store(y_buffer, view_index(b_, y_, point), storable(b_, b_.variable(best), program_.values[op_.outputs[0].value].dtype));
+    b_.store(y_buffer, view_index(b_, y_, point),
+             storable(b_, b_.variable(best), program_.values[op_.outputs[0].value].dtype));
     b_.store(place_buffer, view_index(b_, places_, point), b_.variable(place));
     for (int blocks = 0; blocks < 3; ++blocks) b_.close();
     Emitted emitted;

@@ -10,8 +10,8 @@ namespace crucible::kernel {
 
 using graph::ValueId;
 
-EpilogueEmitter::EpilogueEmitter(const graph::Program& program, const Epilogue& epilogue, graph::OpId product, IrBuilder& builder,
-                                 Binder& binder)
+EpilogueEmitter::EpilogueEmitter(const graph::Program& program, const Epilogue& epilogue, graph::OpId product,
+                                 IrBuilder& builder, Binder& binder)
     : program_(program), group_(epilogue.group), stored_(epilogue.stored), b_(builder), binder_(binder) {
   product_ = &*std::ranges::find(group_.members, product, &Member::op);
   for (const Access& counter : product_->inputs) {
@@ -47,11 +47,13 @@ void EpilogueEmitter::start_row(std::vector<ExprId> point, std::size_t along) {
 
 bool EpilogueEmitter::cuts_lanes(std::size_t along) const {
   std::size_t pieces = 0;
-  for (std::size_t d = 0; d < group_.sizes.size(); ++d) pieces += product_->inputs[along].strides[d] != 0 && group_.sizes[d] > 1 ? 1 : 0;
+  for (std::size_t d = 0; d < group_.sizes.size(); ++d)
+    pieces += product_->inputs[along].strides[d] != 0 && group_.sizes[d] > 1 ? 1 : 0;
   return pieces > 1;
 }
 
-EpilogueEmitter::Reach EpilogueEmitter::reach_of(const Access& access, const std::vector<ExprId>& point, std::size_t along) {
+EpilogueEmitter::Reach EpilogueEmitter::reach_of(const Access& access, const std::vector<ExprId>& point,
+                                                 std::size_t along) {
   Reach reach;
   ExprId base = b_.integer(access.offset);
   for (std::size_t d = 0; d < group_.sizes.size(); ++d) {
@@ -62,7 +64,8 @@ EpilogueEmitter::Reach EpilogueEmitter::reach_of(const Access& access, const std
       reach.is_beside = true;
       reach.base = b_.integer(access.offset - product_->output.offset);
       const std::int64_t elements = access.value == graph::kNone ? 0 : program_.values[access.value].elements;
-      reach.may_leave = access.offset != product_->output.offset || elements < program_.values[product_->output.value].elements;
+      reach.may_leave =
+          access.offset != product_->output.offset || elements < program_.values[product_->output.value].elements;
       return reach;
     }
     base = b_.add(base, b_.multiply(index, access.strides[d]));
@@ -72,7 +75,8 @@ EpilogueEmitter::Reach EpilogueEmitter::reach_of(const Access& access, const std
   return reach;
 }
 
-ExprId EpilogueEmitter::index_of(std::size_t d, const std::vector<ExprId>& point, std::size_t along, std::int64_t* stride, bool* may_leave) {
+ExprId EpilogueEmitter::index_of(std::size_t d, const std::vector<ExprId>& point, std::size_t along,
+                                 std::int64_t* stride, bool* may_leave) {
   for (std::size_t c = 0; c < extents_.size(); ++c) {
     const std::int64_t weight = product_->inputs[c].strides[d];
     if (weight == 0) continue;
@@ -97,7 +101,8 @@ ExprId EpilogueEmitter::place_of(const Access& access) {
     most = program_.values[access.value].elements - 1;
   } else {
     most = access.offset;
-    for (std::size_t d = 0; d < group_.sizes.size(); ++d) most += std::max<std::int64_t>(access.strides[d], 0) * (group_.sizes[d] - 1);
+    for (std::size_t d = 0; d < group_.sizes.size(); ++d)
+      most += std::max<std::int64_t>(access.strides[d], 0) * (group_.sizes[d] - 1);
   }
   return b_.let(b_.assume(b_.let(at), 0, most));
 }
@@ -116,8 +121,10 @@ ExprId EpilogueEmitter::compute(const Member& member) {
   const PointValues values{.value = [&](const Access& access) { return value_of(access); },
                            .index = [&](const Access& access) { return place_of(access); }};
   std::vector<ExprId> inputs;
-  for (std::size_t i = 0; i < member.inputs.size(); ++i) inputs.push_back(member_input(program_, binder_, b_, member, i, values));
-  const ExprId result = b_.let(emit_elementwise(b_, program_.ops[member.op].kind, program_.values[member.output.value].dtype, inputs));
+  for (std::size_t i = 0; i < member.inputs.size(); ++i)
+    inputs.push_back(member_input(program_, binder_, b_, member, i, values));
+  const ExprId result =
+      b_.let(emit_elementwise(b_, program_.ops[member.op].kind, program_.values[member.output.value].dtype, inputs));
   known_[member.output.value] = result;
   return result;
 }
@@ -137,7 +144,8 @@ void EpilogueEmitter::put(ExprId sum, ExprId lane, ExprId place) {
     const ValueId value = member.output.value;
     if (!stored_.contains(value)) continue;
     const ExprId result = value_of(member.output);
-    stores.push_back({binder_.buffer(value, true), place_of(member.output), storable(b_, result, program_.values[value].dtype)});
+    stores.push_back(
+        {binder_.buffer(value, true), place_of(member.output), storable(b_, result, program_.values[value].dtype)});
   }
   for (const Store& store : stores) b_.store(store.buffer, store.index, store.value);
 }
@@ -149,7 +157,8 @@ void EpilogueEmitter::expect(ExprId lane, ExprId place) {
     const auto& [value, offset, strides] = key;
     if (value == graph::kNone || (!reach.is_beside && reach.stride != 1)) continue;
     if (group_.producer(value) == nullptr) continue;
-    b_.prefetch(binder_.buffer(value, false), place_of({.value = value, .type = DType::kF32, .offset = offset, .strides = strides}));
+    b_.prefetch(binder_.buffer(value, false),
+                place_of({.value = value, .type = DType::kF32, .offset = offset, .strides = strides}));
   }
 }
 
@@ -159,13 +168,17 @@ std::vector<AliasPair> EpilogueEmitter::alias_pairs() const {
   for (const Member& writer : group_.members) {
     if (!stored_.contains(writer.output.value)) continue;
     for (const ValueId operand : binder_.values()) {
-      if (group_.producer(operand) != nullptr || std::ranges::any_of(operands, [&](const auto& input) { return input.value == operand; })) continue;
+      if (group_.producer(operand) != nullptr ||
+          std::ranges::any_of(operands, [&](const auto& input) { return input.value == operand; }))
+        continue;
       if (size_bytes(program_.values[operand].dtype) != size_bytes(writer.output.type)) continue;
       if (program_.values[operand].elements != program_.values[writer.output.value].elements) continue;
       Access moved = writer.output;
       moved.value = operand;
       const bool is_safe = std::ranges::all_of(group_.members, [&](const Member& reader) {
-        return std::ranges::all_of(reader.inputs, [&](const Access& read) { return read.value != operand || same_access(read, moved, group_.sizes); });
+        return std::ranges::all_of(reader.inputs, [&](const Access& read) {
+          return read.value != operand || same_access(read, moved, group_.sizes);
+        });
       });
       if (is_safe) pairs.push_back({operand, writer.output.value});
     }

@@ -1,6 +1,7 @@
-// The epilogue of a product, written into the loop over the lanes of a row that stores the result (tile_product.hpp): reads the other
-// operands through their index maps, computes each member with the roundings that it has in a kernel of its own, and stores what
-// others need; the product's own result too, if it is needed. Which groups are epilogues is decided in epilogue.hpp.
+// The epilogue of a product, written into the loop over the lanes of a row that stores the result (tile_product.hpp):
+// reads the other operands through their index maps, computes each member with the roundings that it has in a kernel of
+// its own, and stores what others need; the product's own result too, if it is needed. Which groups are epilogues is
+// decided in epilogue.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,23 @@ namespace crucible::kernel {
 
 class EpilogueEmitter {
  public:
-  /// Binds buffers: operands in the order of the members, then results. The operands of the product have theirs already.
-  EpilogueEmitter(const graph::Program& program, const Epilogue& epilogue, graph::OpId product, IrBuilder& builder, Binder& binder);
+  /// Binds buffers: operands in the order of the members, then results. The operands of the product have theirs
+  /// already.
+  EpilogueEmitter(const graph::Program& program, const Epilogue& epilogue, graph::OpId product, IrBuilder& builder,
+                  Binder& binder);
 
-  /// Lanes of a row come next, all blocks that put() will be called in are inside of this one. `point`: the coordinates that the product's
-  /// nest counts (epilogue.hpp). `along`: which of them a lane is added to; kNoCounter: none, where lanes have no coordinate.
+  /// Lanes of a row come next, all blocks that put() will be called in are inside of this one. `point`: the coordinates
+  /// that the product's nest counts (epilogue.hpp). `along`: which of them a lane is added to; kNoCounter: none, where
+  /// lanes have no coordinate.
   void start_row(std::vector<ExprId> point, std::size_t along);
   static constexpr std::size_t kNoCounter = SIZE_MAX;
 
-  /// True when what lanes count is cut into several dimensions: then start_row() is for pieces of kEpilogueLanes lanes at most.
+  /// True when what lanes count is cut into several dimensions: then start_row() is for pieces of kEpilogueLanes lanes
+  /// at most.
   bool cuts_lanes(std::size_t along) const;
 
-  /// One element: `sum` in the compute type, not yet rounded to the result's; `place`: where the result has it, if it were stored.
+  /// One element: `sum` in the compute type, not yet rounded to the result's; `place`: where the result has it, if it
+  /// were stored.
   void put(ExprId sum, ExprId lane, ExprId place);
 
   /// Where streams of memory along a row begin that lane `lane` stores to; nothing is emitted but prefetches.
@@ -45,7 +51,8 @@ class EpilogueEmitter {
   };
   Reach reach_of(const Access& access, const std::vector<ExprId>& point, std::size_t along);
   /// The index along dimension `d`, of lane 0; kNoId where no coordinate counts it.
-  ExprId index_of(std::size_t d, const std::vector<ExprId>& point, std::size_t along, std::int64_t* stride, bool* may_leave);
+  ExprId index_of(std::size_t d, const std::vector<ExprId>& point, std::size_t along, std::int64_t* stride,
+                  bool* may_leave);
   ExprId place_of(const Access& access);
   ExprId value_of(const Access& access);
   ExprId compute(const Member& member);

@@ -22,7 +22,8 @@ Operand strong_diagonal(TestProgram& t, DType dtype, const Sizes& sizes) {
     for (std::size_t i = 0; i < std::min(rows, columns); ++i) {
       const std::size_t at = (b * rows + i) * columns + i;
       // Each its own, so that eigenvalues stand apart and their vectors are unique.
-      graph::store_real(dtype, 2.0 * static_cast<double>(columns) + static_cast<double>(i), t.values[x.value].data() + at * size_bytes(dtype));
+      graph::store_real(dtype, 2.0 * static_cast<double>(columns) + static_cast<double>(i),
+                        t.values[x.value].data() + at * size_bytes(dtype));
     }
   }
   return x;
@@ -60,9 +61,11 @@ TEST(Factor, EveryKindAgreesWithTheInterpreter) {
       }
       graph::Attributes unit;
       unit.index = 2;
-      t.keep(t.op(OpKind::kTriangularSolve, {t.input(dtype, of({3, 3})), t.input(dtype, of({3, 2}))}, of({3, 2}), dtype, unit));
+      t.keep(t.op(OpKind::kTriangularSolve, {t.input(dtype, of({3, 3})), t.input(dtype, of({3, 2}))}, of({3, 2}), dtype,
+                  unit));
       unit.index = 3;
-      t.keep(t.op(OpKind::kTriangularSolve, {t.input(dtype, of({3, 3})), t.input(dtype, of({3, 2}))}, of({3, 2}), dtype, unit));
+      t.keep(t.op(OpKind::kTriangularSolve, {t.input(dtype, of({3, 3})), t.input(dtype, of({3, 2}))}, of({3, 2}), dtype,
+                  unit));
       for (const Sizes& shape : {Sizes{5, 5}, Sizes{8, 4}, Sizes{4, 9}, Sizes{1, 3}, Sizes{3, 0}}) {
         const std::int64_t least = std::min(shape[0], shape[1]);
         const Operand x = t.input(dtype, of(shape)), strong = strong_diagonal(t, dtype, of(shape));
@@ -70,7 +73,8 @@ TEST(Factor, EveryKindAgreesWithTheInterpreter) {
         const Operand pivots = t.second_result(of({least}), DType::kI64);
         t.keep(pivots);
         t.keep(t.op(OpKind::kPivotsToPermutation, {pivots}, of({shape[0]}), DType::kI64));
-        t.keep(t.op(OpKind::kPivotsToPermutation, {t.input(DType::kI64, of({least}), -2, 12)}, of({shape[0]}), DType::kI64));
+        t.keep(t.op(OpKind::kPivotsToPermutation, {t.input(DType::kI64, of({least}), -2, 12)}, of({shape[0]}),
+                    DType::kI64));
         const Operand reflectors = t.op(OpKind::kHouseholderQr, {strong}, of(shape), dtype);
         const Operand factors = t.second_result(of({least}), dtype);
         t.keep(reflectors), t.keep(factors);
@@ -111,7 +115,8 @@ TEST(Factor, MatricesInOtherLayouts) {
   expect_agreement(programs);
 }
 
-/// u s v' is x, and u and v are orthonormal, also where rank is missing, numbers are tiny or huge, and a hundred columns turn.
+/// u s v' is x, and u and v are orthonormal, also where rank is missing, numbers are tiny or huge, and a hundred
+/// columns turn.
 TEST(Factor, SingularValuesMultipliedOut) {
   std::deque<TestProgram> programs;
   struct Case {
@@ -120,20 +125,23 @@ TEST(Factor, SingularValuesMultipliedOut) {
     double scale;
     bool poor;
   };
-  for (const Case& c : {Case{DType::kF32, 9, 5, 1, true}, Case{DType::kF64, 9, 5, 1, true}, Case{DType::kF32, 6, 6, 1e-30, false},
-                        Case{DType::kF64, 6, 6, 1e200, false}, Case{DType::kF32, 100, 80, 1, true}}) {
+  for (const Case& c :
+       {Case{DType::kF32, 9, 5, 1, true}, Case{DType::kF64, 9, 5, 1, true}, Case{DType::kF32, 6, 6, 1e-30, false},
+        Case{DType::kF64, 6, 6, 1e200, false}, Case{DType::kF32, 100, 80, 1, true}}) {
     TestProgram& t = programs.emplace_back(23);
     Operand x = t.input(c.dtype, {c.rows, c.columns}, -c.scale, c.scale);
     if (c.poor) {  // all columns but the first two are the second one
       const Operand narrow = t.input(c.dtype, {c.rows, 2});
-      const Operand first{narrow.value, {0, {c.rows, 1}, {2, 1}}, {}}, second{narrow.value, {1, {c.rows, c.columns - 1}, {2, 0}}, {}};
+      const Operand first{narrow.value, {0, {c.rows, 1}, {2, 1}}, {}},
+          second{narrow.value, {1, {c.rows, c.columns - 1}, {2, 0}}, {}};
       graph::Attributes along;
       along.dims = {1};
       x = t.op(OpKind::kConcat, {first, second}, {c.rows, c.columns}, c.dtype, along);
     }
     const Operand u = t.op(OpKind::kSingularValues, {x}, {c.rows, c.columns}, c.dtype);
     const Operand s = t.second_result({c.columns}, c.dtype), v = t.second_result({c.columns, c.columns}, c.dtype);
-    const Operand scaled = t.op(OpKind::kMultiply, {u, expanded(reshaped(s, {1, c.columns}), {c.rows, c.columns})}, {c.rows, c.columns}, c.dtype);
+    const Operand scaled = t.op(OpKind::kMultiply, {u, expanded(reshaped(s, {1, c.columns}), {c.rows, c.columns})},
+                                {c.rows, c.columns}, c.dtype);
     const Operand again = t.op(OpKind::kMatMul, {scaled, permuted(v, {1, 0})}, {c.rows, c.columns}, c.dtype);
     const Operand uu = t.op(OpKind::kMatMul, {permuted(u, {1, 0}), u}, {c.columns, c.columns}, c.dtype);
     const Operand vv = t.op(OpKind::kMatMul, {permuted(v, {1, 0}), v}, {c.columns, c.columns}, c.dtype);
@@ -158,11 +166,13 @@ TEST(Factor, SingularValuesMultipliedOut) {
     const auto x = numbers(0), again = numbers(1);
     double largest = 0;
     for (const double element : x) largest = std::max(largest, std::fabs(element));
-    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(again[i] / largest, x[i] / largest, close) << graph::to_text(t.program);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_NEAR(again[i] / largest, x[i] / largest, close) << graph::to_text(t.program);
     for (const std::size_t k : {2u, 3u}) {
       const auto identity = numbers(k);
       const auto side = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(identity.size()))));
-      for (std::size_t i = 0; i < identity.size(); ++i) ASSERT_NEAR(identity[i], i / side == i % side ? 1 : 0, close) << k << graph::to_text(t.program);
+      for (std::size_t i = 0; i < identity.size(); ++i)
+        ASSERT_NEAR(identity[i], i / side == i % side ? 1 : 0, close) << k << graph::to_text(t.program);
     }
   }
 }

@@ -68,7 +68,8 @@ class GroupEmitter {
   /// The value of an access at the present point, in its compute type.
   ExprId evaluate(const Access& access, bool over_rows);
   ExprId remember(graph::ValueId value, ExprId expr, std::size_t level);
-  /// Whether a load that no loop moves may lie outside the value: only where the space is empty, so that nothing reads it.
+  /// Whether a load that no loop moves may lie outside the value: only where the space is empty, so that nothing reads
+  /// it.
   bool is_out_of_reach(const Access& access) const;
   ExprId load_external(const Access& access);
 
@@ -105,7 +106,8 @@ class GroupEmitter {
 
   /// What the pass needs: reductions over values of this pass, values to store, values to keep for later passes.
   void emit_pass(int pass);
-  /// A pass with sums in the order that they name (SumOrder): an array of chains for each, and one for the block's part of them.
+  /// A pass with sums in the order that they name (SumOrder): an array of chains for each, and one for the block's part
+  /// of them.
   void emit_chains(const std::vector<const Member*>& reductions, const std::vector<const Member*>& stores,
                    const std::vector<const Member*>& kept);
   /// `body` for all points of the innermost dimension, with the chain of each; as many at a time as there are chains.

@@ -17,7 +17,8 @@ constexpr std::int64_t kScratchBytes = 16384;  // a row scratch array stays well
 constexpr double kRecomputeLimit = 6;          // cycles above which an inner value is kept instead of computed again
 constexpr double kLoadCycles = 2;
 
-/// The dimension along which most accesses move by one element; only among the kept ones where a sum by rows has to stay one.
+/// The dimension along which most accesses move by one element; only among the kept ones where a sum by rows has to
+/// stay one.
 std::size_t best_vector_dimension(const Group& group) {
   const bool only_kept = group.order() != nullptr;
   const std::size_t rank = group.sizes.size();
@@ -81,7 +82,8 @@ void plan_map(LoopPlan& plan, std::size_t vector, int lanes) {
   auto dims = by_distance(plan.group, dimensions(plan.group, false));
   std::erase(dims, vector);
   plan.loops = {vector};
-  if (lanes == 1 && plan.group.sizes[vector] < kShortRow && dims.size() > 1 && plan.group.sizes[dims.back()] <= kMostSerial) {
+  if (lanes == 1 && plan.group.sizes[vector] < kShortRow && dims.size() > 1 &&
+      plan.group.sizes[dims.back()] <= kMostSerial) {
     plan.loops.insert(plan.loops.begin(), dims.back());
     dims.pop_back();
   }
@@ -120,7 +122,8 @@ void plan_chains(LoopPlan& plan) {
 }
 
 void plan_columns(LoopPlan& plan, std::size_t vector, int lanes) {
-  // Few items: of a strip of 128 columns each row is a piece of 512 bytes, which memory gives at half the speed of 1024.
+  // Few items: of a strip of 128 columns each row is a piece of 512 bytes, which memory gives at half the speed of
+  // 1024.
   constexpr std::int64_t kItems = 4, kWidest = 256, kNarrowest = 16, kMostLanes = 4096;
   plan.form = LoopForm::kColumns;
   const std::int64_t columns = plan.group.sizes[vector];

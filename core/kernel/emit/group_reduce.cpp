@@ -1,6 +1,6 @@
 // Accumulators of a group's sums, products and extrema: a variable per row, or an array over the lanes. Floats are
-// maximised by their order keys, in which NaN stands above everything; the minimum is the negated maximum of the negated
-// numbers. See group_emitter.hpp.
+// maximised by their order keys, in which NaN stands above everything; the minimum is the negated maximum of the
+// negated numbers. See group_emitter.hpp.
 #include <limits>
 
 #include "core/kernel/emit/group_emitter.hpp"
@@ -145,7 +145,8 @@ ExprId GroupEmitter::joined_chains(const Member& member) {
   std::int64_t width = plan_.chains / 2;
   for (; width > 1; width /= 2) {
     const ExprId chain = b_.open_for(b_.integer(0), b_.integer(width), LoopMode::kVector);
-    const ExprId low = b_.let(b_.element(total, chain)), high = b_.let(b_.element(total, b_.add(chain, b_.integer(width))));
+    const ExprId low = b_.let(b_.element(total, chain)),
+                 high = b_.let(b_.element(total, b_.add(chain, b_.integer(width))));
     b_.store_element(total, chain, combined(member, low, high));
     b_.close();
   }

@@ -73,7 +73,9 @@ bool GroupEmitter::is_out_of_reach(const Access& access) const {
   for (std::size_t d = 0; d < group_.sizes.size(); ++d) {
     std::int64_t step = 0;
     if (group_.sizes[d] < 2) continue;
-    if (__builtin_mul_overflow(group_.sizes[d] - 1, access.strides[d], &step) || __builtin_add_overflow(last, step, &last)) return true;
+    if (__builtin_mul_overflow(group_.sizes[d] - 1, access.strides[d], &step) ||
+        __builtin_add_overflow(last, step, &last))
+      return true;
   }
   return last >= program_.values[access.value].elements;
 }
@@ -122,7 +124,8 @@ ExprId GroupEmitter::compute(const Member& member, bool as_row) {
     inputs.push_back(member.lookup == Lookup::kRows ? gathered(member, op) : taken(member, op));
   } else {
     const PointValues values = values_of(member);
-    for (std::size_t i = 0; i < member.inputs.size(); ++i) inputs.push_back(member_input(program_, binder_, b_, member, i, values));
+    for (std::size_t i = 0; i < member.inputs.size(); ++i)
+      inputs.push_back(member_input(program_, binder_, b_, member, i, values));
   }
   std::size_t level = level_of(member, inputs);
   if (member.lookup != Lookup::kNone) level = std::max(level, input_level(member.inputs[1]));
@@ -159,8 +162,9 @@ ExprId GroupEmitter::gathered(const Member& member, const graph::Op& op) {
 ExprId GroupEmitter::taken(const Member& member, const graph::Op& op) {
   const Access& table = member.inputs[0];
   const std::int64_t count = op.inputs[0].view.sizes[0];
-  const ExprId given =
-      member.generators[1] != graph::kNone ? generated_input(program_, binder_, b_, member, 1, values_of(member)) : evaluate(member.inputs[1], member.over_rows);
+  const ExprId given = member.generators[1] != graph::kNone
+                           ? generated_input(program_, binder_, b_, member, 1, values_of(member))
+                           : evaluate(member.inputs[1], member.over_rows);
   const std::size_t depth = depth_of(input_level(member.inputs[1]));
   const ExprId index = b_.let_at(depth, b_.convert(given, DType::kI64));
   const DType type = compute_type(table.type);

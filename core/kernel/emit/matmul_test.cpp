@@ -30,8 +30,9 @@ struct Case {
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("{} x ({} x {} by {} x {}){}{}{}", c.batch, c.m, c.k, c.k, c.n, c.left_across ? ", left across" : "",
-                     c.right_across ? ", right across" : "", c.dtype == DType::kF64 ? ", f64" : "");
+  return fmt::format("{} x ({} x {} by {} x {}){}{}{}", c.batch, c.m, c.k, c.k, c.n,
+                     c.left_across ? ", left across" : "", c.right_across ? ", right across" : "",
+                     c.dtype == DType::kF64 ? ", f64" : "");
 }
 
 /// An input of these sizes, in memory the other way round when `across`.
@@ -62,7 +63,8 @@ T in_order(const graph::Bytes& left, const graph::View& a, const graph::Bytes& r
   return total;
 }
 
-/// Every element of a case's product in row-major order. Devices and ways to cut a product are many, so it is computed once.
+/// Every element of a case's product in row-major order. Devices and ways to cut a product are many, so it is computed
+/// once.
 template <class T>
 const std::vector<T>& product_in_order(const Case& c, const TestProgram& t, const Operand& left, const Operand& right) {
   static std::map<std::string, std::vector<T>> products;
@@ -70,7 +72,8 @@ const std::vector<T>& product_in_order(const Case& c, const TestProgram& t, cons
   if (!all.empty()) return all;
   for (std::int64_t b = 0; b < c.batch; ++b) {
     for (std::int64_t i = 0; i < c.m; ++i) {
-      for (std::int64_t j = 0; j < c.n; ++j) all.push_back(in_order<T>(t.values[left.value], left.view, t.values[right.value], right.view, b, i, j));
+      for (std::int64_t j = 0; j < c.n; ++j)
+        all.push_back(in_order<T>(t.values[left.value], left.view, t.values[right.value], right.view, b, i, j));
     }
   }
   return all;
@@ -141,15 +144,22 @@ TEST(MatMul, TilesOfOtherDevicesChangeNoBit) {
   for (const std::int64_t bytes : kRegisterBytes) {
     SCOPED_TRACE(bytes);
     for (const Case& c : cases) expect_bits<float>(c, Numerics::kStrict, {.workers = 7, .register_bytes = bytes});
-    expect_bits<double>({2, 29, 270, 21, true, true, DType::kF64}, Numerics::kStrict, {.workers = 1, .register_bytes = bytes});
+    expect_bits<double>({2, 29, 270, 21, true, true, DType::kF64}, Numerics::kStrict,
+                        {.workers = 1, .register_bytes = bytes});
   }
 }
 
 /// On such a device a work item is a thread with a few elements (thread_product.cpp).
 TEST(MatMul, ThreadsInStepChangeNoBit) {
   if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
-  const std::vector<Case> cases = {{1, 64, 256, 96, true, false}, {2, 40, 257, 48, true, true}, {1, 37, 700, 37, false, true}, {3, 5, 9, 7},
-                                   {1, 300, 20, 10},              {1, 1, 300, 130},             {1, 130, 515, 1},              {1, 17, 3, 5}};
+  const std::vector<Case> cases = {{1, 64, 256, 96, true, false},
+                                   {2, 40, 257, 48, true, true},
+                                   {1, 37, 700, 37, false, true},
+                                   {3, 5, 9, 7},
+                                   {1, 300, 20, 10},
+                                   {1, 1, 300, 130},
+                                   {1, 130, 515, 1},
+                                   {1, 17, 3, 5}};
   for (std::size_t cut = 0; cut < 4; ++cut) {
     for (const int workers : {0, 1, 100000}) {
       const DeviceShape device{.workers = workers, .lanes = 32, .cut = cut};
@@ -165,8 +175,10 @@ TEST(MatMul, ThreadsInStepStoreEachElementOnce) {
     SCOPED_TRACE(describe(c));
     for (std::size_t cut = 0; cut < 4; ++cut) {
       TestProgram t(7);
-      t.keep(t.op(OpKind::kMatMul, {matrix(t, c, c.m, c.k, c.left_across), matrix(t, c, c.k, c.n, c.right_across)}, {c.batch, c.m, c.n}));
-      const auto scheduled = schedule(t.program, {.numerics = Numerics::kStrict, .device = {.workers = 1, .lanes = 32, .cut = cut}});
+      t.keep(t.op(OpKind::kMatMul, {matrix(t, c, c.m, c.k, c.left_across), matrix(t, c, c.k, c.n, c.right_across)},
+                  {c.batch, c.m, c.n}));
+      const auto scheduled =
+          schedule(t.program, {.numerics = Numerics::kStrict, .device = {.workers = 1, .lanes = 32, .cut = cut}});
       ASSERT_TRUE(scheduled) << scheduled.error().message;
       const auto interpreter = ScheduleInterpreter::create(t.program, *scheduled);
       ASSERT_TRUE(interpreter) << interpreter.error().message;
@@ -203,10 +215,12 @@ TEST(MatMul, ThreadsInStepCopyNothing) {
 TEST(MatMul, WaysToCutAProductChangeNoBit) {
   if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   for (const Case& c : {Case{1, 13, 17, 100}, Case{2, 50, 257, 120, true, true}, Case{1, 450, 300, 401, false, true}}) {
-    for (std::size_t cut = 0; cut < 5; ++cut) expect_bits<float>(c, Numerics::kStrict, {.workers = 2, .register_bytes = 2048, .cut = cut});
+    for (std::size_t cut = 0; cut < 5; ++cut)
+      expect_bits<float>(c, Numerics::kStrict, {.workers = 2, .register_bytes = 2048, .cut = cut});
   }
   for (std::size_t cut = 0; cut < 5; ++cut)
-    expect_bits<double>({2, 29, 270, 70, true, true, DType::kF64}, Numerics::kFast, {.workers = 1, .register_bytes = 2048, .cut = cut});
+    expect_bits<double>({2, 29, 270, 70, true, true, DType::kF64}, Numerics::kFast,
+                        {.workers = 1, .register_bytes = 2048, .cut = cut});
 }
 
 TEST(MatMul, WaysToCutAProductDifferAndStandBestScoreFirst) {
@@ -225,7 +239,8 @@ TEST(MatMul, WaysToCutAProductDifferAndStandBestScoreFirst) {
   EXPECT_EQ(cuts[0].tile_rows, 12);  // the usual one
   for (std::size_t i = 2; i < cuts.size(); ++i) EXPECT_LE(cuts[i - 1].score, cuts[i].score);
   // Options say it per call; beyond the last there is none.
-  const Schedule last = *schedule(t.program, {.device = {.workers = 2, .register_bytes = 2048}, .cut = [](const LibraryCall&) { return std::size_t{99}; }});
+  const Schedule last = *schedule(t.program, {.device = {.workers = 2, .register_bytes = 2048},
+                                              .cut = [](const LibraryCall&) { return std::size_t{99}; }});
   EXPECT_EQ(last.kernels[0].name, names.back());
 }
 
@@ -241,7 +256,8 @@ TEST(MatMul, TilesFitIntoTheRegisters) {
       const auto ir = read_ir(scheduled->kernels[0].ir);
       ASSERT_TRUE(ir) << ir.error().message;
       ASSERT_FALSE(ir->tiles.empty());
-      for (const Tile& tile : ir->tiles) EXPECT_LE((tile.rows + 1) * tile.columns * 4, bytes) << tile.rows << " x " << tile.columns;
+      for (const Tile& tile : ir->tiles)
+        EXPECT_LE((tile.rows + 1) * tile.columns * 4, bytes) << tile.rows << " x " << tile.columns;
     }
   }
 }

@@ -1,5 +1,5 @@
-// Strict sums have the order that docs/numerics.md names for their logical shape, whatever the layout of their operand. The order
-// is written down here once more, from the document: element by element, with nothing of the kernels' loops.
+// Strict sums have the order that docs/numerics.md names for their logical shape, whatever the layout of their operand.
+// The order is written down here once more, from the document: element by element, with nothing of the kernels' loops.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ struct Case {
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("{} of [{}] over [{}], memory [{}], {}", graph::name(c.kind), fmt::join(c.sizes, " "), fmt::join(c.dims, " "),
-                     fmt::join(c.memory, " "), name(c.dtype));
+  return fmt::format("{} of [{}] over [{}], memory [{}], {}", graph::name(c.kind), fmt::join(c.sizes, " "),
+                     fmt::join(c.dims, " "), fmt::join(c.memory, " "), name(c.dtype));
 }
 
 /// How the terms of one result are taken: by chains or as trees, block by block.
@@ -76,7 +76,9 @@ T in_order(const Case& c, const std::vector<T>& terms) {
   const auto join = [&](T a, T b) { return c.kind == OpKind::kReduceSum ? a + b : a * b; };
   const T neutral = c.kind == OpKind::kReduceSum ? T(0) : T(1);
   const Order order = order_of(c);
-  const auto at = [&](std::int64_t block, std::int64_t place) { return terms[static_cast<std::size_t>(block * order.places + place)]; };
+  const auto at = [&](std::int64_t block, std::int64_t place) {
+    return terms[static_cast<std::size_t>(block * order.places + place)];
+  };
   if (order.chains == 1) {
     T sum = neutral;
     for (std::int64_t b = 0; b < order.blocks; ++b) {

@@ -1,7 +1,8 @@
-// Products of matrices on devices whose threads run in step (DeviceShape::lanes): each has registers, and what it would copy into scratch would
-// lie in memory far away. So a work item is a thread that owns a few rows and columns, keeps their sums in variables, and loads what it
-// multiplies. Neighbouring threads have neighbouring columns: they load the same number of the left operand and numbers side by side of
-// the right one, which is one access for all of them. The chains are those of every product (tile_product.hpp).
+// Products of matrices on devices whose threads run in step (DeviceShape::lanes): each has registers, and what it would
+// copy into scratch would lie in memory far away. So a work item is a thread that owns a few rows and columns, keeps
+// their sums in variables, and loads what it multiplies. Neighbouring threads have neighbouring columns: they load the
+// same number of the left operand and numbers side by side of the right one, which is one access for all of them. The
+// chains are those of every product (tile_product.hpp).
 #include <algorithm>
 
 #include "core/kernel/emit/tile_product.hpp"
@@ -9,14 +10,16 @@
 namespace crucible::kernel {
 namespace {
 
-constexpr std::int64_t kStepsAtOnce = 4;  // written out one after the other, so that loads of several steps are under way together
+constexpr std::int64_t kStepsAtOnce =
+    4;  // written out one after the other, so that loads of several steps are under way together
 constexpr std::size_t kMostThreadCuts = 4;
 
 /// Of one step of a thread, in multiply-adds: its own, its loads, and what it waits and counts.
 double cost_of_step(std::int64_t rows, std::int64_t columns, const TileProduct::CopyCosts& costs) {
   constexpr double kLoad = 1.5, kStep = 8;
   const double row = kLoad, column = kLoad * costs.right / costs.left;  // what lies under windows has to be found first
-  return static_cast<double>(rows * columns) + row * static_cast<double>(rows) + column * static_cast<double>(columns) + kStep;
+  return static_cast<double>(rows * columns) + row * static_cast<double>(rows) + column * static_cast<double>(columns) +
+         kStep;
 }
 
 }  // namespace
@@ -32,8 +35,12 @@ void TileProduct::find_thread_cuts() {
       if (rows > m_ || columns > n_) continue;
       const auto items = static_cast<double>(batches() * count_of(m_, rows) * count_of(n_, columns));
       const double rounds = std::max(1.0, items / workers);
-      cuts_.push_back({.tile_rows = rows, .tile_columns = columns, .item_rows = rows, .item_columns = columns,
-                       .score = rounds * cost_of_step(rows, columns, costs_) * static_cast<double>(std::max<std::int64_t>(most_k_, 1))});
+      cuts_.push_back({.tile_rows = rows,
+                       .tile_columns = columns,
+                       .item_rows = rows,
+                       .item_columns = columns,
+                       .score = rounds * cost_of_step(rows, columns, costs_) *
+                                static_cast<double>(std::max<std::int64_t>(most_k_, 1))});
     }
   }
   std::ranges::stable_sort(cuts_, {}, &ProductCut::score);
@@ -43,13 +50,19 @@ void TileProduct::find_thread_cuts() {
 double TileProduct::emit_threads() {
   find_thread_cuts();
   const ProductCut cut = cuts_[std::min(cut_, cuts_.size() - 1)];
-  ThreadBlock block{.rows = cut.tile_rows, .columns = cut.tile_columns, .apart = count_of(n_, cut.tile_columns), .row_block = kNoId, .row = kNoId, .column = kNoId};
+  ThreadBlock block{.rows = cut.tile_rows,
+                    .columns = cut.tile_columns,
+                    .apart = count_of(n_, cut.tile_columns),
+                    .row_block = kNoId,
+                    .row = kNoId,
+                    .column = kNoId};
   const auto at = open_items({count_of(m_, block.rows), block.apart});
   start_item();
   block.row_block = at[0];
   // The last rows begin early enough to be whole: what two threads compute, one of them stores.
   const ExprId row = b_.multiply(at[0], block.rows);
-  block.row = m_ % block.rows == 0 ? b_.let(row) : b_.let(b_.binary(Operation::kMinimum, row, b_.integer(m_ - block.rows)));
+  block.row =
+      m_ % block.rows == 0 ? b_.let(row) : b_.let(b_.binary(Operation::kMinimum, row, b_.integer(m_ - block.rows)));
   block.column = at[1];
   totals_ = b_.add_array(type_, block.rows * block.columns);
   for (std::size_t part = 0; part < parts(); ++part) {
@@ -82,7 +95,8 @@ void TileProduct::emit_thread_block(const ThreadBlock& block) {
 }
 
 /// One chain per element; sums wait in the array where there is more than one chunk.
-void TileProduct::emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0, std::int64_t steps, bool is_first) {
+void TileProduct::emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0,
+                                    std::int64_t steps, bool is_first) {
   std::vector<VariableId> sums;
   for (std::size_t e = 0; e < rows.size() * columns.size(); ++e) sums.push_back(b_.declare(b_.real(0, type_)));
   start_steps(k0);

@@ -6,11 +6,13 @@
 
 namespace crucible::kernel {
 
-/// The sums, a row of the right operand and a number of the left one have to fit: 24 sums leave 8 of 32 registers of 64 bytes (AVX-512), 12
-/// leave 4 of 16 registers of 32 bytes (AVX2). Wide tiles load less per product, high ones fit narrow results.
+/// The sums, a row of the right operand and a number of the left one have to fit: 24 sums leave 8 of 32 registers of 64
+/// bytes (AVX-512), 12 leave 4 of 16 registers of 32 bytes (AVX2). Wide tiles load less per product, high ones fit
+/// narrow results.
 std::vector<TileProduct::Shape> TileProduct::tiles_for(std::int64_t register_bytes) {
   constexpr std::int64_t kVector = 64, kAvx512 = 32 * 64, kAvx2 = 16 * 32;
-  if (register_bytes == 0 || register_bytes >= kAvx512) return {{.rows = 12, .vectors = 2}, {.rows = 8, .vectors = 3}, {.rows = 24, .vectors = 1}};
+  if (register_bytes == 0 || register_bytes >= kAvx512)
+    return {{.rows = 12, .vectors = 2}, {.rows = 8, .vectors = 3}, {.rows = 24, .vectors = 1}};
   if (register_bytes >= kAvx2) return {{.rows = 6, .vectors = 1}};
   return {{.rows = std::max<std::int64_t>(register_bytes / kVector - 2, 1), .vectors = 1}};
 }
@@ -94,13 +96,15 @@ void TileProduct::for_sections(ExprId at, const std::vector<Section>& sections,
     const bool is_only = sections.size() == 1;
     if (!is_only) {
       const ExprId from = b_.binary(Operation::kLessEqual, b_.integer(section.item), at);
-      b_.open_if(b_.binary(Operation::kAnd, from, b_.binary(Operation::kLess, at, b_.integer(section.item + section.items))));
+      b_.open_if(
+          b_.binary(Operation::kAnd, from, b_.binary(Operation::kLess, at, b_.integer(section.item + section.items))));
     }
     const std::int64_t last = section.first + (section.items - 1) * section.length;
     if (section.items == 1) {
       body(b_.integer(section.first), section.length);
     } else {
-      const ExprId first = b_.add(b_.integer(section.first - section.item * section.length), b_.multiply(at, section.length));
+      const ExprId first =
+          b_.add(b_.integer(section.first - section.item * section.length), b_.multiply(at, section.length));
       body(b_.let(is_only ? first : b_.assume(b_.let(first), section.first, last)), section.length);
     }
     if (!is_only) b_.close();
@@ -112,8 +116,8 @@ std::int64_t TileProduct::width_of(const Shape& tile) const {
   return n_ <= lanes ? lanes : tile.vectors * lanes;
 }
 
-/// Each work item copies its rows and its columns for itself, so items are few and large: about one per thread, of at most `most_item` rows
-/// and columns, and none of less than what a launch is worth. Blocks of rows are whole tiles.
+/// Each work item copies its rows and its columns for itself, so items are few and large: about one per thread, of at
+/// most `most_item` rows and columns, and none of less than what a launch is worth. Blocks of rows are whole tiles.
 ProductCut TileProduct::best_cut(const Shape& tile, std::int64_t most_item) const {
   constexpr std::int64_t kUsualWorkers = 4;   // threads where nobody knows
   constexpr double kWorthAnItem = 3e5;        // multiply-adds
@@ -123,10 +127,12 @@ ProductCut TileProduct::best_cut(const Shape& tile, std::int64_t most_item) cons
   const double depth = static_cast<double>(std::max<std::int64_t>(most_k_, 1));
   ProductCut best{.tile_rows = tile.rows, .tile_columns = width};
   const auto consider = [&](std::int64_t row_blocks, std::int64_t column_blocks) {
-    const std::int64_t rows = std::min(m_, count_of(tiles, row_blocks) * tile.rows), group = count_of(panels, column_blocks);
+    const std::int64_t rows = std::min(m_, count_of(tiles, row_blocks) * tile.rows),
+                       group = count_of(panels, column_blocks);
     const std::int64_t items = batches() * count_of(m_, rows) * count_of(panels, group);
     const double item_rows = static_cast<double>(rows), item_columns = static_cast<double>(group * width);
-    const double sums = item_rows * item_columns * depth, copies = (costs_.left * item_rows + costs_.right * item_columns) * depth;
+    const double sums = item_rows * item_columns * depth,
+                 copies = (costs_.left * item_rows + costs_.right * item_columns) * depth;
     const bool is_smallest = row_blocks == fewest_rows && column_blocks == fewest_columns;
     if (!is_smallest && sums < kWorthAnItem) return false;
     const double time = static_cast<double>(count_of(items, workers)) * (sums + copies);
@@ -146,7 +152,8 @@ ProductCut TileProduct::best_cut(const Shape& tile, std::int64_t most_item) cons
   return best;
 }
 
-/// The usual tile in the usual items stands first: what the model knows of is copies, and they decide among items, not among tiles or caches.
+/// The usual tile in the usual items stands first: what the model knows of is copies, and they decide among items, not
+/// among tiles or caches.
 void TileProduct::find_cuts() {
   constexpr std::int64_t kMostItem = 384, kOtherItems[] = {256, 192};
   cuts_ = {best_cut(tiles_.front(), kMostItem)};
@@ -157,7 +164,8 @@ void TileProduct::find_cuts() {
   for (const Shape& tile : std::span(tiles_).subspan(1)) {
     if (n_ > width_of(tile) / 2 && m_ > tile.rows / 2) add(best_cut(tile, kMostItem));
   }
-  std::stable_sort(cuts_.begin() + 1, cuts_.end(), [](const ProductCut& a, const ProductCut& b) { return a.score < b.score; });
+  std::stable_sort(cuts_.begin() + 1, cuts_.end(),
+                   [](const ProductCut& a, const ProductCut& b) { return a.score < b.score; });
 }
 
 void TileProduct::take(const ProductCut& cut) {
@@ -225,7 +233,8 @@ void TileProduct::emit_chunk(const Chunk& chunk, const Block& block) {
   b_.close();
 }
 
-void TileProduct::emit_tile(const Chunk& chunk, const Block& block, const Tiles& tiles, ExprId tile, ExprId panel, ExprId first) {
+void TileProduct::emit_tile(const Chunk& chunk, const Block& block, const Tiles& tiles, ExprId tile, ExprId panel,
+                            ExprId first) {
   const bool is_all = k_ <= kChunk;
   const ExprId i0 = b_.let(b_.add(b_.multiply(tile, tiles.height), b_.integer(tiles.first)));
   const ExprId row = b_.add(b_.multiply(panel, block.rows), i0);

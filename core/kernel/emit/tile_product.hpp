@@ -1,9 +1,10 @@
-// Products of matrices by blocks that fit into registers (Tile, kernel_ir.hpp): which rows and columns a work item owns, how a
-// block of k is done, where the sums wait. What the matrices are is the derived class's: emit_matmul.cpp has views, emit_conv_tiles.cpp
-// has windows. A work item owns a block of rows and some panels of columns; on a device whose threads run in step, a few elements.
+// Products of matrices by blocks that fit into registers (Tile, kernel_ir.hpp): which rows and columns a work item
+// owns, how a block of k is done, where the sums wait. What the matrices are is the derived class's: emit_matmul.cpp
+// has views, emit_conv_tiles.cpp has windows. A work item owns a block of rows and some panels of columns; on a device
+// whose threads run in step, a few elements.
 //
-// Each element is one ascending chain of fused multiply-adds per chunk of kChunk steps, and the chunks are added in order,
-// whatever the blocks: sizes of blocks, threads and devices change no bit.
+// Each element is one ascending chain of fused multiply-adds per chunk of kChunk steps, and the chunks are added in
+// order, whatever the blocks: sizes of blocks, threads and devices change no bit.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ class TileProduct {
   TileProduct& operator=(const TileProduct&) = delete;
 
  protected:
-  static constexpr std::int64_t kChunk = 256;  // of k; a panel of the right operand of this depth stays in the first cache
+  static constexpr std::int64_t kChunk =
+      256;  // of k; a panel of the right operand of this depth stays in the first cache
 
   /// A block in registers: rows, and vectors of 64 bytes in a row.
   struct Shape {
@@ -42,12 +44,19 @@ class TileProduct {
 
   /// Sums are of `type`, f32 or f64.
   TileProduct(DType type, const DeviceShape& device, CopyCosts costs)
-      : type_(type), tiles_(tiles_for(device.register_bytes)), shape_(tiles_.front()), workers_(device.workers), lanes_(device.lanes), cut_(device.cut), costs_(costs) {}
+      : type_(type),
+        tiles_(tiles_for(device.register_bytes)),
+        shape_(tiles_.front()),
+        workers_(device.workers),
+        lanes_(device.lanes),
+        cut_(device.cut),
+        costs_(costs) {}
 
   /// Writes the kernel. `batches_`, m_, n_ and k_ are set. Returns the number of work items.
   double emit_tiles();
 
-  /// After emit_tiles(): the ways to cut the product that are worth a measurement, best score first. Empty when there are no results.
+  /// After emit_tiles(): the ways to cut the product that are worth a measurement, best score first. Empty when there
+  /// are no results.
   const std::vector<ProductCut>& cuts() const { return cuts_; }
 
   // ---- what the matrices are ----
@@ -55,8 +64,8 @@ class TileProduct {
   virtual void choose_packing() = 0;
   /// Further scratch and what a work item needs to know, at its beginning; its batch is in batch_index_.
   virtual void start_item() {}
-  /// A work item does its block once for each part, one after the other: results of the same number of rows and columns, which lie
-  /// elsewhere and may have other operands and another k_.
+  /// A work item does its block once for each part, one after the other: results of the same number of rows and
+  /// columns, which lie elsewhere and may have other operands and another k_.
   virtual std::size_t parts() const { return 1; }
   /// Sets k_ and what else differs.
   virtual void start_part(std::size_t part) { static_cast<void>(part); }
@@ -69,7 +78,8 @@ class TileProduct {
   /// Copies the rows of all tiles.
   virtual void pack_left(ExprId k0, std::int64_t steps, ExprId row, const std::vector<Tiles>& cut) = 0;
   virtual TileOperand left_operand(ExprId k0, std::int64_t steps, ExprId row, ExprId i0, std::int64_t height) = 0;
-  /// With packs_group_ once for all panels from column `first`, of which the last has `columns`; else for the one panel there.
+  /// With packs_group_ once for all panels from column `first`, of which the last has `columns`; else for the one panel
+  /// there.
   virtual void pack_right(ExprId k0, std::int64_t steps, ExprId first, std::int64_t panels, std::int64_t columns) = 0;
   virtual TileOperand right_operand(ExprId k0, std::int64_t steps, ExprId panel, ExprId first) = 0;
   /// Row i of the panel will be stored soon.
@@ -111,7 +121,8 @@ class TileProduct {
   std::int64_t most_k_ = 0;  // of all parts
   std::int64_t width_ = 0, rows_ = 0, group_ = 1;  // columns of a panel; rows and panels of a work item
   bool packs_left_ = false, packs_right_ = false;
-  bool packs_group_ = false;  // all panels of a work item before the first product: memory is then read in its own order
+  bool packs_group_ =
+      false;  // all panels of a work item before the first product: memory is then read in its own order
   ArrayId sums_ = 0, left_array_ = 0, right_array_ = 0, totals_ = 0;
 
  private:
@@ -123,7 +134,8 @@ class TileProduct {
   void find_cuts();
   void take(const ProductCut& cut);
   void add_scratch();
-  /// What a work item owns: rows from `row`, and panels from column `column` of which `columns` columns each are wanted.
+  /// What a work item owns: rows from `row`, and panels from column `column` of which `columns` columns each are
+  /// wanted.
   struct Block {
     ExprId row, column;
     std::int64_t rows, panels, columns;
@@ -139,7 +151,8 @@ class TileProduct {
     std::int64_t item, items, first, length;
   };
   static std::vector<Section> cut(std::int64_t all, std::int64_t size, std::int64_t unit);
-  void for_sections(ExprId at, const std::vector<Section>& sections, const std::function<void(ExprId, std::int64_t)>& body);
+  void for_sections(ExprId at, const std::vector<Section>& sections,
+                    const std::function<void(ExprId, std::int64_t)>& body);
   void emit_item(const Block& block);
   void emit_chunk(const Chunk& chunk, const Block& block);
   void emit_tile(const Chunk& chunk, const Block& block, const Tiles& tiles, ExprId tile, ExprId panel, ExprId first);
@@ -153,7 +166,8 @@ class TileProduct {
   void find_thread_cuts();
   double emit_threads();
   void emit_thread_block(const ThreadBlock& block);
-  void emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0, std::int64_t steps, bool is_first);
+  void emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0,
+                         std::int64_t steps, bool is_first);
   void store_thread_block(const ThreadBlock& block);
 };
 

@@ -27,7 +27,8 @@ std::pair<ExprId, ExprId> WindowAxis::output_range(IrBuilder& b, ExprId tap) con
   return {quotient(stride - 1), quotient(input - 1 + stride)};
 }
 
-PhaseTaps taps_of_phase(std::int64_t stride, std::int64_t dilation, std::int64_t padding, std::int64_t size, std::int64_t phase) {
+PhaseTaps taps_of_phase(std::int64_t stride, std::int64_t dilation, std::int64_t padding, std::int64_t size,
+                        std::int64_t phase) {
   const std::int64_t start = phase + padding;
   PhaseTaps taps;
   for (std::int64_t tap = 0; tap < size; ++tap) {

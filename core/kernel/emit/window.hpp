@@ -20,11 +20,13 @@ struct WindowAxis {
   std::pair<ExprId, ExprId> output_range(IrBuilder& b, ExprId tap) const;
 };
 
-/// Taps, of one dimension of a filter of `size`, that meet the rows (or columns) of x whose number has the rest `phase` by the stride: every
-/// `step`-th from `first`. Row phase + stride * i is met by the output shift + i - back * t through tap t of these.
+/// Taps, of one dimension of a filter of `size`, that meet the rows (or columns) of x whose number has the rest `phase`
+/// by the stride: every `step`-th from `first`. Row phase + stride * i is met by the output shift + i - back * t
+/// through tap t of these.
 struct PhaseTaps {
   std::int64_t first = 0, step = 1, count = 0, shift = 0, back = 0;
 };
-PhaseTaps taps_of_phase(std::int64_t stride, std::int64_t dilation, std::int64_t padding, std::int64_t size, std::int64_t phase);
+PhaseTaps taps_of_phase(std::int64_t stride, std::int64_t dilation, std::int64_t padding, std::int64_t size,
+                        std::int64_t phase);
 
 }  // namespace crucible::kernel

@@ -25,8 +25,14 @@ using UnitId = std::uint32_t;
 class AttentionFuser {
  public:
   AttentionFuser(const Program& program, std::vector<Unit>& units, const Options& options)
-      : program_(program), units_(units), options_(options), unit_of_(units_of_ops(program, units)), readers_(graph::readers(program)),
-        kept_(program.values.size(), false), joined_(units.size()), successors_(units.size()) {
+      : program_(program),
+        units_(units),
+        options_(options),
+        unit_of_(units_of_ops(program, units)),
+        readers_(graph::readers(program)),
+        kept_(program.values.size(), false),
+        joined_(units.size()),
+        successors_(units.size()) {
     for (const auto& state : program.states) kept_[state.end] = true;
     for (const auto& output : program.outputs) kept_[output.operand.value] = true;
     const graph::IdLists after = graph::dependences(program).after;
@@ -114,7 +120,8 @@ class AttentionFuser {
         if (op.kind != OpKind::kMatMul || !is_alone(reader) || op.inputs[0].value != made) continue;
         if (!form.sizes.is_of(op.inputs[0].view) || op.outputs[0].view.elements() == 0) continue;
         const ValueId right = op.inputs[1].value;
-        const bool from_inner = std::ranges::any_of(form.inner, [&](OpId id) { return program_.ops[id].outputs[0].value == right; });
+        const bool from_inner =
+            std::ranges::any_of(form.inner, [&](OpId id) { return program_.ops[id].outputs[0].value == right; });
         if (is_made_in(u, right) || from_inner || std::ranges::count(form.outer, reader) > 0) continue;
         form.outer.push_back(reader);
       }
@@ -128,18 +135,24 @@ class AttentionFuser {
 
   Apart judge(UnitId u, Form& form) {
     const DType type = compute_type(program_.values[program_.ops[form.inner[0]].outputs[0].value].dtype);
-    const auto is_other = [&](OpId op) { return compute_type(program_.values[program_.ops[op].outputs[0].value].dtype) != type; };
+    const auto is_other = [&](OpId op) {
+      return compute_type(program_.values[program_.ops[op].outputs[0].value].dtype) != type;
+    };
     const auto products = form.products();
-    // Heads are narrow, and there is a dimension of them or a softmax: else it is two layers with something between them.
+    // Heads are narrow, and there is a dimension of them or a softmax: else it is two layers with something between
+    // them.
     const auto is_wide = [&](OpId op) { return width_of(form, op) > kWidestHead; };
-    if (std::ranges::any_of(products, is_wide) || (form.sizes.batch.empty() && !units_[u].group.has_reduction())) return Apart::kOwnKind;
+    if (std::ranges::any_of(products, is_wide) || (form.sizes.batch.empty() && !units_[u].group.has_reduction()))
+      return Apart::kOwnKind;
     if ((type != DType::kF32 && type != DType::kF64) || std::ranges::any_of(products, is_other)) return Apart::kShape;
     const std::set<ValueId> scratch = scratch_values(program_, form.inner, form.outer);
-    if (std::ranges::any_of(scratch, [&](ValueId value) { return compute_type(program_.values[value].dtype) != type; })) return Apart::kShape;
+    if (std::ranges::any_of(scratch, [&](ValueId value) { return compute_type(program_.values[value].dtype) != type; }))
+      return Apart::kShape;
     if (!plan_by_rows(units_[u].group, scratch, form.sizes)) return Apart::kShape;
     // What a path through a third unit reaches stays outside, so that the rest may be joined.
     std::vector<OpId> legal;
-    std::ranges::copy_if(form.outer, std::back_inserter(legal), [&](OpId op) { return !returns(u, {form.inner, {op}, form.sizes}); });
+    std::ranges::copy_if(form.outer, std::back_inserter(legal),
+                         [&](OpId op) { return !returns(u, {form.inner, {op}, form.sizes}); });
     if (legal.empty()) return Apart::kPath;
     form.outer = std::move(legal);
     if (returns(u, form)) return Apart::kPath;
@@ -155,8 +168,8 @@ class AttentionFuser {
     return is_inner ? program_.ops[op].inputs[0].view.sizes.back() : program_.ops[op].outputs[0].view.sizes.back();
   }
 
-  /// The last place, of units as they were, from which a path may come back to this one: places grow along a path, but where it goes through
-  /// what was joined of several.
+  /// The last place, of units as they were, from which a path may come back to this one: places grow along a path, but
+  /// where it goes through what was joined of several.
   UnitId horizon(UnitId place) const {
     for (UnitId before = kNone; before != place;) {
       before = place;
@@ -201,12 +214,16 @@ class AttentionFuser {
   }
 
   /// How many values of the size of scores wait at once: results mostly lie where operands did.
-  static std::int64_t copies(const Form& form) { return static_cast<std::int64_t>(std::max(form.inner.size(), form.outer.size())); }
+  static std::int64_t copies(const Form& form) {
+    return static_cast<std::int64_t>(std::max(form.inner.size(), form.outer.size()));
+  }
 
-  std::int64_t bytes(ValueId value) const { return program_.values[value].elements * size_bytes(program_.values[value].dtype); }
+  std::int64_t bytes(ValueId value) const {
+    return program_.values[value].elements * size_bytes(program_.values[value].dtype);
+  }
 
-  /// Bytes of scores and what is made of them that need not be written and read; against the right operands, which each work item reads anew:
-  /// these come from a cache, which counts a quarter.
+  /// Bytes of scores and what is made of them that need not be written and read; against the right operands, which each
+  /// work item reads anew: these come from a cache, which counts a quarter.
   bool moves_less(UnitId u, const Form& form, DType type) const {
     const std::set<ValueId> scratch = scratch_values(program_, form.inner, form.outer);
     std::int64_t saved = 0;
@@ -215,12 +232,15 @@ class AttentionFuser {
       const bool leaves = kept_[value] || !std::ranges::all_of(readers_[value], is_inside);
       saved += (leaves ? 1 : 2) * bytes(value);
     }
-    constexpr std::int64_t kCached = 4, kUsualRows = 384, kMostRows = 96;  // rows of an item, of a product alone and here
+    constexpr std::int64_t kCached = 4, kUsualRows = 384,
+                           kMostRows = 96;  // rows of an item, of a product alone and here
     const std::int64_t fit = rows_that_fit(form.sizes, type, copies(form), options_.device);
     const std::int64_t rows = std::min({fit, kMostRows, form.sizes.rows});
     const std::int64_t again = (form.sizes.rows + rows - 1) / rows - (form.sizes.rows + kUsualRows - 1) / kUsualRows;
     std::int64_t read_again = 0;
-    for (const OpId op : form.products()) read_again += std::max<std::int64_t>(again, 0) * program_.ops[op].inputs[1].view.elements() * size_bytes(type) / kCached;
+    for (const OpId op : form.products())
+      read_again +=
+          std::max<std::int64_t>(again, 0) * program_.ops[op].inputs[1].view.elements() * size_bytes(type) / kCached;
     return saved > read_again;
   }
 
@@ -228,8 +248,11 @@ class AttentionFuser {
   bool is_for_library(const Form& form) const {
     if (!options_.claims || options_.numerics == Numerics::kStrict) return false;
     const auto products = form.products();
-    const bool all = std::ranges::all_of(products, [&](OpId op) { return options_.claims(*library_call_of(program_, program_.ops[op])); });
-    return all && form.sizes.elements() * size_bytes(program_.values[program_.ops[form.inner[0]].outputs[0].value].dtype) < kLibraryScores;
+    const bool all = std::ranges::all_of(
+        products, [&](OpId op) { return options_.claims(*library_call_of(program_, program_.ops[op])); });
+    return all &&
+           form.sizes.elements() * size_bytes(program_.values[program_.ops[form.inner[0]].outputs[0].value].dtype) <
+               kLibraryScores;
   }
   static constexpr std::int64_t kLibraryScores = std::int64_t{32} << 20;  // bytes, measured: docs/kernels.md
 
@@ -288,7 +311,8 @@ class AttentionFuser {
   std::vector<std::vector<UnitId>> joined_;      // per unit: the units that it was made of
   std::vector<std::vector<UnitId>> successors_;  // per unit as it was
   std::vector<OpId> units_now_ = first_ops();    // per unit as it was: an op of it
-  std::vector<UnitId> reach_ = std::vector<UnitId>(units_.size() + 1, 0);  // Fenwick: per place, the last one of what is joined and begins there or before
+  std::vector<UnitId> reach_ = std::vector<UnitId>(
+      units_.size() + 1, 0);  // Fenwick: per place, the last one of what is joined and begins there or before
   std::vector<std::uint32_t> visited_ = std::vector<std::uint32_t>(units_.size(), 0);  // per unit, by the walk visit_
   std::uint32_t visit_ = 0;
   std::vector<NotFused> refused_;
@@ -301,8 +325,8 @@ class AttentionFuser {
 };
 
 /// These dimensions, outermost first, are row-major and begin at a stride of `unit`.
-bool is_dense(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides, const std::vector<std::size_t>& dims,
-              std::int64_t unit) {
+bool is_dense(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides,
+              const std::vector<std::size_t>& dims, std::int64_t unit) {
   for (std::size_t i = dims.size(); i-- > 0;) {
     if (strides[dims[i]] != unit) return false;
     unit *= sizes[dims[i]];
@@ -348,7 +372,8 @@ std::optional<ScoreSizes> score_sizes(const graph::View& view) {
   return sizes;
 }
 
-std::set<ValueId> scratch_values(const Program& program, const std::vector<OpId>& inner, const std::vector<OpId>& outer) {
+std::set<ValueId> scratch_values(const Program& program, const std::vector<OpId>& inner,
+                                 const std::vector<OpId>& outer) {
   std::set<ValueId> values;
   for (const OpId op : inner) values.insert(program.ops[op].outputs[0].value);
   for (const OpId op : outer) values.insert(program.ops[op].inputs[0].value);
@@ -370,7 +395,8 @@ std::optional<LoopPlan> plan_by_rows(const Group& group, const std::set<ValueId>
   const auto strides_of_scores = [&]() -> const std::vector<std::int64_t>* {
     for (const Member& member : planned.members) {
       if (scratch.contains(member.output.value)) return &member.output.strides;
-      const auto input = std::ranges::find_if(member.inputs, [&](const Access& access) { return scratch.contains(access.value); });
+      const auto input =
+          std::ranges::find_if(member.inputs, [&](const Access& access) { return scratch.contains(access.value); });
       if (input != member.inputs.end()) return &input->strides;
     }
     return nullptr;
@@ -392,7 +418,8 @@ std::optional<LoopPlan> plan_by_rows(const Group& group, const std::set<ValueId>
   const auto farther = [&](std::size_t a, std::size_t b) { return (*strides)[a] > (*strides)[b]; };
   std::ranges::sort(rows, farther);
   std::ranges::sort(places, farther);
-  if (!is_dense(planned.sizes, *strides, places, 1) || !is_dense(planned.sizes, *strides, rows, sizes.keys)) return std::nullopt;
+  if (!is_dense(planned.sizes, *strides, places, 1) || !is_dense(planned.sizes, *strides, rows, sizes.keys))
+    return std::nullopt;
   std::int64_t row_length = 1;
   for (const std::size_t d : places) row_length *= planned.sizes[d];
   if (row_length != sizes.keys) return std::nullopt;
@@ -418,7 +445,8 @@ std::int64_t most_scratch_bytes(const DeviceShape& device) {
 }
 
 std::int64_t rows_that_fit(const ScoreSizes& sizes, DType type, std::int64_t copies, const DeviceShape& device) {
-  return most_scratch_bytes(device) / (score_pitch(sizes.keys, type) * static_cast<std::int64_t>(size_bytes(type)) * std::max<std::int64_t>(copies, 1));
+  return most_scratch_bytes(device) / (score_pitch(sizes.keys, type) * static_cast<std::int64_t>(size_bytes(type)) *
+                                       std::max<std::int64_t>(copies, 1));
 }
 
 std::vector<NotFused> fuse_attention(const Program& program, std::vector<Unit>& units, const Options& options) {

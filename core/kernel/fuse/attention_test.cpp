@@ -1,4 +1,5 @@
-// Attention as one step: what becomes one, that its bits are those of single kernels, what lies in memory, and what is refused.
+// Attention as one step: what becomes one, that its bits are those of single kernels, what lies in memory, and what is
+// refused.
 #include "core/kernel/fuse/attention.hpp"
 
 #include <fmt/format.h>
@@ -35,8 +36,9 @@ struct Shape {
   std::int64_t sharing = 1;  // query heads per head of keys and values
   DType dtype = DType::kF32;
   std::string text() const {
-    return fmt::format("{}x{}x{}x{} width {}/{} mask {} safe {} late {} across {} drops {} sharing {}", batch, heads, rows, keys, width, values,
-                       static_cast<int>(mask), is_safe, divides_late, across, drops, sharing);
+    return fmt::format("{}x{}x{}x{} width {}/{} mask {} safe {} late {} across {} drops {} sharing {}", batch, heads,
+                       rows, keys, width, values, static_cast<int>(mask), is_safe, divides_late, across, drops,
+                       sharing);
   }
 };
 
@@ -47,9 +49,11 @@ struct Built {
 
 Operand heads_of(TestProgram& t, const Shape& s, std::int64_t rows, std::int64_t width, bool is_shared) {
   const std::int64_t heads = is_shared ? s.heads / s.sharing : s.heads;
-  const Operand made = s.across ? permuted(t.input(s.dtype, {s.batch, rows, heads, width}), {0, 2, 1, 3}) : t.input(s.dtype, {s.batch, heads, rows, width});
+  const Operand made = s.across ? permuted(t.input(s.dtype, {s.batch, rows, heads, width}), {0, 2, 1, 3})
+                                : t.input(s.dtype, {s.batch, heads, rows, width});
   if (!is_shared || s.sharing == 1) return made;
-  Operand shared = made;  // [batch, heads of keys, sharing, rows, width] as [batch, heads, ...] has no strides: five dimensions stay
+  Operand shared =
+      made;  // [batch, heads of keys, sharing, rows, width] as [batch, heads, ...] has no strides: five dimensions stay
   shared.view.sizes = {s.batch, heads, s.sharing, rows, width};
   shared.view.strides = {made.view.strides[0], made.view.strides[1], 0, made.view.strides[2], made.view.strides[3]};
   return shared;
@@ -65,7 +69,8 @@ Operand masked(TestProgram& t, const Shape& s, const Operand& scores, const Size
     case Mask::kNone:
       return scores;
     case Mask::kCausal: {
-      const Operand i = t.op(OpKind::kCoordinate, {}, plane, DType::kI32, along_rows), j = t.op(OpKind::kCoordinate, {}, plane, DType::kI32, along_keys);
+      const Operand i = t.op(OpKind::kCoordinate, {}, plane, DType::kI32, along_rows),
+                    j = t.op(OpKind::kCoordinate, {}, plane, DType::kI32, along_keys);
       const Operand seen = t.op(OpKind::kLessEqual, {j, i}, plane, DType::kBool);
       return t.op(OpKind::kSelect, {expanded(seen, sizes), scores, nothing}, sizes, s.dtype);
     }
@@ -75,7 +80,8 @@ Operand masked(TestProgram& t, const Shape& s, const Operand& scores, const Size
       Sizes broadcast(sizes.size(), 1);
       broadcast.front() = s.batch;
       broadcast.back() = s.keys;
-      return t.op(OpKind::kSelect, {expanded(t.input(DType::kBool, broadcast), sizes), scores, nothing}, sizes, s.dtype);
+      return t.op(OpKind::kSelect, {expanded(t.input(DType::kBool, broadcast), sizes), scores, nothing}, sizes,
+                  s.dtype);
     }
   }
   return scores;
@@ -104,10 +110,12 @@ Built attention(TestProgram& t, const Shape& s) {
   const Operand seen = masked(t, s, built.scores, sizes);
   Operand top = t.reduce(OpKind::kReduceMax, seen, {last});
   if (s.is_safe) {
-    const Operand none = t.op(OpKind::kEqual, {top, t.scalar(-std::numeric_limits<double>::infinity())}, rows, DType::kBool);
+    const Operand none =
+        t.op(OpKind::kEqual, {top, t.scalar(-std::numeric_limits<double>::infinity())}, rows, DType::kBool);
     top = t.op(OpKind::kSelect, {none, t.scalar(0), top}, rows, s.dtype);
   }
-  built.powers = t.op(OpKind::kExp, {t.op(OpKind::kSubtract, {seen, expanded(top, sizes)}, sizes, s.dtype)}, sizes, s.dtype);
+  built.powers =
+      t.op(OpKind::kExp, {t.op(OpKind::kSubtract, {seen, expanded(top, sizes)}, sizes, s.dtype)}, sizes, s.dtype);
   Operand total = t.reduce(OpKind::kReduceSum, built.powers, {last});
   if (s.is_safe) {
     const Operand none = t.op(OpKind::kEqual, {total, t.scalar(0)}, rows, DType::kBool);
@@ -129,12 +137,14 @@ Schedule scheduled(const TestProgram& t, const Options& options = {}) {
 }
 
 const Step* step_with(const Schedule& schedule, OpId op) {
-  const auto found = std::ranges::find_if(schedule.steps, [&](const Step& step) { return std::ranges::count(step.ops, op) > 0; });
+  const auto found =
+      std::ranges::find_if(schedule.steps, [&](const Step& step) { return std::ranges::count(step.ops, op) > 0; });
   return found == schedule.steps.end() ? nullptr : &*found;
 }
 
 bool is_one_step(const TestProgram& t, const Schedule& schedule, const Operand& a, const Operand& b) {
-  return step_with(schedule, t.program.values[a.value].producer) == step_with(schedule, t.program.values[b.value].producer);
+  return step_with(schedule, t.program.values[a.value].producer) ==
+         step_with(schedule, t.program.values[b.value].producer);
 }
 
 TEST(Attention, IsOneStepWithoutScoresInMemory) {
@@ -146,7 +156,8 @@ TEST(Attention, IsOneStepWithoutScoresInMemory) {
       EXPECT_TRUE(is_one_step(t, made, built.scores, built.powers));
       EXPECT_FALSE(made.materialized[built.scores.value]);
       EXPECT_FALSE(made.materialized[built.powers.value]);
-      const std::size_t steps = (late ? 2 : 1) + (mask == Mask::kCausal ? 1 : 0);  // a plane for all heads says what is seen
+      const std::size_t steps =
+          (late ? 2 : 1) + (mask == Mask::kCausal ? 1 : 0);  // a plane for all heads says what is seen
       EXPECT_EQ(made.steps.size(), steps);
     }
   }
@@ -221,11 +232,16 @@ Apart why_apart(const TestProgram& t, const Built& built, const Options& options
 TEST(Attention, SaysWhyItStaysApart) {
   TestProgram rows, again, few, many;
   EXPECT_EQ(why_apart(rows, attention(rows, {.batch = 1, .heads = 2, .rows = 4, .keys = 70000}), {}), Apart::kScratch);
-  EXPECT_EQ(why_apart(again, attention(again, {.batch = 1, .heads = 1, .rows = 600, .keys = 20000, .width = 400, .values = 400}), {}), Apart::kNoGain);
+  EXPECT_EQ(
+      why_apart(again,
+                attention(again, {.batch = 1, .heads = 1, .rows = 600, .keys = 20000, .width = 400, .values = 400}),
+                {}),
+      Apart::kNoGain);
   const Options library{.claims = [](const LibraryCall& call) { return call.kind == LibraryKind::kMatMul; }};
   EXPECT_EQ(why_apart(few, attention(few, {}), library), Apart::kLibrary);
   const Built built = attention(many, {.batch = 2, .heads = 4, .rows = 1024, .keys = 1024, .width = 4});
-  EXPECT_TRUE(is_one_step(many, scheduled(many, library), built.scores, built.powers)) << "many scores cost more than a library saves";
+  EXPECT_TRUE(is_one_step(many, scheduled(many, library), built.scores, built.powers))
+      << "many scores cost more than a library saves";
   EXPECT_NE(words(Apart::kScratch), words(Apart::kNoGain));
 }
 
@@ -254,7 +270,8 @@ TEST(Attention, KeepsItsScratchWithinBounds) {
       const Result<KernelIr> kernel = read_ir(made.kernels[step.kernel].ir);
       ASSERT_TRUE(kernel);
       std::int64_t bytes = 0;
-      for (const IrArray& array : kernel->arrays) bytes += array.size * static_cast<std::int64_t>(size_bytes(array.type));
+      for (const IrArray& array : kernel->arrays)
+        bytes += array.size * static_cast<std::int64_t>(size_bytes(array.type));
       EXPECT_LE(bytes, most_scratch_bytes({}) + 256 * 1024) << keys << " keys: scores, and what a product copies";
     }
   }
@@ -263,15 +280,16 @@ TEST(Attention, KeepsItsScratchWithinBounds) {
 TEST(Attention, IsSmallOnDevicesWithManyItems) {
   TestProgram few, many;
   const Options options{.claims = {}, .device = {.workers = 10000, .register_bytes = 1020}};
-  const Built small = attention(few, {.batch = 1, .heads = 2, .rows = 32, .keys = 500}), large = attention(many, {.batch = 1, .heads = 2, .rows = 32, .keys = 9000});
+  const Built small = attention(few, {.batch = 1, .heads = 2, .rows = 32, .keys = 500}),
+              large = attention(many, {.batch = 1, .heads = 2, .rows = 32, .keys = 9000});
   EXPECT_TRUE(is_one_step(few, scheduled(few, options), small.scores, small.powers));
   EXPECT_FALSE(is_one_step(many, scheduled(many, options), large.scores, large.powers));
 }
 
 // ---- gradients ----
 
-/// An attention and the gradients of queries, keys and values, as frontends/aten/attention/attention.cpp writes them. Ops from the first of the
-/// gradient on are of the backward pass.
+/// An attention and the gradients of queries, keys and values, as frontends/aten/attention/attention.cpp writes them.
+/// Ops from the first of the gradient on are of the backward pass.
 struct Training {
   TestProgram t;
   Built built;
@@ -296,9 +314,12 @@ struct Training {
     first_later = static_cast<OpId>(p.ops.size());
     const Operand gradient = t.input(s.dtype, {s.batch, s.heads, s.rows, s.values});
     if (s.divides_late) probabilities = t.op(OpKind::kDivide, {built.powers, total}, sizes, s.dtype);
-    const Operand inner = t.reduce(OpKind::kReduceSum, t.op(OpKind::kMultiply, {gradient, built.output}, gradient.view.sizes, s.dtype), {3});
+    const Operand inner = t.reduce(
+        OpKind::kReduceSum, t.op(OpKind::kMultiply, {gradient, built.output}, gradient.view.sizes, s.dtype), {3});
     const Operand slope = t.op(OpKind::kMatMul, {gradient, permuted(value, swapped)}, sizes, s.dtype);
-    const Operand ds = t.op(OpKind::kMultiply, {probabilities, t.op(OpKind::kSubtract, {slope, expanded(inner, sizes)}, sizes, s.dtype)}, sizes, s.dtype);
+    const Operand ds =
+        t.op(OpKind::kMultiply,
+             {probabilities, t.op(OpKind::kSubtract, {slope, expanded(inner, sizes)}, sizes, s.dtype)}, sizes, s.dtype);
     const Operand scaled = t.op(OpKind::kMultiply, {ds, t.scalar(0.37)}, sizes, s.dtype);
     query_gradient = t.op(OpKind::kMatMul, {scaled, key}, query.view.sizes, s.dtype);
     key_gradient = t.op(OpKind::kMatMul, {permuted(scaled, swapped), query}, key.view.sizes, s.dtype);
@@ -344,9 +365,11 @@ TEST(RecomputeScores, LeavesNoScoresInMemory) {
     ASSERT_TRUE(graph::verify(t.program)) << graph::verify(t.program).error().message;
     const Schedule made = scheduled(t);
     for (graph::ValueId value = 0; value < t.program.values.size(); ++value) {
-      EXPECT_FALSE(made.materialized[value] && t.program.values[value].elements == 2 * 3 * 48 * 48) << "value " << value;
+      EXPECT_FALSE(made.materialized[value] && t.program.values[value].elements == 2 * 3 * 48 * 48)
+          << "value " << value;
     }
-    EXPECT_TRUE(is_one_step(t, made, training.key_gradient, training.value_gradient)) << "keys and values share their scores";
+    EXPECT_TRUE(is_one_step(t, made, training.key_gradient, training.value_gradient))
+        << "keys and values share their scores";
   }
 }
 
@@ -370,7 +393,8 @@ TEST(RecomputeScores, KeepsStrictBits) {
     const TestProgram t = restated(training, Numerics::kStrict);
     ASSERT_TRUE(graph::verify(t.program)) << graph::verify(t.program).error().message;
     const auto kept = interpreted(training.t, false), again = interpreted(t, true);
-    for (const Operand& made : {training.built.output, training.query_gradient, training.key_gradient, training.value_gradient}) {
+    for (const Operand& made :
+         {training.built.output, training.query_gradient, training.key_gradient, training.value_gradient}) {
       EXPECT_EQ(kept[made.value], again[made.value]) << shape.text() << ": value " << made.value;
     }
   }
@@ -389,9 +413,11 @@ TEST(RecomputeScores, RunsAsItsReferenceDoes) {
     shape.keys = shape.mask == Mask::kCausal ? shape.rows : std::max<std::int64_t>(shape.keys, 31);
     shape.width = shape.values = std::min<std::int64_t>(shape.width, 8);
     SCOPED_TRACE(shape.text());
-    list.push_back(&programs.emplace_back(restated(Training(shape, 200 + static_cast<std::uint64_t>(i)), Numerics::kStrict)));
+    list.push_back(
+        &programs.emplace_back(restated(Training(shape, 200 + static_cast<std::uint64_t>(i)), Numerics::kStrict)));
   }
-  for (const std::string& failure : run_and_compare(list, nullptr, Numerics::kStrict, Executors::kInterpreted)) ADD_FAILURE() << failure;
+  for (const std::string& failure : run_and_compare(list, nullptr, Numerics::kStrict, Executors::kInterpreted))
+    ADD_FAILURE() << failure;
   if (HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   for (const std::string& failure : run_and_compare(list, nullptr, Numerics::kStrict)) ADD_FAILURE() << failure;
 }

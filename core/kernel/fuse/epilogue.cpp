@@ -28,13 +28,16 @@ constexpr std::size_t kMostEpilogueBuffers = 24;
 constexpr std::int64_t kLargeElements = 2048;  // from which vectors that gather one by one cost more than a launch
 
 bool is_product(OpKind kind) {
-  return kind == OpKind::kMatMul || kind == OpKind::kConv2d || kind == OpKind::kConv2dBackwardInput || kind == OpKind::kConv2dBackwardWeight;
+  return kind == OpKind::kMatMul || kind == OpKind::kConv2d || kind == OpKind::kConv2dBackwardInput ||
+         kind == OpKind::kConv2dBackwardWeight;
 }
 
 /// The channels of a convolution's result that a work item has as rows: of dx those of x, else those of the filters.
 std::size_t channel_dimension(OpKind kind) { return kind == OpKind::kConv2dBackwardWeight ? 0 : 1; }
 
-const Member& product_of(const Group& group, OpId anchor) { return *std::ranges::find(group.members, anchor, &Member::op); }
+const Member& product_of(const Group& group, OpId anchor) {
+  return *std::ranges::find(group.members, anchor, &Member::op);
+}
 
 bool is_counted(const Member& product, std::size_t d) {
   return std::ranges::any_of(product.inputs, [&](const Access& counter) { return counter.strides[d] != 0; });
@@ -68,7 +71,9 @@ Apart reach_of(const Program& program, const Group& group, OpId anchor) {
     const auto reaches = [&](const Access& access) {
       if (is_matmul) {
         for (std::size_t d = 0; d < group.sizes.size(); ++d) {
-          if (is_large && lanes->strides[d] == 1 && group.sizes[d] > 1 && access.strides[d] != 0 && access.strides[d] != 1) return false;
+          if (is_large && lanes->strides[d] == 1 && group.sizes[d] > 1 && access.strides[d] != 0 &&
+              access.strides[d] != 1)
+            return false;
         }
         return true;
       }
@@ -92,7 +97,8 @@ class Epilogues : public UnitGraph {
       : UnitGraph(program, std::move(units)), is_generated_(is_generated) {
     for (const Unit& unit : units_) {
       const bool is_alone = unit.anchor == kNone && unit.group.members.empty() && unit.ops.size() == 1;
-      if (is_alone && takes_epilogue(program_, unit.ops[0])) nests_.emplace(unit.ops[0], product_nest(program_, unit.ops[0]));
+      if (is_alone && takes_epilogue(program_, unit.ops[0]))
+        nests_.emplace(unit.ops[0], product_nest(program_, unit.ops[0]));
     }
     // A state is updated where it lies: only after everybody has read it, as it is in the order that was given.
     const graph::IdLists readers = graph::readers(program);
@@ -113,7 +119,8 @@ class Epilogues : public UnitGraph {
       changed = false;
       for (OpId op = 0; op < program_.ops.size() && made < most; ++op) {
         const UnitId group = unit_of_[op];
-        if (units_[group].anchor != kNone || units_[group].group.members.empty() || units_[group].is_attention()) continue;
+        if (units_[group].anchor != kNone || units_[group].group.members.empty() || units_[group].is_attention())
+          continue;
         for (const UnitId product : products_before(op)) {
           if (without.contains(op)) continue;
           Joint found = joint(product, group);
@@ -222,12 +229,14 @@ class Epilogues : public UnitGraph {
     return {Apart::kNot, *std::move(merged)};
   }
 
-  /// The group ends a state that starts as an operand of the product: other work items read it while one would write it.
+  /// The group ends a state that starts as an operand of the product: other work items read it while one would write
+  /// it.
   bool overwrites_operand(OpId product, const Group& group) const {
     return std::ranges::any_of(group.members, [&](const Member& member) {
       const auto state = start_of_.find(member.output.value);
       if (state == start_of_.end()) return false;
-      return std::ranges::any_of(program_.ops[product].inputs, [&](const auto& input) { return !input.is_scalar() && input.value == state->second; });
+      return std::ranges::any_of(program_.ops[product].inputs,
+                                 [&](const auto& input) { return !input.is_scalar() && input.value == state->second; });
     });
   }
 
@@ -258,7 +267,8 @@ class Epilogues : public UnitGraph {
   OpId last_ = kNone;
 };
 
-/// The most bytes of temporaries that are alive at once when the units run in this order. Ends of states count as lying where the states do.
+/// The most bytes of temporaries that are alive at once when the units run in this order. Ends of states count as lying
+/// where the states do.
 std::uint64_t peak_of(const Program& program, const std::vector<Unit>& units) {
   const std::vector<std::uint32_t> unit_of = units_of_ops(program, units);
   std::vector<std::uint32_t> last(program.values.size(), 0);
@@ -309,7 +319,10 @@ Group product_nest(const Program& program, OpId id) {
   const Op& op = program.ops[id];
   const graph::Operand& result = op.outputs[0];
   Member member{.op = id, .inputs = {}, .generators = {}, .output = {}, .order = {}};
-  member.output = {.value = result.value, .type = program.values[result.value].dtype, .offset = result.view.offset, .strides = result.view.strides};
+  member.output = {.value = result.value,
+                   .type = program.values[result.value].dtype,
+                   .offset = result.view.offset,
+                   .strides = result.view.strides};
   Group group;
   group.sizes = result.view.sizes;
   const auto count = [&](std::size_t d) {
@@ -369,7 +382,8 @@ std::vector<Unit> join_epilogues(const Program& program, std::vector<Unit> units
   return best;
 }
 
-Apart epilogue_apart(const Program& program, const std::vector<Unit>& units, const IsGenerated& is_generated, OpId product, OpId group) {
+Apart epilogue_apart(const Program& program, const std::vector<Unit>& units, const IsGenerated& is_generated,
+                     OpId product, OpId group) {
   Epilogues epilogues(program, units, is_generated);
   const Apart apart = epilogues.apart(product, group);
   return apart == Apart::kNot ? Apart::kMemory : apart;

@@ -1,5 +1,5 @@
-// Epilogues of products: what joins and what does not, and that no bit changes: each program with epilogues, without them and with a
-// kernel per op, compiled and interpreted.
+// Epilogues of products: what joins and what does not, and that no bit changes: each program with epilogues, without
+// them and with a kernel per op, compiled and interpreted.
 #include "core/kernel/fuse/epilogue.hpp"
 
 #include <fmt/format.h>
@@ -22,9 +22,11 @@ using graph::Operand;
 using graph::OpKind;
 
 /// `cut`: of the products' ways to be cut. `lanes`: of the device.
-Schedule scheduled(const TestProgram& t, bool epilogues = true, Numerics numerics = Numerics::kFast, bool fuse = true, std::size_t cut = 0, int lanes = 1) {
+Schedule scheduled(const TestProgram& t, bool epilogues = true, Numerics numerics = Numerics::kFast, bool fuse = true,
+                   std::size_t cut = 0, int lanes = 1) {
   const DeviceShape device{.workers = 2, .register_bytes = 2048, .lanes = lanes, .cut = cut};
-  Result<Schedule> made = schedule(t.program, {.fuse = fuse, .numerics = numerics, .epilogues = epilogues, .device = device});
+  Result<Schedule> made =
+      schedule(t.program, {.fuse = fuse, .numerics = numerics, .epilogues = epilogues, .device = device});
   EXPECT_TRUE(made) << made.error().message;
   if (!made) return {};
   const auto checked = check_schedule(t.program, *made);
@@ -35,7 +37,8 @@ Schedule scheduled(const TestProgram& t, bool epilogues = true, Numerics numeric
 /// The step that makes a value.
 const Step& step_of(const TestProgram& t, const Schedule& schedule, const Operand& made) {
   const graph::OpId op = t.program.values[made.value].producer;
-  return *std::ranges::find_if(schedule.steps, [&](const Step& step) { return std::ranges::find(step.ops, op) != step.ops.end(); });
+  return *std::ranges::find_if(schedule.steps,
+                               [&](const Step& step) { return std::ranges::find(step.ops, op) != step.ops.end(); });
 }
 
 bool is_one_step(const TestProgram& t, const Operand& a, const Operand& b) {
@@ -68,7 +71,9 @@ void expect_equal_bits(const std::deque<TestProgram>& programs, Numerics numeric
   std::deque<std::array<Schedule, 3>> made;
   std::vector<const Schedule*> all;
   for (const TestProgram& t : programs) {
-    auto& three = made.emplace_back(std::array{scheduled(t, true, numerics, true, made.size() % 5, made.size() % 3 == 2 ? 32 : 1), scheduled(t, false, numerics), scheduled(t, false, numerics, false)});
+    auto& three =
+        made.emplace_back(std::array{scheduled(t, true, numerics, true, made.size() % 5, made.size() % 3 == 2 ? 32 : 1),
+                                     scheduled(t, false, numerics), scheduled(t, false, numerics, false)});
     for (const Schedule& one : three) all.push_back(&one);
   }
   const auto kernels = HostKernels::compile(all);
@@ -83,16 +88,19 @@ void expect_equal_bits(const std::deque<TestProgram>& programs, Numerics numeric
       for (const auto& state : t.program.states) kept.push_back(state.end);
       for (const auto& output : t.program.outputs) kept.push_back(output.operand.value);
       for (const graph::ValueId value : kept)
-        ASSERT_TRUE((*got)[value] == (*want)[value]) << "program " << i << ", " << what << ", value %" << value << "\n" << graph::to_text(t.program);
+        ASSERT_TRUE((*got)[value] == (*want)[value]) << "program " << i << ", " << what << ", value %" << value << "\n"
+                                                     << graph::to_text(t.program);
     };
     for (std::size_t s = 0; s < 2; ++s) {
       const char* const what = s == 0 ? "with epilogues" : "without";
       expect_same(run_on_host(t.program, made[i][s], *kernels, t.values, t.slots, {}), what);
-      expect_same(run_on_host(t.program, made[i][s], *kernels, t.values, t.slots, {.in_place = true, .pieces = 3}), what);
+      expect_same(run_on_host(t.program, made[i][s], *kernels, t.values, t.slots, {.in_place = true, .pieces = 3}),
+                  what);
     }
     const auto interpreter = ScheduleInterpreter::create(t.program, made[i][0]);
     ASSERT_TRUE(interpreter) << interpreter.error().message;
-    expect_same(interpreter->run(t.program, made[i][0], t.values, t.slots, {.in_place = true, .pieces = 2}, true), "interpreted");
+    expect_same(interpreter->run(t.program, made[i][0], t.values, t.slots, {.in_place = true, .pieces = 2}, true),
+                "interpreted");
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
@@ -155,7 +163,8 @@ void add_chain(TestProgram& t, Dice& dice, Operand x, const Sizes& sizes, DType 
       }
       case 7: {  // an update of a state
         const Operand p = t.state(dtype, sizes);
-        const Operand next = t.op(OpKind::kSubtract, {p, t.op(OpKind::kMultiply, {x, t.slot(0.1)}, sizes, dtype)}, sizes, dtype);
+        const Operand next =
+            t.op(OpKind::kSubtract, {p, t.op(OpKind::kMultiply, {x, t.slot(0.1)}, sizes, dtype)}, sizes, dtype);
         t.end_state(p, next);
         x = next;
         break;
@@ -174,7 +183,8 @@ void add_chain(TestProgram& t, Dice& dice, Operand x, const Sizes& sizes, DType 
   if (dice.below(4) == 0) t.keep(first);
 }
 
-constexpr std::array<std::int64_t, 18> kLengths = {1, 2, 5, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 47, 64, 65, 97, 130};
+constexpr std::array<std::int64_t, 18> kLengths = {1,  2,  5,  11, 12, 13, 15, 16, 17,
+                                                   24, 31, 32, 33, 47, 64, 65, 97, 130};
 constexpr std::array<std::int64_t, 9> kSteps = {1, 3, 16, 31, 255, 256, 257, 300, 513};
 constexpr std::array<DType, 6> kTypes = {DType::kF32, DType::kF32, DType::kF32, DType::kF32, DType::kBF16, DType::kF64};
 
@@ -184,11 +194,13 @@ Operand turned(TestProgram& t, DType dtype, const Sizes& sizes, bool across) {
 }
 
 void add_random_product(TestProgram& t, Dice& dice) {
-  const std::int64_t batch = dice.below(3) == 0 ? 3 : 1, m = dice.one_of(kLengths), n = dice.one_of(kLengths), k = dice.one_of(kSteps);
+  const std::int64_t batch = dice.below(3) == 0 ? 3 : 1, m = dice.one_of(kLengths), n = dice.one_of(kLengths),
+                     k = dice.one_of(kSteps);
   const DType dtype = dice.one_of(kTypes);
   graph::Attributes attributes;
   if (dice.below(4) == 0) attributes.alpha = 0.3;
-  const Operand a = turned(t, dtype, {batch, m, k}, dice.below(2) == 0), b = turned(t, dtype, {batch, k, n}, dice.below(2) == 0);
+  const Operand a = turned(t, dtype, {batch, m, k}, dice.below(2) == 0),
+                b = turned(t, dtype, {batch, k, n}, dice.below(2) == 0);
   Operand product = t.op(OpKind::kMatMul, {a, b}, {batch, m, n}, dtype, attributes);
   if (dice.below(5) == 0) {  // lies across in memory
     graph::View& view = t.program.ops.back().outputs[0].view;
@@ -200,13 +212,15 @@ void add_random_product(TestProgram& t, Dice& dice) {
       return add_chain(t, dice, permuted(product, {0, 2, 1}), {batch, n, m}, dtype);
     case 1: {
       const auto flat = graph::reshaped(product.view, {batch * m * n});
-      if (flat && batch == 1) return add_chain(t, dice, {product.value, {flat->offset, {1, m * n}, {0, 1}}, {}}, {1, m * n}, dtype);
+      if (flat && batch == 1)
+        return add_chain(t, dice, {product.value, {flat->offset, {1, m * n}, {0, 1}}, {}}, {1, m * n}, dtype);
       break;
     }
     case 2:
       if (n % 32 == 0) {  // heads
         const auto heads = graph::reshaped(product.view, {batch * m, n / 32, 32});
-        if (heads) return add_chain(t, dice, permuted({product.value, *heads, {}}, {1, 0, 2}), {n / 32, batch * m, 32}, dtype);
+        if (heads)
+          return add_chain(t, dice, permuted({product.value, *heads, {}}, {1, 0, 2}), {n / 32, batch * m, 32}, dtype);
       }
       break;
     default:
@@ -216,8 +230,10 @@ void add_random_product(TestProgram& t, Dice& dice) {
 }
 
 void add_random_convolution(TestProgram& t, Dice& dice) {
-  const std::int64_t groups = dice.below(4) == 0 ? 2 : 1, kernel = dice.below(2) == 0 ? 1 : 3, stride = 1 + static_cast<std::int64_t>(dice.below(2));
-  const std::int64_t images = 1 + static_cast<std::int64_t>(dice.below(3)), channels = groups * (4 + static_cast<std::int64_t>(dice.below(10)));
+  const std::int64_t groups = dice.below(4) == 0 ? 2 : 1, kernel = dice.below(2) == 0 ? 1 : 3,
+                     stride = 1 + static_cast<std::int64_t>(dice.below(2));
+  const std::int64_t images = 1 + static_cast<std::int64_t>(dice.below(3)),
+                     channels = groups * (4 + static_cast<std::int64_t>(dice.below(10)));
   const std::int64_t outputs = groups * (4 + static_cast<std::int64_t>(dice.below(12)));
   constexpr std::array<std::int64_t, 6> kSides = {4, 7, 8, 10, 13, 16};
   const std::int64_t height = dice.one_of(kSides), width = dice.one_of(kSides), padding = kernel / 2;
@@ -226,14 +242,17 @@ void add_random_convolution(TestProgram& t, Dice& dice) {
   graph::Attributes a;
   a.groups = groups;
   for (int d = 0; d < 2; ++d) a.stride[d] = stride, a.padding[d] = padding, a.dilation[d] = 1;
-  const Sizes x{images, channels, height, width}, w{outputs, channels / groups, kernel, kernel}, y{images, outputs, out(height), out(width)};
+  const Sizes x{images, channels, height, width}, w{outputs, channels / groups, kernel, kernel},
+      y{images, outputs, out(height), out(width)};
   switch (dice.below(3)) {
     case 0:
       return add_chain(t, dice, t.op(OpKind::kConv2d, {t.input(dtype, x), t.input(dtype, w)}, y, dtype, a), y, dtype);
     case 1:
-      return add_chain(t, dice, t.op(OpKind::kConv2dBackwardInput, {t.input(dtype, y), t.input(dtype, w)}, x, dtype, a), x, dtype);
+      return add_chain(t, dice, t.op(OpKind::kConv2dBackwardInput, {t.input(dtype, y), t.input(dtype, w)}, x, dtype, a),
+                       x, dtype);
     default:
-      return add_chain(t, dice, t.op(OpKind::kConv2dBackwardWeight, {t.input(dtype, y), t.input(dtype, x)}, w, dtype, a), w, dtype);
+      return add_chain(
+          t, dice, t.op(OpKind::kConv2dBackwardWeight, {t.input(dtype, y), t.input(dtype, x)}, w, dtype, a), w, dtype);
   }
 }
 
@@ -249,7 +268,8 @@ std::deque<TestProgram> random_programs(int batch, std::size_t* joined, bool jum
     i % 3 == 2 ? add_random_convolution(t, dice) : add_random_product(t, dice);
     const Schedule made = scheduled(t);
     *joined += std::ranges::count_if(made.steps, [&](const Step& step) {
-      return step.ops.size() > 1 && std::ranges::any_of(step.ops, [&](graph::OpId op) { return takes_epilogue(t.program, op); });
+      return step.ops.size() > 1 &&
+             std::ranges::any_of(step.ops, [&](graph::OpId op) { return takes_epilogue(t.program, op); });
     });
   }
   return programs;
@@ -278,7 +298,8 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomEpilogues, ::testing::Range(0, 6));
 
 TEST(Epilogue, TakesBiasAndActivation) {
   TestProgram t;
-  const Operand x = t.input(DType::kF32, {24, 40}), w = t.input(DType::kF32, {40, 48}), bias = t.input(DType::kF32, {1, 48});
+  const Operand x = t.input(DType::kF32, {24, 40}), w = t.input(DType::kF32, {40, 48}),
+                bias = t.input(DType::kF32, {1, 48});
   const Operand product = t.op(OpKind::kMatMul, {x, w}, {24, 48});
   const Operand sum = t.op(OpKind::kAdd, {product, expanded(bias, {24, 48})}, {24, 48});
   const Operand y = t.op(OpKind::kTanh, {sum}, {24, 48});
@@ -298,15 +319,16 @@ TEST(Epilogue, TakesBiasAndReluOfAConvolution) {
   graph::Attributes a;
   for (int d = 0; d < 2; ++d) a.padding[d] = 1;
   const Sizes y{2, 8, 9, 9};
-  const Operand conv = t.op(OpKind::kConv2d, {t.input(DType::kF32, {2, 6, 9, 9}), t.input(DType::kF32, {8, 6, 3, 3})}, y, DType::kF32, a);
+  const Operand conv = t.op(OpKind::kConv2d, {t.input(DType::kF32, {2, 6, 9, 9}), t.input(DType::kF32, {8, 6, 3, 3})},
+                            y, DType::kF32, a);
   const Operand sum = t.op(OpKind::kAdd, {conv, expanded(t.input(DType::kF32, {1, 8, 1, 1}), y)}, y);
   const Operand residual = t.op(OpKind::kAdd, {sum, t.input(DType::kF32, y)}, y);
   t.keep(t.op(OpKind::kMaximum, {residual, t.scalar(0)}, y));
   EXPECT_EQ(scheduled(t).steps.size(), 1u);
 }
 
-/// The gradient is never in memory, and the weight and its moments are updated where they lie: after the product that still reads the
-/// weight, though that comes later in the program.
+/// The gradient is never in memory, and the weight and its moments are updated where they lie: after the product that
+/// still reads the weight, though that comes later in the program.
 TEST(Epilogue, UpdatesTheWeightInPlaceAfterItsLastReader) {
   TestProgram t;
   const Sizes size{32, 48};
@@ -351,7 +373,8 @@ TEST(Epilogue, OfTwoProductsTheLastTakesTheSum) {
 
 TEST(Epilogue, TakesHeadsThatAreReadAsTheyLie) {
   TestProgram t;
-  const Operand qkv = t.op(OpKind::kMatMul, {t.input(DType::kF32, {40, 24}), t.input(DType::kF32, {24, 128})}, {40, 128});
+  const Operand qkv =
+      t.op(OpKind::kMatMul, {t.input(DType::kF32, {40, 24}), t.input(DType::kF32, {24, 128})}, {40, 128});
   const Operand heads = permuted(reshaped(qkv, {40, 2, 64}), {1, 0, 2});
   const Operand scaled = t.op(OpKind::kMultiply, {heads, t.scalar(0.125)}, {2, 40, 64});
   t.keep(scaled);
@@ -363,13 +386,15 @@ TEST(Epilogue, TakesHeadsThatAreReadAsTheyLie) {
 Apart between(const TestProgram& t, const Operand& product, const Operand& reader, bool is_generated = true) {
   const IsGenerated generated = [&](graph::OpId) { return is_generated; };
   const auto units = join_epilogues(t.program, make_units(t.program, true, Numerics::kFast), generated);
-  return epilogue_apart(t.program, units, generated, t.program.values[product.value].producer, t.program.values[reader.value].producer);
+  return epilogue_apart(t.program, units, generated, t.program.values[product.value].producer,
+                        t.program.values[reader.value].producer);
 }
 
 struct Square {
   TestProgram t;
   Operand x, product;
-  explicit Square(std::int64_t side = 64) : x(t.input(DType::kF32, {side, side})), product(t.op(OpKind::kMatMul, {x, x}, {side, side})) {}
+  explicit Square(std::int64_t side = 64)
+      : x(t.input(DType::kF32, {side, side})), product(t.op(OpKind::kMatMul, {x, x}, {side, side})) {}
 };
 
 TEST(Epilogue, NotOfWhatIsReadTwiceInDifferentPlaces) {
@@ -383,7 +408,9 @@ TEST(Epilogue, NotOfWhatIsReadTwiceInDifferentPlaces) {
 TEST(Epilogue, NotOfWhatGoesThroughAThirdStep) {
   Square s;
   const Operand norm = s.t.reduce(OpKind::kReduceSum, s.product, {0, 1});
-  const Operand scaled = s.t.op(OpKind::kMultiply, {s.product, expanded(reshaped(s.t.op(OpKind::kMatMul, {norm, norm}, {1, 1}), {1, 1}), {64, 64})}, {64, 64});
+  const Operand scaled = s.t.op(
+      OpKind::kMultiply,
+      {s.product, expanded(reshaped(s.t.op(OpKind::kMatMul, {norm, norm}, {1, 1}), {1, 1}), {64, 64})}, {64, 64});
   s.t.keep(scaled);
   EXPECT_EQ(between(s.t, s.product, scaled), Apart::kPath);
 }
@@ -411,7 +438,8 @@ TEST(Epilogue, NotOfLibraryCalls) {
 TEST(Epilogue, NotWhereOperandsLieAcrossUnlessFew) {
   for (const std::int64_t side : {32, 64}) {
     Square s(side);
-    const Operand y = s.t.op(OpKind::kAdd, {s.product, permuted(s.t.input(DType::kF32, {side, side}), {1, 0})}, {side, side});
+    const Operand y =
+        s.t.op(OpKind::kAdd, {s.product, permuted(s.t.input(DType::kF32, {side, side}), {1, 0})}, {side, side});
     s.t.keep(y);
     EXPECT_EQ(is_one_step(s.t, y, s.product), side == 32);
     if (side == 64) {
@@ -437,11 +465,13 @@ TEST(Epilogue, NotOverAnOperandOfTheProduct) {
   EXPECT_EQ(between(t, product, next), Apart::kMemory);
 }
 
-/// A sum that waits for a long chain: with it, the operands of the product would wait too, and they are larger than its result.
+/// A sum that waits for a long chain: with it, the operands of the product would wait too, and they are larger than its
+/// result.
 TEST(Epilogue, NotWhereMoreWouldHaveToWait) {
   TestProgram t;
   const Operand small = t.input(DType::kF32, {64, 64});
-  const Operand a = t.op(OpKind::kSin, {t.input(DType::kF32, {64, 4096})}, {64, 4096}), b = t.op(OpKind::kCos, {t.input(DType::kF32, {4096, 64})}, {4096, 64});
+  const Operand a = t.op(OpKind::kSin, {t.input(DType::kF32, {64, 4096})}, {64, 4096}),
+                b = t.op(OpKind::kCos, {t.input(DType::kF32, {4096, 64})}, {4096, 64});
   const Operand product = t.op(OpKind::kMatMul, {a, b}, {64, 64});
   Operand other = small;
   for (int i = 0; i < 3; ++i) {

@@ -24,9 +24,9 @@ void add_inside(const graph::Program& program, const Schedule& schedule, const S
       if (schedule.materialized[output.value]) continue;
       std::uint64_t uses = 1;
       for (const OpId reader : step.ops) {
-        uses += static_cast<std::uint64_t>(std::ranges::count_if(program.ops[reader].inputs, [&](const graph::Operand& input) {
-          return !input.is_scalar() && input.value == output.value;
-        }));
+        uses += static_cast<std::uint64_t>(std::ranges::count_if(
+            program.ops[reader].inputs,
+            [&](const graph::Operand& input) { return !input.is_scalar() && input.value == output.value; }));
       }
       explanation.inside.push_back(output.value);
       explanation.bytes_saved += uses * bytes_of(program.values[output.value]);
@@ -41,8 +41,8 @@ std::vector<NotFused> refused_attention(const graph::Program& program, const Sch
   options.claims = [&](const LibraryCall& call) {
     return std::ranges::any_of(schedule.steps, [&](const Step& step) {
       const LibraryCall& other = step.library;
-      return step.kind == StepKind::kLibrary && other.kind == call.kind && other.dtype == call.dtype && other.keeps_f32 == call.keeps_f32 &&
-             std::ranges::equal(other.views, call.views);
+      return step.kind == StepKind::kLibrary && other.kind == call.kind && other.dtype == call.dtype &&
+             other.keeps_f32 == call.keeps_f32 && std::ranges::equal(other.views, call.views);
     });
   };
   std::vector<Unit> units = make_units(program, true, schedule.numerics);
@@ -56,7 +56,8 @@ NotCalled why_not_called(const graph::Program& program, const Step& step) {
   const graph::IdLists readers = graph::readers(program);
   for (const OpId op : step.ops) {
     std::vector<OpId> products = {op};
-    for (const graph::Operand& output : program.ops[op].outputs) products.insert(products.end(), readers[output.value].begin(), readers[output.value].end());
+    for (const graph::Operand& output : program.ops[op].outputs)
+      products.insert(products.end(), readers[output.value].begin(), readers[output.value].end());
     for (const OpId product : products) {
       if (const NotCalled why = forms.at(product).why; why != NotCalled::kNoAttention) return why;
     }
@@ -78,10 +79,13 @@ Explanation explain(const graph::Program& program, const Schedule& schedule, std
     for (const OpId op : schedule.steps[s].ops) step_of[op] = s;
   }
   const std::vector<NotFused> refused = refused_attention(program, schedule);
-  const auto is_generated = [&](OpId op) { return step_of[op] == graph::kNone || schedule.steps[step_of[op]].kind != StepKind::kLibrary; };
+  const auto is_generated = [&](OpId op) {
+    return step_of[op] == graph::kNone || schedule.steps[step_of[op]].kind != StepKind::kLibrary;
+  };
   std::vector<Unit> units;
   if (schedule.epilogues) units = join_epilogues(program, make_units(program, true, schedule.numerics), is_generated);
-  std::map<std::uint32_t, Explanation::Beside> found;  // by step: of several reasons one that says more than that a product is a product
+  std::map<std::uint32_t, Explanation::Beside>
+      found;  // by step: of several reasons one that says more than that a product is a product
   for (const Neighbour& neighbour : neighbours(program, asked.ops, schedule.numerics)) {
     // A unit whose first op nothing wants is found by another one; one that nothing wants at all is no step.
     std::uint32_t other = graph::kNone;
@@ -94,10 +98,12 @@ Explanation explain(const graph::Program& program, const Schedule& schedule, std
     }
     if (apart == Apart::kOwnKind && schedule.epilogues) {
       const bool is_ours = takes_epilogue(program, neighbour.own);
-      apart = epilogue_apart(program, units, is_generated, is_ours ? neighbour.own : neighbour.ops.front(), is_ours ? neighbour.ops.front() : neighbour.own);
+      apart = epilogue_apart(program, units, is_generated, is_ours ? neighbour.own : neighbour.ops.front(),
+                             is_ours ? neighbour.ops.front() : neighbour.own);
     }
     const auto [entry, is_new] = found.try_emplace(other, Explanation::Beside{other, neighbour.value, apart});
-    if (!is_new && (entry->second.apart == Apart::kOwnKind || entry->second.apart == Apart::kTaken)) entry->second = {other, neighbour.value, apart};
+    if (!is_new && (entry->second.apart == Apart::kOwnKind || entry->second.apart == Apart::kTaken))
+      entry->second = {other, neighbour.value, apart};
   }
   for (const auto& [other, beside] : found) explanation.apart.push_back(beside);
   return explanation;

@@ -1,4 +1,5 @@
-// Why a step is what it is: what was fused in it and what that saves, and what stands beside it and was not, for which reason.
+// Why a step is what it is: what was fused in it and what that saves, and what stands beside it and was not, for which
+// reason.
 #pragma once
 
 #include <vector>
@@ -22,7 +23,8 @@ struct Explanation {
   NotCalled not_called = NotCalled::kNoAttention;  // of a step of an attention: why the library does not do it whole
 };
 
-/// `schedule` is what schedule() made of `program` with fusion; `step` one of its steps. Its fusion is done again for the answer.
+/// `schedule` is what schedule() made of `program` with fusion; `step` one of its steps. Its fusion is done again for
+/// the answer.
 Explanation explain(const graph::Program& program, const Schedule& schedule, std::uint32_t step);
 
 }  // namespace crucible::kernel

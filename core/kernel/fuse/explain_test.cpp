@@ -135,12 +135,14 @@ TEST(Explain, AKernelHasItsLimits) {
   wide.keep(sum);
   const Schedule made = scheduled(wide);
   ASSERT_GT(made.steps.size(), 1u);
-  for (const Explanation::Beside& beside : explain(wide.program, made, 0).apart) EXPECT_EQ(beside.apart, Apart::kBuffers);
+  for (const Explanation::Beside& beside : explain(wide.program, made, 0).apart)
+    EXPECT_EQ(beside.apart, Apart::kBuffers);
   EXPECT_EQ(explain(wide.program, made, 0).apart.size(), 1u);
 }
 
 TEST(Explain, EveryReasonHasWords) {
-  for (int apart = 0; apart <= static_cast<int>(Apart::kParallelism); ++apart) EXPECT_FALSE(words(static_cast<Apart>(apart)).empty());
+  for (int apart = 0; apart <= static_cast<int>(Apart::kParallelism); ++apart)
+    EXPECT_FALSE(words(static_cast<Apart>(apart)).empty());
 }
 
 }  // namespace

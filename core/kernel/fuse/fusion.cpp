@@ -25,7 +25,8 @@ using graph::ValueId;
 
 constexpr std::size_t kMostMembers = 160;
 constexpr std::size_t kMostBuffers = 32, kMostSingles = 128;  // the second where every operand is one element
-// What a large group reads has to wait for the last of it: partial gradients of fifty steps in time would all be alive at once.
+// What a large group reads has to wait for the last of it: partial gradients of fifty steps in time would all be alive
+// at once.
 constexpr std::size_t kMostWaiting = 8;
 constexpr std::int64_t kLargeElements = 2048;
 constexpr std::int64_t kParallelElements = 32768;             // fewer are done by one thread anyway
@@ -46,8 +47,8 @@ class Fuser : public UnitGraph {
   Fuser(const Program& program, Numerics numerics)
       : UnitGraph(program, single_units(program, numerics)), readers_(graph::readers(program)) {}
 
-  /// First within the forward pass and within what follows it: the backward pass computes what it can from what it reads anyway. Joined
-  /// in the order of the program, the forward pass would compute it, and write it to memory.
+  /// First within the forward pass and within what follows it: the backward pass computes what it can from what it
+  /// reads anyway. Joined in the order of the program, the forward pass would compute it, and write it to memory.
   void join() {
     for (const bool across : {false, true}) {
       across_passes_ = across;
@@ -67,7 +68,8 @@ class Fuser : public UnitGraph {
     std::vector<Neighbour> found;
     for (const UnitId unit : own) {
       for (const auto& [other, value] : beside(unit)) {
-        if (!own.contains(other)) found.push_back({units_[unit].ops.front(), units_[other].ops, value, joint(unit, other).apart});
+        if (!own.contains(other))
+          found.push_back({units_[unit].ops.front(), units_[other].ops, value, joint(unit, other).apart});
       }
     }
     std::ranges::stable_sort(found, {}, [](const Neighbour& neighbour) { return neighbour.ops.front(); });
@@ -142,7 +144,8 @@ class Fuser : public UnitGraph {
     if (const auto found = refused_.find(key); found != refused_.end() && found->second == state) return false;
     Joint found = joint(a, b);
     if (found.apart == Apart::kNot) {
-      Group joined = found.group ? *std::move(found.group) : put_together(std::move(units_[a].group), std::move(units_[b].group));
+      Group joined =
+          found.group ? *std::move(found.group) : put_together(std::move(units_[a].group), std::move(units_[b].group));
       replace(a, b, std::move(joined));
       ++joints_[a];
       return true;
@@ -179,8 +182,11 @@ class Fuser : public UnitGraph {
     if (buffer_count(parts) > (parts[0]->sizes.empty() ? kMostSingles : kMostBuffers)) return {Apart::kBuffers};
     if (elements >= kLargeElements && temporaries_read(parts) > kMostWaiting) return {Apart::kWaiting};
     // A large parallel loop must not become one of few items.
-    const auto is_wide = [](const Group& part) { return part.elements() >= kParallelElements && work_items(part) >= kFewItems; };
-    if ((is_wide(first) || is_wide(second)) && work_items(merged ? *merged : put_together(first, second)) < kFewItems) return {Apart::kParallelism};
+    const auto is_wide = [](const Group& part) {
+      return part.elements() >= kParallelElements && work_items(part) >= kFewItems;
+    };
+    if ((is_wide(first) || is_wide(second)) && work_items(merged ? *merged : put_together(first, second)) < kFewItems)
+      return {Apart::kParallelism};
     if (connected_outside(a, b)) return {Apart::kPath};
     return {Apart::kNot, std::move(merged)};
   }
@@ -199,11 +205,12 @@ class Fuser : public UnitGraph {
     }
     sort_each_once(read);
     sort_each_once(made);
-    return static_cast<std::size_t>(std::ranges::count_if(read, [&](ValueId value) { return !std::ranges::binary_search(made, value); }));
+    return static_cast<std::size_t>(
+        std::ranges::count_if(read, [&](ValueId value) { return !std::ranges::binary_search(made, value); }));
   }
 
-  /// Of two large products of many matrices one along and one across: a kernel that walks one of them badly, and that neither product could
-  /// be joined to (attention.hpp).
+  /// Of two large products of many matrices one along and one across: a kernel that walks one of them badly, and that
+  /// neither product could be joined to (attention.hpp).
   bool reads_scores_across(const Parts& parts) const {
     const std::int64_t elements = parts[0]->elements();
     const std::size_t rank = parts[0]->sizes.size();
@@ -246,7 +253,8 @@ class Fuser : public UnitGraph {
 
   graph::IdLists readers_;  // per value, ascending
   bool across_passes_ = true;
-  std::vector<std::uint32_t> joints_ = std::vector<std::uint32_t>(units_.size(), 0);  // per unit: how often it became another one
+  std::vector<std::uint32_t> joints_ =
+      std::vector<std::uint32_t>(units_.size(), 0);           // per unit: how often it became another one
   std::unordered_map<std::uint64_t, std::uint64_t> refused_;  // pairs whose nests do not fit, as the two were then
 };
 

@@ -10,15 +10,18 @@
 
 namespace crucible::kernel {
 
-/// One unit of execution: a group of nests, or a single op of another kind (group without members). Or a product with its epilogue
-/// (epilogue.hpp): then the group holds the product as a member that only writes, and those that take its result.
+/// One unit of execution: a group of nests, or a single op of another kind (group without members). Or a product with
+/// its epilogue (epilogue.hpp): then the group holds the product as a member that only writes, and those that take its
+/// result.
 struct Unit {
   std::vector<graph::OpId> ops;  // ascending
   Group group;
-  // Products of an attention (attention.hpp): whose results the group reads, and that read what it makes. Empty for others.
+  // Products of an attention (attention.hpp): whose results the group reads, and that read what it makes. Empty for
+  // others.
   std::vector<graph::OpId> inner = {}, outer = {};
   bool is_attention() const { return !inner.empty() || !outer.empty(); }
-  graph::OpId anchor = graph::kNone;  // the product whose epilogue the group is, or without one the other ops (library_epilogue.hpp)
+  graph::OpId anchor =
+      graph::kNone;  // the product whose epilogue the group is, or without one the other ops (library_epilogue.hpp)
   std::uint32_t library_attention = graph::kNone;  // the call that it is (library_attention.hpp)
 };
 
@@ -60,8 +63,10 @@ struct NotFused {
   Apart apart = Apart::kNot;
 };
 
-/// The units beside those that have `ops`, in the order of their ops; once for each of those. The work of make_units() is done again.
-std::vector<Neighbour> neighbours(const graph::Program& program, const std::vector<graph::OpId>& ops, Numerics numerics);
+/// The units beside those that have `ops`, in the order of their ops; once for each of those. The work of make_units()
+/// is done again.
+std::vector<Neighbour> neighbours(const graph::Program& program, const std::vector<graph::OpId>& ops,
+                                  Numerics numerics);
 
 /// By the phase of the op's source; ops without one are of the forward pass.
 bool is_forward(const graph::Program& program, graph::OpId op);

@@ -36,7 +36,8 @@ View swapped(View view) {
 /// One walk from the product of probabilities and values back to queries and keys.
 class Walk {
  public:
-  Walk(const Program& program, const graph::IdLists& readers, const std::vector<bool>& kept) : program_(program), readers_(readers), kept_(kept) {}
+  Walk(const Program& program, const graph::IdLists& readers, const std::vector<bool>& kept)
+      : program_(program), readers_(readers), kept_(kept) {}
 
   FoundAttention run(OpId product) {
     if (!find_softmax(product)) return {why_};
@@ -83,7 +84,8 @@ class Walk {
   }
   /// What is broadcast along the last dimension, with a size of 1 there.
   static std::optional<Operand> per_row(Operand x) {
-    if (x.is_scalar() || x.view.sizes.empty() || (x.view.strides.back() != 0 && x.view.sizes.back() != 1)) return std::nullopt;
+    if (x.is_scalar() || x.view.sizes.empty() || (x.view.strides.back() != 0 && x.view.sizes.back() != 1))
+      return std::nullopt;
     x.view.sizes.back() = 1;
     return x;
   }
@@ -113,7 +115,8 @@ class Walk {
     return std::ranges::any_of(program_.ops[id].inputs, [&](const Operand& input) {
       const Operand from = input.is_scalar() ? input : unrounded(input);
       const OpId divided = whole(from, OpKind::kDivide);
-      return whole(from, OpKind::kExp) != kNone || (divided != kNone && whole(unrounded(program_.ops[divided].inputs[0]), OpKind::kExp) != kNone);
+      return whole(from, OpKind::kExp) != kNone ||
+             (divided != kNone && whole(unrounded(program_.ops[divided].inputs[0]), OpKind::kExp) != kNone);
     });
   }
 
@@ -123,7 +126,9 @@ class Walk {
     if (id == kNone) return x;
     const Op& select = program_.ops[id];
     const OpId asked = whole(select.inputs[0], OpKind::kEqual);
-    if (asked == kNone || !graph::is_number(select.inputs[1], instead) || !graph::is_number(program_.ops[asked].inputs[1], marked)) return x;
+    if (asked == kNone || !graph::is_number(select.inputs[1], instead) ||
+        !graph::is_number(program_.ops[asked].inputs[1], marked))
+      return x;
     if (program_.ops[asked].inputs[0].value != select.inputs[2].value) return x;
     if (!graph::same_map(program_.ops[asked].inputs[0].view, select.inputs[2].view)) return x;
     take(asked);
@@ -136,7 +141,9 @@ class Walk {
     if (id == kNone) return false;
     const Operand& input = program_.ops[id].inputs[0];
     const auto last = static_cast<std::int64_t>(input.view.sizes.size()) - 1;
-    if (input.value != of.value || !graph::same_map(input.view, of.view) || program_.ops[id].attributes.dims != Sizes{last}) return false;
+    if (input.value != of.value || !graph::same_map(input.view, of.view) ||
+        program_.ops[id].attributes.dims != Sizes{last})
+      return false;
     take(id);
     return true;
   }
@@ -158,7 +165,9 @@ class Walk {
   /// The sum divides the product.
   bool divide_later() {
     const OpId reader = only_reader(found_.last);
-    if (reader == kNone || program_.ops[reader].kind != OpKind::kDivide || whole(program_.ops[reader].inputs[0]) != found_.last) return false;
+    if (reader == kNone || program_.ops[reader].kind != OpKind::kDivide ||
+        whole(program_.ops[reader].inputs[0]) != found_.last)
+      return false;
     divisor_ = take(reader).inputs[1];
     found_.last = reader;
     return true;
@@ -196,7 +205,8 @@ class Walk {
   /// Keeps scores where the key's number is at most the query's, and has -infinity elsewhere.
   bool is_causal(const Op& select) {
     const Sizes &sizes = select.outputs[0].view.sizes, &wanted = seen_.view.sizes;
-    if (sizes.size() < 2 || wanted.size() < 2 || !std::equal(sizes.end() - 2, sizes.end(), wanted.end() - 2)) return false;  // rows of several heads as one
+    if (sizes.size() < 2 || wanted.size() < 2 || !std::equal(sizes.end() - 2, sizes.end(), wanted.end() - 2))
+      return false;  // rows of several heads as one
     const bool keeps_true = graph::is_number(select.inputs[2], -kInfinity);
     if (!keeps_true && !graph::is_number(select.inputs[1], -kInfinity)) return false;
     const auto told = compare(select.inputs[0]);
@@ -224,7 +234,8 @@ class Walk {
     return std::nullopt;
   }
 
-  /// Of an operand that is the index along one of its dimensions: which one, counted from the last, beginning with 1; else 0.
+  /// Of an operand that is the index along one of its dimensions: which one, counted from the last, beginning with 1;
+  /// else 0.
   int axis(const Operand& x) {
     const OpId id = producer_of(x);
     if (id == kNone || program_.ops[id].kind != OpKind::kCoordinate || x.view.offset != 0) return 0;
@@ -234,7 +245,9 @@ class Walk {
     for (std::size_t d = 0; d < x.view.sizes.size(); ++d) {
       if (x.view.sizes[d] == 1 || x.view.strides[d] == 0) continue;
       std::size_t same = 0;  // the dimension that this one walks
-      while (same < made.sizes.size() && (made.sizes[same] != x.view.sizes[d] || made.strides[same] != x.view.strides[d])) ++same;
+      while (same < made.sizes.size() &&
+             (made.sizes[same] != x.view.sizes[d] || made.strides[same] != x.view.strides[d]))
+        ++same;
       if (same == made.sizes.size()) return 0;
       if (same != along) continue;
       if (found != 0) return 0;
@@ -249,7 +262,9 @@ class Walk {
     const OpId id = producer_of(x);
     if (id == kNone || program_.ops[id].kind != OpKind::kCopy) return x;
     const Operand& from = program_.ops[id].inputs[0];
-    if (from.is_scalar() || !is_narrow(program_.values[from.value].dtype) || program_.values[x.value].dtype != DType::kF32) return x;
+    if (from.is_scalar() || !is_narrow(program_.values[from.value].dtype) ||
+        program_.values[x.value].dtype != DType::kF32)
+      return x;
     auto view = graph::relaid(x.view, program_.ops[id].outputs[0].view, from.view);
     if (!view) return x;
     seen_through_.push_back(id);
@@ -261,8 +276,10 @@ class Walk {
     const Op& inner = program_.ops[inner_];
     const View& scores = inner.outputs[0].view;
     const View& left = program_.ops[product].inputs[0].view;
-    const bool keeps_matrices = scores.sizes.back() == left.sizes.back() && scores.sizes[scores.sizes.size() - 2] == left.sizes[left.sizes.size() - 2] &&
-                                seen_.view.sizes.size() >= 2 && seen_.view.sizes[seen_.view.sizes.size() - 2] == left.sizes[left.sizes.size() - 2] &&
+    const bool keeps_matrices = scores.sizes.back() == left.sizes.back() &&
+                                scores.sizes[scores.sizes.size() - 2] == left.sizes[left.sizes.size() - 2] &&
+                                seen_.view.sizes.size() >= 2 &&
+                                seen_.view.sizes[seen_.view.sizes.size() - 2] == left.sizes[left.sizes.size() - 2] &&
                                 seen_.view.sizes.back() == left.sizes.back() && scores.elements() > 0;
     if (!keeps_matrices || !(scale_ > 0) || !std::isfinite(scale_)) return NotCalled::kNoAttention;
     Operand key = inner.inputs[1];
@@ -280,15 +297,19 @@ class Walk {
     call.kind = LibraryKind::kAttention;
     call.dtype = dtype;
     call.attributes.alpha = scale_;
-    if (!lay_out({operands[0].view, operands[1].view, operands[2].view, result.view}, scores)) return NotCalled::kLayout;
+    if (!lay_out({operands[0].view, operands[1].view, operands[2].view, result.view}, scores))
+      return NotCalled::kLayout;
     for (int i = 0; i < 3; ++i) found_.operands[i] = operands[i].value;
     return NotCalled::kDeclined;
   }
 
   /// The product is rounded to the operands' dtype after its division.
   void round_result(DType dtype) {
-    const OpId reader = program_.values[program_.ops[found_.last].outputs[0].value].dtype == dtype ? kNone : only_reader(found_.last);
-    if (reader == kNone || program_.ops[reader].kind != OpKind::kCopy || whole(program_.ops[reader].inputs[0]) != found_.last) return;
+    const OpId reader =
+        program_.values[program_.ops[found_.last].outputs[0].value].dtype == dtype ? kNone : only_reader(found_.last);
+    if (reader == kNone || program_.ops[reader].kind != OpKind::kCopy ||
+        whole(program_.ops[reader].inputs[0]) != found_.last)
+      return;
     if (program_.values[program_.ops[reader].outputs[0].value].dtype != dtype) return;
     take(reader);
     found_.last = reader;
@@ -311,7 +332,8 @@ class Walk {
     return true;
   }
 
-  /// All four as [batch, heads, rows, width]: with the dimensions of the scores before the last two, or with those that one of them has.
+  /// All four as [batch, heads, rows, width]: with the dimensions of the scores before the last two, or with those that
+  /// one of them has.
   bool lay_out(const std::vector<View>& views, const View& scores) {
     std::vector<View> patterns = views;
     patterns.insert(patterns.begin(), scores);
@@ -346,8 +368,8 @@ class Walk {
   double scale_ = 1;
 };
 
-/// What each attention does leaves its units for one of its own, right before that of the last of its ops. It is an order: whatever made q, k
-/// and v stands before a product, a unit of its own, and whatever reads the result after it.
+/// What each attention does leaves its units for one of its own, right before that of the last of its ops. It is an
+/// order: whatever made q, k and v stands before a product, a unit of its own, and whatever reads the result after it.
 void take_out(const Program& program, std::vector<Unit>& units, const std::vector<LibraryAttention>& attentions) {
   const std::vector<std::uint32_t> unit_of = units_of_ops(program, units);
   std::vector<bool> is_taken(program.ops.size(), false);
@@ -393,18 +415,21 @@ std::string_view words(NotCalled why) {
   return "";
 }
 
-AttentionForms::AttentionForms(const Program& program) : program_(program), readers_(graph::readers(program)), kept_(graph::wanted_at_end(program)) {}
+AttentionForms::AttentionForms(const Program& program)
+    : program_(program), readers_(graph::readers(program)), kept_(graph::wanted_at_end(program)) {}
 
 FoundAttention AttentionForms::at(OpId product) const { return Walk(program_, readers_, kept_).run(product); }
 
-std::vector<LibraryAttention> claim_attentions(const Program& program, std::vector<Unit>& units, const std::function<bool(const LibraryCall&)>& claims) {
+std::vector<LibraryAttention> claim_attentions(const Program& program, std::vector<Unit>& units,
+                                               const std::function<bool(const LibraryCall&)>& claims) {
   std::vector<LibraryAttention> claimed;
   std::vector<bool> is_taken(program.ops.size(), false);
   const AttentionForms forms(program);
   for (OpId op = 0; op < program.ops.size(); ++op) {
     if (program.ops[op].kind != OpKind::kMatMul) continue;
     FoundAttention found = forms.at(op);
-    if (!found.attention || std::ranges::any_of(found.attention->ops, [&](OpId own) { return is_taken[own]; })) continue;
+    if (!found.attention || std::ranges::any_of(found.attention->ops, [&](OpId own) { return is_taken[own]; }))
+      continue;
     if (!claims(found.attention->call)) continue;
     for (const OpId own : found.attention->ops) is_taken[own] = true;
     claimed.push_back(*std::move(found.attention));

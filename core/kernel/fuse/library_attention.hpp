@@ -1,5 +1,6 @@
-// Attention by a vendor's library: which ops are exactly  o = softmax(scale * q k^T [+ causal mask]) v , so that one call does them. The
-// form is proven from the ops alone; docs/kernels.md has its rules. What is none, or is not claimed, becomes kernels (attention.hpp).
+// Attention by a vendor's library: which ops are exactly  o = softmax(scale * q k^T [+ causal mask]) v , so that one
+// call does them. The form is proven from the ops alone; docs/kernels.md has its rules. What is none, or is not
+// claimed, becomes kernels (attention.hpp).
 #pragma once
 
 #include <cstdint>
@@ -54,8 +55,9 @@ class AttentionForms {
   std::vector<bool> kept_;  // per value: the user sees it
 };
 
-/// Takes what the library claims out of its units, into one unit each, which names its place in the answer (Unit::library_attention). Units stay in an
-/// order that respects definitions before uses; all products must stand alone.
+/// Takes what the library claims out of its units, into one unit each, which names its place in the answer
+/// (Unit::library_attention). Units stay in an order that respects definitions before uses; all products must stand
+/// alone.
 std::vector<LibraryAttention> claim_attentions(const graph::Program& program, std::vector<Unit>& units,
                                                const std::function<bool(const LibraryCall&)>& claims);
 

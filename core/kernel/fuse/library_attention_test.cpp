@@ -23,7 +23,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum class Mask { kNone, kCausal, kHidden, kStrictlyCausal, kShifted, kAcrossHeads, kAdded, kBool };
 
-/// As recordings have it: [batch, rows, 3, heads, width] in memory, products in f32, the result in [batch, rows, heads, width].
+/// As recordings have it: [batch, rows, 3, heads, width] in memory, products in f32, the result in [batch, rows, heads,
+/// width].
 struct Form {
   DType dtype = DType::kBF16;
   Mask mask = Mask::kNone;
@@ -52,8 +53,10 @@ Operand seen(TestProgram& t, const Form& form, const Operand& scores) {
   const Sizes sizes = scores.view.sizes, plane{sizes[sizes.size() - 2], kRows};
   if (form.mask == Mask::kNone) return scores;
   if (form.shown) return t.op(OpKind::kSelect, {expanded(*form.shown, sizes), scores, t.scalar(-kInfinity)}, sizes);
-  if (form.mask == Mask::kAdded) return t.op(OpKind::kAdd, {scores, expanded(t.input(DType::kF32, plane), sizes)}, sizes);
-  if (form.mask == Mask::kBool) return t.op(OpKind::kSelect, {expanded(t.input(DType::kBool, plane), sizes), scores, t.scalar(-kInfinity)}, sizes);
+  if (form.mask == Mask::kAdded)
+    return t.op(OpKind::kAdd, {scores, expanded(t.input(DType::kF32, plane), sizes)}, sizes);
+  if (form.mask == Mask::kBool)
+    return t.op(OpKind::kSelect, {expanded(t.input(DType::kBool, plane), sizes), scores, t.scalar(-kInfinity)}, sizes);
   graph::Attributes along_rows, along_keys;
   along_rows.dims = {0};
   along_keys.dims = {1};
@@ -64,7 +67,8 @@ Operand seen(TestProgram& t, const Form& form, const Operand& scores) {
     const Operand hidden = t.op(OpKind::kLess, {i, j}, plane, DType::kBool);
     return t.op(OpKind::kSelect, {expanded(hidden, sizes), t.scalar(-kInfinity), scores}, sizes);
   }
-  const Operand shown = t.op(form.mask == Mask::kStrictlyCausal ? OpKind::kLess : OpKind::kLessEqual, {j, i}, plane, DType::kBool);
+  const Operand shown =
+      t.op(form.mask == Mask::kStrictlyCausal ? OpKind::kLess : OpKind::kLessEqual, {j, i}, plane, DType::kBool);
   return t.op(OpKind::kSelect, {expanded(shown, sizes), scores, t.scalar(-kInfinity)}, sizes);
 }
 
@@ -120,7 +124,8 @@ Built attention(TestProgram& t, const Form& form) {
 
 bool is_attention(const LibraryCall& call) { return call.kind == LibraryKind::kAttention; }
 
-Schedule scheduled(const TestProgram& t, const std::function<bool(const LibraryCall&)>& claims = is_attention, Numerics numerics = Numerics::kFast) {
+Schedule scheduled(const TestProgram& t, const std::function<bool(const LibraryCall&)>& claims = is_attention,
+                   Numerics numerics = Numerics::kFast) {
   Result<Schedule> made = schedule(t.program, {.claims = claims, .numerics = numerics, .epilogues = true});
   EXPECT_TRUE(made) << made.error().message;
   if (!made) return {};
@@ -140,11 +145,18 @@ TEST(LibraryAttention, IsOneStepOfFourBuffersInTheFormsOfRecordings) {
       for (const bool apart : {false, true}) {
         for (const bool flat : {false, true}) {
           for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
-            if (flat && dtype == DType::kF32) continue;  // packed operands without casts have no strides with batch and heads as one
+            if (flat && dtype == DType::kF32)
+              continue;  // packed operands without casts have no strides with batch and heads as one
             TestProgram t;
-            const Built built = attention(t, {.dtype = dtype, .mask = mask, .divides_late = late, .scales_apart = apart, .is_flat = flat, .values = dtype});
+            const Built built = attention(t, {.dtype = dtype,
+                                              .mask = mask,
+                                              .divides_late = late,
+                                              .scales_apart = apart,
+                                              .is_flat = flat,
+                                              .values = dtype});
             const Schedule made = scheduled(t);
-            ASSERT_EQ(made.steps.size(), 1u) << static_cast<int>(mask) << late << apart << flat << static_cast<int>(dtype);
+            ASSERT_EQ(made.steps.size(), 1u)
+                << static_cast<int>(mask) << late << apart << flat << static_cast<int>(dtype);
             const Step* const step = call_of(made);
             ASSERT_NE(step, nullptr);
             ASSERT_EQ(step->buffers.size(), 4u);
@@ -157,7 +169,8 @@ TEST(LibraryAttention, IsOneStepOfFourBuffersInTheFormsOfRecordings) {
             EXPECT_EQ(step->library.dtype, dtype);
             EXPECT_EQ(step->library.views[1].offset, kHeads * kWidth);
             EXPECT_EQ(step->library.views[1].sizes, (Sizes{kBatch, kHeads, kRows, kWidth}));
-            EXPECT_EQ(step->library.views[1].strides, (Sizes{kRows * 3 * kHeads * kWidth, kWidth, 3 * kHeads * kWidth, 1}));
+            EXPECT_EQ(step->library.views[1].strides,
+                      (Sizes{kRows * 3 * kHeads * kWidth, kWidth, 3 * kHeads * kWidth, 1}));
             EXPECT_EQ(step->library.extra.sizes, (Sizes{kBatch, kHeads, kRows, kWidth}));
             EXPECT_GT(step->flops, 0u);
           }
@@ -168,12 +181,14 @@ TEST(LibraryAttention, IsOneStepOfFourBuffersInTheFormsOfRecordings) {
 }
 
 /// Why the step that makes the powers is no call.
-NotCalled why_not(const TestProgram& t, const Built& built, const std::function<bool(const LibraryCall&)>& claims = is_attention,
+NotCalled why_not(const TestProgram& t, const Built& built,
+                  const std::function<bool(const LibraryCall&)>& claims = is_attention,
                   Numerics numerics = Numerics::kFast) {
   const Schedule made = scheduled(t, claims, numerics);
   EXPECT_EQ(call_of(made), nullptr);
   const OpId op = t.program.values[built.powers.value].producer;
-  const auto step = std::ranges::find_if(made.steps, [&](const Step& each) { return std::ranges::count(each.ops, op) > 0; });
+  const auto step =
+      std::ranges::find_if(made.steps, [&](const Step& each) { return std::ranges::count(each.ops, op) > 0; });
   if (step == made.steps.end()) return NotCalled::kNoAttention;
   return explain(t.program, made, static_cast<std::uint32_t>(step - made.steps.begin())).not_called;
 }
@@ -214,7 +229,8 @@ TEST(LibraryAttention, IsNoneWhereTheOpsSaySomethingElse) {
 TEST(LibraryAttention, RowsOfSeveralHeadsAsOneAreNotCausal) {
   for (const Mask mask : {Mask::kCausal, Mask::kAcrossHeads}) {
     TestProgram t;
-    const Built built = attention(t, {.dtype = DType::kF32, .mask = mask, .divides_late = false, .values = DType::kF32});
+    const Built built =
+        attention(t, {.dtype = DType::kF32, .mask = mask, .divides_late = false, .values = DType::kF32});
     const FoundAttention found = AttentionForms(t.program).at(t.program.values[built.output.value].producer);
     EXPECT_EQ(found.attention.has_value(), mask == Mask::kCausal);
     EXPECT_EQ(found.why, mask == Mask::kCausal ? NotCalled::kDeclined : NotCalled::kMask);

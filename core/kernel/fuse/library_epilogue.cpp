@@ -18,12 +18,17 @@ using graph::Operand;
 using graph::Program;
 using graph::ValueId;
 
-/// Follows what is made of a product's result. In between, each op is the only one that reads what the one before it makes. Products of f16 and bf16
-/// keep f32 until the bias is added, as a library does; what is rounded before the activation a library rounds once.
+/// Follows what is made of a product's result. In between, each op is the only one that reads what the one before it
+/// makes. Products of f16 and bf16 keep f32 until the bias is added, as a library does; what is rounded before the
+/// activation a library rounds once.
 class Tail {
  public:
   Tail(const Program& program, const graph::IdLists& readers, const std::vector<bool>& wanted, OpId product)
-      : program_(program), readers_(readers), wanted_(wanted), product_(product), type_(program.values[program.ops[product].inputs[0].value].dtype) {}
+      : program_(program),
+        readers_(readers),
+        wanted_(wanted),
+        product_(product),
+        type_(program.values[program.ops[product].inputs[0].value].dtype) {}
 
   /// The calls that do the product and more, those that do most first.
   std::vector<ProductCall> calls() {
@@ -66,7 +71,8 @@ class Tail {
   bool convert(DType from, DType to) {
     if (program_.values[at_].dtype != from) return false;
     const Op* const copy = only_reader(at_, OpKind::kCopy);
-    if (copy == nullptr || !is_whole(copy->inputs[0]) || program_.values[copy->outputs[0].value].dtype != to) return false;
+    if (copy == nullptr || !is_whole(copy->inputs[0]) || program_.values[copy->outputs[0].value].dtype != to)
+      return false;
     go_to(*copy);
     return true;
   }
@@ -80,7 +86,8 @@ class Tail {
   /// One number per column of the product's result.
   std::optional<graph::View> as_bias(const graph::View& view) const {
     const std::int64_t columns = program_.ops[product_].outputs[0].view.sizes.back();
-    if (view.sizes.empty() || view.sizes.back() != columns || (columns > 1 && view.strides.back() != 1)) return std::nullopt;
+    if (view.sizes.empty() || view.sizes.back() != columns || (columns > 1 && view.strides.back() != 1))
+      return std::nullopt;
     for (std::size_t d = 0; d + 1 < view.sizes.size(); ++d) {
       if (view.sizes[d] > 1 && view.strides[d] != 0) return std::nullopt;
     }
@@ -100,7 +107,9 @@ class Tail {
     bias_view_ = *view;
     if (program_.values[bias_].dtype != type_ && !read_bias_before_conversion()) return false;
     const OpId producer = program_.values[bias_].producer;
-    if (producer != kNone && (program_.ops[producer].kind == OpKind::kFill || program_.ops[producer].kind == OpKind::kCoordinate)) return false;
+    if (producer != kNone &&
+        (program_.ops[producer].kind == OpKind::kFill || program_.ops[producer].kind == OpKind::kCoordinate))
+      return false;
     go_to(*add);
     return true;
   }
@@ -125,7 +134,8 @@ class Tail {
     return true;
   }
 
-  /// x half (1 + tanh(...)) as frontends/aten lowers it, from its end: GELU by tanh, which is the one that libraries have.
+  /// x half (1 + tanh(...)) as frontends/aten lowers it, from its end: GELU by tanh, which is the one that libraries
+  /// have.
   bool take_gelu() {
     if (is_wanted(at_)) return false;
     for (const OpId last : readers_[at_]) {
@@ -152,7 +162,8 @@ class Tail {
     if (tanh == nullptr || tanh->kind != OpKind::kTanh || !is_whole_step(*tanh)) return false;
     ops.push_back(id_of(*tanh));
     const Op *const inner = scaled(maker(&tanh->inputs[0]), OpKind::kMultiply, kSqrtTwoOverPi, ops),
-             *const cubic = maker(binary(inner, OpKind::kAdd, ops)), *const cube = scaled(cubic, OpKind::kMultiply, kCubic, ops);
+                    *const cubic = maker(binary(inner, OpKind::kAdd, ops)),
+                    *const cube = scaled(cubic, OpKind::kMultiply, kCubic, ops);
     if (cube == nullptr || cube->kind != OpKind::kMultiply || !is_whole_step(*cube)) return false;
     const bool is_right = is_at(cube->inputs[1]);
     if (!is_right && !is_at(cube->inputs[0])) return false;
@@ -162,7 +173,8 @@ class Tail {
     return factor != nullptr && is_at(*factor);
   }
   bool is_whole_step(const Op& op) const {
-    return is_whole(op.outputs[0]) && std::ranges::all_of(op.inputs, [&](const Operand& input) { return input.is_scalar() || is_whole(input); });
+    return is_whole(op.outputs[0]) &&
+           std::ranges::all_of(op.inputs, [&](const Operand& input) { return input.is_scalar() || is_whole(input); });
   }
   const Op* maker(const Operand* operand) const {
     const OpId op = operand == nullptr || operand->is_scalar() ? kNone : program_.values[operand->value].producer;
@@ -177,7 +189,8 @@ class Tail {
   }
   /// Of an op of this kind with this number: what makes its operand.
   const Op* scaled(const Op* op, OpKind kind, double number, std::vector<OpId>& ops) const {
-    if (op == nullptr || op->kind != kind || !is_whole_step(*op) || !graph::is_number(op->inputs[1], number)) return nullptr;
+    if (op == nullptr || op->kind != kind || !is_whole_step(*op) || !graph::is_number(op->inputs[1], number))
+      return nullptr;
     ops.push_back(id_of(*op));
     return maker(&op->inputs[0]);
   }
@@ -205,25 +218,36 @@ class Tail {
   graph::View bias_view_;
 };
 
-bool is_alone(const Unit& unit) { return unit.ops.size() == 1 && unit.group.members.empty() && unit.anchor == kNone && !unit.is_attention(); }
+bool is_alone(const Unit& unit) {
+  return unit.ops.size() == 1 && unit.group.members.empty() && unit.anchor == kNone && !unit.is_attention();
+}
 
 class Taking {
  public:
-  Taking(const Program& program, std::vector<Unit>& units) : program_(program), units_(units), unit_of_(units_of_ops(program, units)), ends_state_(program.values.size(), false), before_(units.size()) {
+  Taking(const Program& program, std::vector<Unit>& units)
+      : program_(program),
+        units_(units),
+        unit_of_(units_of_ops(program, units)),
+        ends_state_(program.values.size(), false),
+        before_(units.size()) {
     for (const graph::State& state : program.states) ends_state_[state.end] = true;
   }
 
-  /// Whether the units of its ops let them go, and its bias is there when the product is done, or can be. Not a state's end: that is written where
-  /// the state lies, after all that read what it was.
+  /// Whether the units of its ops let them go, and its bias is there when the product is done, or can be. Not a state's
+  /// end: that is written where the state lies, after all that read what it was.
   bool may_take(std::uint32_t unit, const ProductCall& call) const {
     if (ends_state_[call.result]) return false;
     if (!std::ranges::all_of(call.ops, [&](OpId op) { return unit_of_[op] == unit || may_leave(op); })) return false;
     const OpId maker = program_.values[call.bias].producer;
     if (maker == kNone || (unit_of_[maker] != kNone && unit_of_[maker] < unit)) return true;
-    // A parameter converted anew in each iteration (autocast) can be converted earlier, by a launch of its own if another one goes for it.
+    // A parameter converted anew in each iteration (autocast) can be converted earlier, by a launch of its own if
+    // another one goes for it.
     const Op& op = program_.ops[maker];
-    return op.kind == OpKind::kCopy && !op.inputs[0].is_scalar() && program_.values[op.inputs[0].value].producer == kNone && may_leave(maker) &&
-           std::ranges::any_of(call.ops, [&](OpId of) { return unit_of_[of] != unit && is_emptied(units_[unit_of_[of]], call, maker); });
+    return op.kind == OpKind::kCopy && !op.inputs[0].is_scalar() &&
+           program_.values[op.inputs[0].value].producer == kNone && may_leave(maker) &&
+           std::ranges::any_of(call.ops, [&](OpId of) {
+             return unit_of_[of] != unit && is_emptied(units_[unit_of_[of]], call, maker);
+           });
   }
 
   void take(std::uint32_t unit, const ProductCall& call, OpId product) {
@@ -254,7 +278,8 @@ class Taking {
     return unit.anchor == kNone && !unit.is_attention() && !unit.group.members.empty();
   }
   static bool is_emptied(const Unit& unit, const ProductCall& call, OpId maker) {
-    return std::ranges::all_of(unit.ops, [&](OpId op) { return op == maker || std::ranges::binary_search(call.ops, op); });
+    return std::ranges::all_of(unit.ops,
+                               [&](OpId op) { return op == maker || std::ranges::binary_search(call.ops, op); });
   }
   void leave(OpId op) {
     Unit& unit = units_[unit_of_[op]];
@@ -271,7 +296,8 @@ class Taking {
 
 }  // namespace
 
-std::map<OpId, ProductCall> take_epilogues(const Program& program, std::vector<Unit>& units, const std::function<bool(OpId)>& by_library,
+std::map<OpId, ProductCall> take_epilogues(const Program& program, std::vector<Unit>& units,
+                                           const std::function<bool(OpId)>& by_library,
                                            const std::function<bool(const LibraryCall&)>& claims) {
   const graph::IdLists readers = graph::readers(program);
   const std::vector<bool> wanted = graph::wanted_at_end(program);

@@ -30,7 +30,8 @@ double bias_number(std::int64_t element) { return 1.5 * std::sin(0.7 * static_ca
 double by_formula(LibraryEpilogue epilogue, double product, double bias) {
   const double x = product + bias;
   if (epilogue == LibraryEpilogue::kBiasRelu) return std::max(x, 0.0);
-  if (epilogue == LibraryEpilogue::kBiasGelu) return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  if (epilogue == LibraryEpilogue::kBiasGelu)
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
   return x;
 }
 
@@ -38,7 +39,8 @@ class Samples {
  public:
   Samples(const graph::Program& program, const Step& step) : program_(program), step_(step) {}
 
-  /// An element of what an op of the step makes; NaN where other elements than these two of the product and the bias are in it.
+  /// An element of what an op of the step makes; NaN where other elements than these two of the product and the bias
+  /// are in it.
   double computed(OpId id, std::int64_t element, std::int64_t of_product, std::int64_t of_bias) const {
     const Op& op = program_.ops[id];
     if (op.kind == OpKind::kMatMul) return element == of_product ? product_number(element) : kNan;
@@ -77,14 +79,17 @@ class Samples {
 std::string library_epilogue_fault(const graph::Program& program, const Step& step) {
   constexpr std::int64_t kSamples = 61;
   const auto products = std::ranges::count(step.ops, OpKind::kMatMul, [&](OpId op) { return program.ops[op].kind; });
-  if (step.library.kind != LibraryKind::kMatMul || products != 1) return fmt::format("a library's epilogue is of {} matrix products", products);
+  if (step.library.kind != LibraryKind::kMatMul || products != 1)
+    return fmt::format("a library's epilogue is of {} matrix products", products);
   const OpId last = program.values[step.buffers[2].value].producer;
   if (std::ranges::find(step.ops, last) == step.ops.end()) return "a library's epilogue does not end in its result";
   for (std::size_t i = 0; i < step.buffers.size(); ++i) {
-    if (program.values[step.buffers[i].value].dtype != step.library.dtype) return fmt::format("buffer {} of a library's product has another type", i);
+    if (program.values[step.buffers[i].value].dtype != step.library.dtype)
+      return fmt::format("buffer {} of a library's product has another type", i);
   }
   const graph::View &result = step.library.views[2], &bias = step.library.extra;
-  if (bias.sizes != std::vector<std::int64_t>{result.sizes.back()}) return "the bias of a library's product has not one number per column";
+  if (bias.sizes != std::vector<std::int64_t>{result.sizes.back()})
+    return "the bias of a library's product has not one number per column";
   const Samples samples(program, step);
   const std::int64_t elements = result.elements();
   for (std::int64_t i = 0; i < std::min(elements, kSamples); ++i) {
@@ -93,7 +98,8 @@ std::string library_epilogue_fault(const graph::Program& program, const Step& st
     const std::int64_t at = graph::element_at(result, point), of_bias = bias.offset + point.back() * bias.strides[0];
     const double got = samples.computed(last, at, at, of_bias);
     const double want = by_formula(step.library.epilogue, product_number(at), bias_number(of_bias));
-    if (!(std::abs(got - want) <= 1e-12)) return fmt::format("element {} of a library's result is {} by its ops and {} by its epilogue", at, got, want);
+    if (!(std::abs(got - want) <= 1e-12))
+      return fmt::format("element {} of a library's result is {} by its ops and {} by its epilogue", at, got, want);
   }
   return "";
 }

@@ -1,4 +1,5 @@
-// Epilogues of a library's products: which ops they take, what stays, and that the checker of schedules sees one that is not what the ops do.
+// Epilogues of a library's products: which ops they take, what stays, and that the checker of schedules sees one that
+// is not what the ops do.
 #include "core/kernel/fuse/library_epilogue.hpp"
 
 #include <gmock/gmock.h>
@@ -19,25 +20,31 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kRows = 6, kInner = 5, kColumns = 7;
 
 Operand product(TestProgram& t, DType type = DType::kF32) {
-  return t.op(OpKind::kMatMul, {t.input(type, {kRows, kInner}), t.input(type, {kInner, kColumns})}, {kRows, kColumns}, type);
+  return t.op(OpKind::kMatMul, {t.input(type, {kRows, kInner}), t.input(type, {kInner, kColumns})}, {kRows, kColumns},
+              type);
 }
 Operand with_bias(TestProgram& t, const Operand& x, const Operand& bias) {
   return t.op(OpKind::kAdd, {x, expanded(bias, {kRows, kColumns})}, {kRows, kColumns});
 }
 Operand relu(TestProgram& t, const Operand& x) { return t.op(OpKind::kMaximum, {x, t.scalar(0)}, {kRows, kColumns}); }
-Operand binary(TestProgram& t, OpKind kind, const Operand& x, const Operand& y) { return t.op(kind, {x, y}, {kRows, kColumns}); }
+Operand binary(TestProgram& t, OpKind kind, const Operand& x, const Operand& y) {
+  return t.op(kind, {x, y}, {kRows, kColumns});
+}
 
 /// As frontends/aten lowers it.
 Operand gelu(TestProgram& t, const Operand& x, double cubic = 0.044715) {
   const Operand cube = binary(t, OpKind::kMultiply, binary(t, OpKind::kMultiply, x, x), x);
   const Operand inner = binary(t, OpKind::kAdd, x, binary(t, OpKind::kMultiply, cube, t.scalar(cubic)));
-  const Operand tanh = t.op(OpKind::kTanh, {binary(t, OpKind::kMultiply, inner, t.scalar(0.79788456080286535588))}, {kRows, kColumns});
+  const Operand tanh =
+      t.op(OpKind::kTanh, {binary(t, OpKind::kMultiply, inner, t.scalar(0.79788456080286535588))}, {kRows, kColumns});
   const Operand half = binary(t, OpKind::kMultiply, binary(t, OpKind::kAdd, tanh, t.scalar(1)), t.scalar(0.5));
   return binary(t, OpKind::kMultiply, x, half);
 }
 
 /// A library that takes every product, and these epilogues.
-Schedule scheduled(const TestProgram& t, std::vector<LibraryEpilogue> taken = {LibraryEpilogue::kBias, LibraryEpilogue::kBiasRelu, LibraryEpilogue::kBiasGelu},
+Schedule scheduled(const TestProgram& t,
+                   std::vector<LibraryEpilogue> taken = {LibraryEpilogue::kBias, LibraryEpilogue::kBiasRelu,
+                                                         LibraryEpilogue::kBiasGelu},
                    Numerics numerics = Numerics::kFast) {
   const auto claims = [&](const LibraryCall& call) {
     return call.epilogue == LibraryEpilogue::kNone || std::ranges::find(taken, call.epilogue) != taken.end();
@@ -104,7 +111,9 @@ TEST(LibraryEpilogue, LeavesTheActivationOfWhatIsReadElsewhere) {
 TEST(LibraryEpilogue, OfHalvesTakesTheConversionsBetween) {
   for (const bool is_shared : {false, true}) {
     TestProgram t;
-    const auto copy = [&](const Operand& x, const Sizes& sizes, DType type) { return t.op(OpKind::kCopy, {x}, sizes, type); };
+    const auto copy = [&](const Operand& x, const Sizes& sizes, DType type) {
+      return t.op(OpKind::kCopy, {x}, sizes, type);
+    };
     const Sizes all = {kRows, kColumns};
     const Operand bias = t.input(DType::kBF16, {kColumns});
     const Operand wide_bias = copy(bias, {kColumns}, DType::kF32);
@@ -123,15 +132,19 @@ TEST(LibraryEpilogue, OfHalvesTakesTheConversionsBetween) {
   }
 }
 
-/// As frontends/aten lowers a linear layer of halves: one rounding, behind the bias. A library that has biases rounds there, too; one that has none is
-/// asked for f32.
+/// As frontends/aten lowers a linear layer of halves: one rounding, behind the bias. A library that has biases rounds
+/// there, too; one that has none is asked for f32.
 TEST(LibraryEpilogue, OfHalvesThatKeepF32) {
   for (const bool is_activated : {false, true}) {
     TestProgram t;
-    const auto copy = [&](const Operand& x, const Sizes& sizes, DType type) { return t.op(OpKind::kCopy, {x}, sizes, type); };
+    const auto copy = [&](const Operand& x, const Sizes& sizes, DType type) {
+      return t.op(OpKind::kCopy, {x}, sizes, type);
+    };
     const Sizes all = {kRows, kColumns};
     const Operand bias = t.input(DType::kF16, {kColumns});
-    const Operand summed = t.op(OpKind::kMatMul, {t.input(DType::kF16, {kRows, kInner}), t.input(DType::kF16, {kInner, kColumns})}, all, DType::kF32);
+    const Operand summed =
+        t.op(OpKind::kMatMul, {t.input(DType::kF16, {kRows, kInner}), t.input(DType::kF16, {kInner, kColumns})}, all,
+             DType::kF32);
     Operand y = copy(with_bias(t, summed, copy(bias, {kColumns}, DType::kF32)), all, DType::kF16);
     if (is_activated) y = copy(gelu(t, copy(y, all, DType::kF32)), all, DType::kF16);
     t.keep(y);
@@ -150,11 +163,15 @@ TEST(LibraryEpilogue, OfHalvesThatKeepF32) {
 TEST(LibraryEpilogue, ConvertsAParametersBiasBeforeTheProductWhereALaunchGoesForIt) {
   for (const bool has_relu : {true, false}) {
     TestProgram t;
-    const auto copy = [&](const Operand& x, const Sizes& sizes, DType type) { return t.op(OpKind::kCopy, {x}, sizes, type); };
+    const auto copy = [&](const Operand& x, const Sizes& sizes, DType type) {
+      return t.op(OpKind::kCopy, {x}, sizes, type);
+    };
     const Sizes all = {kRows, kColumns};
     const Operand x = product(t, DType::kBF16);
-    const Operand bias = copy(t.input(DType::kF32, {kColumns}), {kColumns}, DType::kBF16);  // in a group behind the product
-    const Operand sum = copy(with_bias(t, copy(x, all, DType::kF32), copy(bias, {kColumns}, DType::kF32)), all, DType::kBF16);
+    const Operand bias =
+        copy(t.input(DType::kF32, {kColumns}), {kColumns}, DType::kBF16);  // in a group behind the product
+    const Operand sum =
+        copy(with_bias(t, copy(x, all, DType::kF32), copy(bias, {kColumns}, DType::kF32)), all, DType::kBF16);
     const Operand wide = copy(sum, all, DType::kF32);
     t.keep(has_relu ? copy(relu(t, wide), all, DType::kBF16) : binary(t, OpKind::kMultiply, wide, wide));
     const Schedule made = scheduled(t);
@@ -166,7 +183,8 @@ TEST(LibraryEpilogue, ConvertsAParametersBiasBeforeTheProductWhereALaunchGoesFor
   // One that is made of something made stays where it is.
   TestProgram t;
   const Operand x = product(t);
-  t.keep(with_bias(t, x, t.op(OpKind::kCopy, {t.op(OpKind::kExp, {t.input(DType::kF32, {kColumns})}, {kColumns})}, {kColumns})));
+  t.keep(with_bias(
+      t, x, t.op(OpKind::kCopy, {t.op(OpKind::kExp, {t.input(DType::kF32, {kColumns})}, {kColumns})}, {kColumns})));
   EXPECT_EQ(library_step(scheduled(t)).library.epilogue, LibraryEpilogue::kNone);
 }
 
@@ -186,7 +204,8 @@ TEST(LibraryEpilogue, IsNotWhatLooksLikeOne) {
   const auto epilogue_of = [](const std::function<void(TestProgram&)>& write, Numerics numerics = Numerics::kFast) {
     TestProgram t;
     write(t);
-    const Schedule made = scheduled(t, {LibraryEpilogue::kBias, LibraryEpilogue::kBiasRelu, LibraryEpilogue::kBiasGelu}, numerics);
+    const Schedule made =
+        scheduled(t, {LibraryEpilogue::kBias, LibraryEpilogue::kBiasRelu, LibraryEpilogue::kBiasGelu}, numerics);
     const auto found = std::ranges::find(made.steps, StepKind::kLibrary, &Step::kind);
     return found == made.steps.end() ? LibraryEpilogue::kNone : found->library.epilogue;
   };
@@ -194,8 +213,11 @@ TEST(LibraryEpilogue, IsNotWhatLooksLikeOne) {
   EXPECT_EQ(epilogue_of([&](TestProgram& t) { t.keep(biased(t)); }), LibraryEpilogue::kBias);
   EXPECT_EQ(epilogue_of([&](TestProgram& t) { t.keep(biased(t)); }, Numerics::kStrict), LibraryEpilogue::kNone);
   // A number per row, and a whole matrix.
-  EXPECT_EQ(epilogue_of([&](TestProgram& t) { t.keep(with_bias(t, product(t), t.input(DType::kF32, {kRows, 1}))); }), LibraryEpilogue::kNone);
-  EXPECT_EQ(epilogue_of([&](TestProgram& t) { t.keep(with_bias(t, product(t), t.input(DType::kF32, {kRows, kColumns}))); }), LibraryEpilogue::kNone);
+  EXPECT_EQ(epilogue_of([&](TestProgram& t) { t.keep(with_bias(t, product(t), t.input(DType::kF32, {kRows, 1}))); }),
+            LibraryEpilogue::kNone);
+  EXPECT_EQ(
+      epilogue_of([&](TestProgram& t) { t.keep(with_bias(t, product(t), t.input(DType::kF32, {kRows, kColumns}))); }),
+      LibraryEpilogue::kNone);
   // The product itself is wanted.
   EXPECT_EQ(epilogue_of([&](TestProgram& t) {
               const Operand x = product(t);
@@ -206,11 +228,14 @@ TEST(LibraryEpilogue, IsNotWhatLooksLikeOne) {
   // Read in another order than it lies.
   EXPECT_EQ(epilogue_of([&](TestProgram& t) {
               const Operand x = permuted(product(t), {1, 0});
-              t.keep(t.op(OpKind::kAdd, {x, expanded(t.input(DType::kF32, {kRows}), {kColumns, kRows})}, {kColumns, kRows}));
+              t.keep(t.op(OpKind::kAdd, {x, expanded(t.input(DType::kF32, {kRows}), {kColumns, kRows})},
+                          {kColumns, kRows}));
             }),
             LibraryEpilogue::kNone);
   // Another number than 0, and one that changes.
-  const auto at_least = [&](TestProgram& t, const Operand& least) { t.keep(t.op(OpKind::kMaximum, {biased(t), least}, {kRows, kColumns})); };
+  const auto at_least = [&](TestProgram& t, const Operand& least) {
+    t.keep(t.op(OpKind::kMaximum, {biased(t), least}, {kRows, kColumns}));
+  };
   EXPECT_EQ(epilogue_of([&](TestProgram& t) { at_least(t, t.scalar(1)); }), LibraryEpilogue::kBias);
   EXPECT_EQ(epilogue_of([&](TestProgram& t) { at_least(t, t.slot(0)); }), LibraryEpilogue::kBias);
   EXPECT_EQ(epilogue_of([&](TestProgram& t) { t.keep(gelu(t, biased(t), 0.0447)); }), LibraryEpilogue::kBias);
@@ -243,14 +268,17 @@ TEST_P(RandomLibraryEpilogues, AreWhatTheOpsDo) {
     Operand x = t.input(DType::kF32, {kRows, kColumns});
     for (int layer = 0; layer < 6; ++layer) {
       x = t.op(OpKind::kMatMul, {x, t.input(DType::kF32, {kColumns, kColumns})}, {kRows, kColumns});
-      if (!chance(6)) x = with_bias(t, x, chance(5) ? t.input(DType::kF32, {kRows, 1}) : t.input(DType::kF32, {kColumns}));
+      if (!chance(6))
+        x = with_bias(t, x, chance(5) ? t.input(DType::kF32, {kRows, 1}) : t.input(DType::kF32, {kColumns}));
       if (chance(5)) t.keep(x);
       if (chance(3)) x = chance(2) ? gelu(t, x) : relu(t, x);
-      if (chance(4)) x = binary(t, OpKind::kDivide, x, expanded(t.reduce(OpKind::kReduceSum, x, {1}), {kRows, kColumns}));
+      if (chance(4))
+        x = binary(t, OpKind::kDivide, x, expanded(t.reduce(OpKind::kReduceSum, x, {1}), {kRows, kColumns}));
     }
     t.keep(x);
     const Schedule made = scheduled(t);
-    epilogues += static_cast<std::size_t>(std::ranges::count_if(made.steps, [](const Step& step) { return step.library.epilogue != LibraryEpilogue::kNone; }));
+    epilogues += static_cast<std::size_t>(std::ranges::count_if(
+        made.steps, [](const Step& step) { return step.library.epilogue != LibraryEpilogue::kNone; }));
   }
   EXPECT_GT(epilogues, 100u);
 }
@@ -273,7 +301,8 @@ TEST(LibraryEpilogue, TheCheckerComputesWhatItDoes) {
   EXPECT_THAT(fault_of([](Step& s) { s.library.extra.strides[0] = 0; }), HasSubstr("by its ops"));
   EXPECT_THAT(fault_of([](Step& s) { s.library.extra.sizes[0] = 1; }), HasSubstr("one number per column"));
   EXPECT_THAT(fault_of([](Step& s) { s.library.extra.offset = 1; }), HasSubstr("operand 3 leaves"));
-  EXPECT_THAT(fault_of([&](Step& s) { s.buffers[3].value = other_bias.value; }), HasSubstr("is neither bound nor made"));
+  EXPECT_THAT(fault_of([&](Step& s) { s.buffers[3].value = other_bias.value; }),
+              HasSubstr("is neither bound nor made"));
   EXPECT_THAT(fault_of([](Step& s) { s.library.epilogue = LibraryEpilogue::kNone; }), HasSubstr("4 buffers and 3 ops"));
   EXPECT_THAT(fault_of([](Step& s) { s.buffers.pop_back(); }), HasSubstr("is neither bound nor made"));
 }

@@ -116,7 +116,8 @@ bool align(Group& a, Group& b, const Access& in_a, const Access& in_b) {
   return true;
 }
 
-/// Every value that passes from a member of the one to a member of the other, whose dimensions are the same, is read where it was written.
+/// Every value that passes from a member of the one to a member of the other, whose dimensions are the same, is read
+/// where it was written.
 bool passes_in_place(const Group& writers, const Group& readers) {
   for (const Member& reader : readers.members) {
     for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
@@ -146,7 +147,8 @@ bool can_join(const Group& a, const Group& b) {
 
 /// True where a walk through the value takes the dimensions in their order, all of them.
 bool walks_all_in_order(const Access& access) {
-  return std::ranges::find(access.strides, 0) == access.strides.end() && std::ranges::is_sorted(access.strides, std::greater<>());
+  return std::ranges::find(access.strides, 0) == access.strides.end() &&
+         std::ranges::is_sorted(access.strides, std::greater<>());
 }
 
 struct Link {
@@ -206,7 +208,8 @@ std::optional<Sizes> common_division(const Sizes& a, const Sizes& b) {
 }
 
 std::optional<Group> merge_groups(const Group& a, const Group& b) {
-  if (a.sizes.empty() && b.sizes.empty()) return can_join(a, b) ? std::optional(put_together(a, b)) : std::nullopt;  // single elements correspond in any case
+  if (a.sizes.empty() && b.sizes.empty())
+    return can_join(a, b) ? std::optional(put_together(a, b)) : std::nullopt;  // single elements correspond in any case
   constexpr std::size_t kMostAttempts = 6;
   auto links = links_between(a, b);
   if (links.size() > kMostAttempts) links.resize(kMostAttempts);

@@ -13,8 +13,8 @@ namespace crucible::kernel {
 /// Groups of a single element need no shared value.
 std::optional<Group> merge_groups(const Group& a, const Group& b);
 
-/// True where merge_groups() would give put_together() of the two: nothing has to be copied to find that out. Most groups of large programs are
-/// such, and grow member by member.
+/// True where merge_groups() would give put_together() of the two: nothing has to be copied to find that out. Most
+/// groups of large programs are such, and grow member by member.
 bool fit_as_they_are(const Group& a, const Group& b);
 /// One group of the members of two that have the same dimensions.
 Group put_together(Group a, Group b);

@@ -190,7 +190,8 @@ std::optional<Group> make_group(const graph::Program& program, graph::OpId index
   group.sizes = reduction ? op.inputs[0].view.sizes : op.outputs[0].view.sizes;
   const std::size_t rank = group.sizes.size();
   group.reduced.assign(rank, false);
-  Member member{.op = index, .inputs = {}, .generators = {}, .output = access_of(program, op.outputs[0], rank), .order = {}};
+  Member member{
+      .op = index, .inputs = {}, .generators = {}, .output = access_of(program, op.outputs[0], rank), .order = {}};
   if (reduction) {
     for (auto dim : op.attributes.dims) {
       group.reduced[static_cast<std::size_t>(dim)] = true;
@@ -230,7 +231,8 @@ std::optional<Group> make_group(const graph::Program& program, graph::OpId index
   }
   group.members.push_back(std::move(member));
   const bool has_order = op.kind == OpKind::kReduceSum || op.kind == OpKind::kReduceProduct;
-  if (numerics == Numerics::kStrict && has_order && !is_integral(program.values[op.outputs[0].value].dtype)) name_order(group);
+  if (numerics == Numerics::kStrict && has_order && !is_integral(program.values[op.outputs[0].value].dtype))
+    name_order(group);
   drop_ones(group);
   return group;
 }

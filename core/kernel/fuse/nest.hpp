@@ -30,11 +30,13 @@ enum class Lookup : std::uint8_t {
   kElements,  // kTake: the index is any value of the group
 };
 
-/// The order in which a strict sum or product of floats takes its terms (docs/numerics.md). The reduced dimensions count
-/// blocks, and places in a block, by strides like those of an access, which stay right through every change of the dimensions.
+/// The order in which a strict sum or product of floats takes its terms (docs/numerics.md). The reduced dimensions
+/// count blocks, and places in a block, by strides like those of an access, which stay right through every change of
+/// the dimensions.
 struct SumOrder {
-  /// 0: any order. 1: the terms of a block (at most 4) are one tree, and the blocks are added up in order. Else a power of two: as
-  /// many chains, of which chain c takes the places c, c + chains, ... of each block; then the chains are one tree.
+  /// 0: any order. 1: the terms of a block (at most 4) are one tree, and the blocks are added up in order. Else a power
+  /// of two: as many chains, of which chain c takes the places c, c + chains, ... of each block; then the chains are
+  /// one tree.
   std::int64_t chains = 0;
   Access block, place;
   bool is_named() const { return chains != 0; }

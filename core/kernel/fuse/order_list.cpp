@@ -9,7 +9,8 @@ constexpr OrderList::Item kNoItem = 0xffffffffu;
 
 }  // namespace
 
-OrderList::OrderList(const std::vector<Item>& items) : labels_(items.size() + 1, 0), previous_(items.size() + 1, kNoItem), next_(items.size() + 1, kNoItem) {
+OrderList::OrderList(const std::vector<Item>& items)
+    : labels_(items.size() + 1, 0), previous_(items.size() + 1, kNoItem), next_(items.size() + 1, kNoItem) {
   const std::uint64_t gap = (std::uint64_t{1} << kBits) / (items.size() + 1);
   auto at = static_cast<Item>(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {

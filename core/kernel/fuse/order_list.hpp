@@ -1,5 +1,6 @@
-// An order of numbers 0 to n - 1 that changes: which of two comes first is asked in constant time, one is moved behind another in
-// O(log n) amortized (Bender, Cole, Demaine, Farach-Colton, Zito 2002). unit_graph.hpp keeps its units in one.
+// An order of numbers 0 to n - 1 that changes: which of two comes first is asked in constant time, one is moved behind
+// another in O(log n) amortized (Bender, Cole, Demaine, Farach-Colton, Zito 2002). unit_graph.hpp keeps its units in
+// one.
 #pragma once
 
 #include <cstddef>

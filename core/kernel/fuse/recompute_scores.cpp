@@ -180,7 +180,8 @@ std::uint64_t large_bytes(const Program& program, const Options& options, std::i
   }
   std::uint64_t total = 0;
   for (ValueId value = 0; value < program.values.size(); ++value) {
-    const auto bytes = program.values[value].elements * static_cast<std::int64_t>(size_bytes(program.values[value].dtype));
+    const auto bytes =
+        program.values[value].elements * static_cast<std::int64_t>(size_bytes(program.values[value].dtype));
     if (in_memory[value] && bytes >= least_bytes) total += static_cast<std::uint64_t>(bytes);
   }
   return total;
@@ -190,7 +191,8 @@ std::uint64_t large_bytes(const Program& program, const Options& options, std::i
 
 std::optional<Program> recompute_scores(const Program& program, const Options& options, std::int64_t least_bytes) {
   std::optional<Program> changed = Restater(program, least_bytes).run();
-  if (!changed || large_bytes(*changed, options, least_bytes) >= large_bytes(program, options, least_bytes)) return std::nullopt;
+  if (!changed || large_bytes(*changed, options, least_bytes) >= large_bytes(program, options, least_bytes))
+    return std::nullopt;
   return changed;
 }
 

@@ -24,9 +24,9 @@ using graph::Program;
 using graph::ValueId;
 
 constexpr std::int64_t kLeastElements = 1024;  // of what is worth computing again
-// Per byte of a value that later passes read: reading it; writing it, if nobody else wants it in memory; memory until then. Per
-// element of one that is computed again: kCompute.
-constexpr std::uint32_t kLongestChain = 64;    // of ops that are done again in a row; what is deeper is taken from memory
+// Per byte of a value that later passes read: reading it; writing it, if nobody else wants it in memory; memory until
+// then. Per element of one that is computed again: kCompute.
+constexpr std::uint32_t kLongestChain = 64;  // of ops that are done again in a row; what is deeper is taken from memory
 constexpr std::uint32_t kMany = 64;            // readers
 constexpr std::size_t kMostOps = 10000;        // that are added to a small program
 constexpr std::int64_t kRead = 2, kWrite = 2, kKeep = 2, kCompute = 1;
@@ -71,7 +71,10 @@ bool is_cheap(OpKind kind) {
 class Rematerializer {
  public:
   Rematerializer(const Program& program, const std::vector<Unit>& units)
-      : program_(program), units_(units), unit_of_(units_of_ops(program, units)), in_memory_(program.values.size(), false),
+      : program_(program),
+        units_(units),
+        unit_of_(units_of_ops(program, units)),
+        in_memory_(program.values.size(), false),
         kept_(program.values.size(), false) {
     for (OpId op = 0; op < program.ops.size(); ++op) {
       for (const auto& input : program.ops[op].inputs) {
@@ -79,7 +82,8 @@ class Rematerializer {
         if (!input.is_scalar()) ++reads_[input.value];
       }
     }
-    for (const auto& state : program.states) in_memory_[state.start] = in_memory_[state.end] = kept_[state.start] = kept_[state.end] = true;
+    for (const auto& state : program.states)
+      in_memory_[state.start] = in_memory_[state.end] = kept_[state.start] = kept_[state.end] = true;
     for (const auto& output : program.outputs) in_memory_[output.operand.value] = kept_[output.operand.value] = true;
   }
 
@@ -94,7 +98,8 @@ class Rematerializer {
     report_progress("choosing what is computed again", 0, 0);
     measure_depths();
     cut();
-    if (moved_.empty() && std::ranges::none_of(again_, [&](ValueId value) { return is_computed_again(value); })) return std::nullopt;
+    if (moved_.empty() && std::ranges::none_of(again_, [&](ValueId value) { return is_computed_again(value); }))
+      return std::nullopt;
     return rebuild();  // nothing where too much would be done again
   }
 
@@ -108,7 +113,9 @@ class Rematerializer {
     is_early_.assign(program_.ops.size(), false);
     for (OpId op = 0; op < program_.ops.size(); ++op) {
       const Op& at = program_.ops[op];
-      if (is_forward(op) || !is_group(op) || !graph::is_elementwise(at.kind) || at.outputs[0].view.elements() < kLeastElements) continue;
+      if (is_forward(op) || !is_group(op) || !graph::is_elementwise(at.kind) ||
+          at.outputs[0].view.elements() < kLeastElements)
+        continue;
       bool reads_forward = false, reads_later = false;
       for (const auto& input : at.inputs) {
         if (input.is_scalar()) continue;
@@ -121,7 +128,9 @@ class Rematerializer {
     }
   }
   bool is_group(OpId op) const { return unit_of_[op] != kNone && !units_[unit_of_[op]].group.members.empty(); }
-  std::int64_t bytes(ValueId value) const { return program_.values[value].elements * size_bytes(program_.values[value].dtype); }
+  std::int64_t bytes(ValueId value) const {
+    return program_.values[value].elements * size_bytes(program_.values[value].dtype);
+  }
 
   /// Whether the value must lie in memory whatever is computed again, and whether it must until later passes.
   void note_reader(OpId reader, ValueId value) {
@@ -139,8 +148,10 @@ class Rematerializer {
   bool crosses(OpId reader, const graph::Operand& input) const {
     if (input.is_scalar()) return false;
     const OpId producer = program_.values[input.value].producer;
-    if (producer == kNone || !is_known(producer) || is_known(reader) || !is_group(producer) || !is_group(reader)) return false;
-    return (is_early_[producer] || unit_of_[producer] != unit_of_[reader]) && program_.values[input.value].elements >= kLeastElements;
+    if (producer == kNone || !is_known(producer) || is_known(reader) || !is_group(producer) || !is_group(reader))
+      return false;
+    return (is_early_[producer] || unit_of_[producer] != unit_of_[reader]) &&
+           program_.values[input.value].elements >= kLeastElements;
   }
 
   bool can_compute(ValueId value) const {
@@ -148,7 +159,8 @@ class Rematerializer {
     if (producer == kNone || !is_known(producer) || !is_group(producer)) return false;
     return is_early_[producer] || (is_cheap(program_.ops[producer].kind) && depth_[value] > 0);
   }
-  /// Per value that could be computed again: how many ops in a row that takes, from what could not, or is too deep to be.
+  /// Per value that could be computed again: how many ops in a row that takes, from what could not, or is too deep to
+  /// be.
   void measure_depths() {
     depth_.assign(program_.values.size(), 0);
     for (OpId op = 0; op < program_.ops.size(); ++op) {
@@ -161,7 +173,8 @@ class Rematerializer {
     }
   }
 
-  /// Which values are taken from memory: the cheapest set that separates the readers from what cannot be computed again.
+  /// Which values are taken from memory: the cheapest set that separates the readers from what cannot be computed
+  /// again.
   void cut() {
     add_edges();
     // Parts that share no value are cut each by itself, so that the time does not grow faster than the program.
@@ -215,7 +228,9 @@ class Rematerializer {
     }
   }
   /// What comes from outside and many ops read is read in any case.
-  bool is_read_by_many(ValueId value) const { return program_.values[value].producer == kNone && reads_[value] > kMany; }
+  bool is_read_by_many(ValueId value) const {
+    return program_.values[value].producer == kNone && reads_[value] > kMany;
+  }
 
   void cut(std::vector<Edge>& edges) {
     using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
@@ -228,17 +243,22 @@ class Rematerializer {
     for (const Edge& edge : edges) numbers.insert(numbers.end(), {edge.from, edge.to});
     std::ranges::sort(numbers);
     numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-    const auto vertex = [&](std::uint32_t number) { return static_cast<std::size_t>(std::ranges::lower_bound(numbers, number) - numbers.begin()); };
+    const auto vertex = [&](std::uint32_t number) {
+      return static_cast<std::size_t>(std::ranges::lower_bound(numbers, number) - numbers.begin());
+    };
     Graph graph(numbers.size());
     for (const Edge& edge : edges) {
-      const auto forth = boost::add_edge(vertex(edge.from), vertex(edge.to), graph).first, back = boost::add_edge(vertex(edge.to), vertex(edge.from), graph).first;
+      const auto forth = boost::add_edge(vertex(edge.from), vertex(edge.to), graph).first,
+                 back = boost::add_edge(vertex(edge.to), vertex(edge.from), graph).first;
       graph[forth].capacity = edge.capacity;
       graph[forth].reverse = back;
       graph[back].reverse = forth;
     }
-    boost::push_relabel_max_flow(graph, kSource, kSink, boost::get(&Flow::capacity, graph), boost::get(&Flow::residual, graph),
-                                 boost::get(&Flow::reverse, graph), boost::get(boost::vertex_index, graph));
-    // From the sink backwards, so that of cuts with equal costs the one with the fewest ops that are done again is taken.
+    boost::push_relabel_max_flow(graph, kSource, kSink, boost::get(&Flow::capacity, graph),
+                                 boost::get(&Flow::residual, graph), boost::get(&Flow::reverse, graph),
+                                 boost::get(boost::vertex_index, graph));
+    // From the sink backwards, so that of cuts with equal costs the one with the fewest ops that are done again is
+    // taken.
     std::vector<bool> leads_to_sink(numbers.size(), false);
     std::vector<std::size_t> stack{kSink};
     leads_to_sink[kSink] = true;
@@ -259,7 +279,9 @@ class Rematerializer {
     for (std::size_t at = kFirst; at < numbers.size(); ++at) {
       const ValueId value = places_[(numbers[at] - kFirst) / 2];
       const OpId producer = program_.values[value].producer;
-      if (leads_to_sink[at] && (numbers[at] - kFirst) % 2 != 0 && !again_.contains(value) && producer != kNone && is_early_[producer]) move_forward(producer);
+      if (leads_to_sink[at] && (numbers[at] - kFirst) % 2 != 0 && !again_.contains(value) && producer != kNone &&
+          is_early_[producer])
+        move_forward(producer);
     }
   }
   /// The forward pass does it, with what it needs.
@@ -270,7 +292,8 @@ class Rematerializer {
       open.pop_back();
       if (!is_early_[at] || !moved_.insert(at).second) continue;
       for (const auto& input : program_.ops[at].inputs) {
-        if (!input.is_scalar() && program_.values[input.value].producer != kNone) open.push_back(program_.values[input.value].producer);
+        if (!input.is_scalar() && program_.values[input.value].producer != kNone)
+          open.push_back(program_.values[input.value].producer);
       }
     }
   }
@@ -324,7 +347,8 @@ class Rematerializer {
       const std::size_t before = open.size();
       for (std::size_t i = copy.inputs.size(); i-- > 0;) {
         const graph::Operand& input = copy.inputs[i];
-        if (!input.is_scalar() && is_computed_again(input.value) && !copies_.contains({unit, input.value})) open.push_back(input.value);
+        if (!input.is_scalar() && is_computed_again(input.value) && !copies_.contains({unit, input.value}))
+          open.push_back(input.value);
       }
       if (open.size() > before) continue;
       open.pop_back();
@@ -399,7 +423,8 @@ std::uint64_t bytes_of_groups(const Program& program, const std::vector<Unit>& u
 
 Rematerialized rematerialize(const Program& program, Numerics numerics) {
   std::vector<Unit> units = make_units(program, true, numerics);
-  const bool has_later_passes = std::ranges::any_of(program.sources, [](const auto& source) { return source.phase != Phase::kForward; });
+  const bool has_later_passes =
+      std::ranges::any_of(program.sources, [](const auto& source) { return source.phase != Phase::kForward; });
   if (!has_later_passes) return {std::nullopt, std::move(units)};
   std::optional<Program> changed = Rematerializer(program, units).run();
   if (!changed) return {std::nullopt, std::move(units)};

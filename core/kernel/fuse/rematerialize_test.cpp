@@ -1,4 +1,5 @@
-// Programs with copies of cheap forward ops in the backward pass compute the same bits, and their kernels move fewer bytes.
+// Programs with copies of cheap forward ops in the backward pass compute the same bits, and their kernels move fewer
+// bytes.
 #include "core/kernel/fuse/rematerialize.hpp"
 
 #include <gtest/gtest.h>
@@ -30,10 +31,12 @@ std::size_t count(const Program& program, OpKind kind, Phase phase) {
 }
 
 /// "" when both give the user the same bits.
-std::string difference_of_results(const Program& a, const Program& b, std::vector<graph::Bytes> values, const std::vector<graph::Number>& slots) {
+std::string difference_of_results(const Program& a, const Program& b, std::vector<graph::Bytes> values,
+                                  const std::vector<graph::Number>& slots) {
   auto more = values;
   more.resize(b.values.size());
-  const auto first = graph::run_iteration(a, std::move(values), slots), second = graph::run_iteration(b, std::move(more), slots);
+  const auto first = graph::run_iteration(a, std::move(values), slots),
+             second = graph::run_iteration(b, std::move(more), slots);
   if (!first) return first.error().message;
   if (!second) return second.error().message;
   for (const graph::State& state : a.states) {

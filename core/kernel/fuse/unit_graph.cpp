@@ -15,8 +15,9 @@ using graph::kNone;
 using graph::OpId;
 using UnitId = UnitGraph::UnitId;
 
-// Searches for paths are exact until so many edges were looked at in all of them together, which programs of some ten thousand ops do not
-// reach; from then on each may look at kFreeEdges, so that the time grows with the ops and no faster.
+// Searches for paths are exact until so many edges were looked at in all of them together, which programs of some ten
+// thousand ops do not reach; from then on each may look at kFreeEdges, so that the time grows with the ops and no
+// faster.
 constexpr std::uint64_t kEdgesInAll = 30'000'000, kEdgesPerUnit = 64, kFreeEdges = 256;
 
 std::vector<UnitId> numbers_to(std::size_t count) {
@@ -28,8 +29,14 @@ std::vector<UnitId> numbers_to(std::size_t count) {
 }  // namespace
 
 UnitGraph::UnitGraph(const graph::Program& program, std::vector<Unit> units)
-    : program_(program), units_(std::move(units)), unit_of_(units_of_ops(program, units_)), successors_(units_.size()), predecessors_(units_.size()),
-      part_of_(numbers_to(units_.size())), order_(part_of_), visited_{std::vector<std::uint32_t>(units_.size(), 0), std::vector<std::uint32_t>(units_.size(), 0)},
+    : program_(program),
+      units_(std::move(units)),
+      unit_of_(units_of_ops(program, units_)),
+      successors_(units_.size()),
+      predecessors_(units_.size()),
+      part_of_(numbers_to(units_.size())),
+      order_(part_of_),
+      visited_{std::vector<std::uint32_t>(units_.size(), 0), std::vector<std::uint32_t>(units_.size(), 0)},
       edges_left_(kEdgesInAll + kEdgesPerUnit * units_.size()) {
   const graph::IdLists after = graph::dependences(program).after;
   for (OpId op = 0; op < program.ops.size(); ++op) {
@@ -83,7 +90,8 @@ UnitGraph::Between UnitGraph::between(UnitId a, UnitId b, std::uint64_t most_edg
     std::vector<UnitId> reached;
     std::size_t unit = 0, edge = 0;  // of `reached`, and the next of its edges
   };
-  Side sides[2] = {{&successors_, found.low, found.high, {found.low}}, {&predecessors_, found.high, found.low, {found.high}}};
+  Side sides[2] = {{&successors_, found.low, found.high, {found.low}},
+                   {&predecessors_, found.high, found.low, {found.high}}};
   ++visit_;
   for (std::uint64_t seen = 0;; ++seen) {
     const std::size_t turn = seen % 2;
@@ -106,7 +114,8 @@ UnitGraph::Between UnitGraph::between(UnitId a, UnitId b, std::uint64_t most_edg
       edges_seen_ += seen;
       return found;
     }
-    if (visited_[turn][to] == visit_ || (turn == 0 ? order_.is_before(side.goal, to) : order_.is_before(to, side.goal))) continue;
+    if (visited_[turn][to] == visit_ || (turn == 0 ? order_.is_before(side.goal, to) : order_.is_before(to, side.goal)))
+      continue;
     visited_[turn][to] = visit_;
     side.reached.push_back(to);
   }
@@ -121,10 +130,12 @@ bool UnitGraph::connected_outside(UnitId a, UnitId b) {
 
 void UnitGraph::replace(UnitId a, UnitId b, Group merged) {
   const UnitId low = order_.is_before(a, b) ? a : b, high = low == a ? b : a;
-  Between found = last_.low == low && last_.high == high && !last_.is_connected ? std::move(last_) : between(a, b, ~std::uint64_t{0});
+  Between found = last_.low == low && last_.high == high && !last_.is_connected ? std::move(last_)
+                                                                                : between(a, b, ~std::uint64_t{0});
   last_ = {};
   std::ranges::sort(found.units, [&](UnitId x, UnitId y) { return order_.is_before(x, y); });
-  // What comes after the first of the two goes behind the place of the second, where both are then; or the other way round.
+  // What comes after the first of the two goes behind the place of the second, where both are then; or the other way
+  // round.
   if (a != (found.is_after ? high : low)) {
     order_.remove(a);
     order_.insert_after(b, a);

@@ -34,7 +34,8 @@ TEST(OrderList, IsThatOfAListThatChangesInTheSameWay) {
       wanted.insert(wanted.begin() + static_cast<std::ptrdiff_t>(to), item);
     }
     if (move % 500 != 0) continue;
-    for (std::size_t i = 1; i < wanted.size(); ++i) ASSERT_TRUE(list.is_before(wanted[i - 1], wanted[i])) << "move " << move;
+    for (std::size_t i = 1; i < wanted.size(); ++i)
+      ASSERT_TRUE(list.is_before(wanted[i - 1], wanted[i])) << "move " << move;
   }
 }
 
@@ -87,7 +88,8 @@ TEST(UnitGraph, FindsEveryPathAndStaysAnOrderWhateverIsJoined) {
   std::size_t joints = 0, refusals = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const graph::Program program = graph::random_program({.seed = seed, .ops = 60, .generators = seed % 2 == 0}).program;
+    const graph::Program program =
+        graph::random_program({.seed = seed, .ops = 60, .generators = seed % 2 == 0}).program;
     Joiner joiner(program);
     std::mt19937_64 random(seed);
     for (int attempt = 0; attempt < 300; ++attempt) {
@@ -107,7 +109,8 @@ TEST(UnitGraph, FindsEveryPathAndStaysAnOrderWhateverIsJoined) {
     for (graph::OpId op = 0; op < program.ops.size(); ++op) {
       ASSERT_NE(unit_of[op], graph::kNone) << "op " << op << " is lost";
       for (const auto& input : program.ops[op].inputs) {
-        if (!input.is_scalar() && program.values[input.value].producer != graph::kNone) EXPECT_LE(unit_of[program.values[input.value].producer], unit_of[op]);
+        if (!input.is_scalar() && program.values[input.value].producer != graph::kNone)
+          EXPECT_LE(unit_of[program.values[input.value].producer], unit_of[op]);
       }
     }
   }

@@ -67,7 +67,8 @@ std::string_view function_of(Operation operation) {
 #define CRUCIBLE_WITH_FMA
 #endif
 
-/// One row of a tile: sums[j] = fma(left[q * left_step], right[q * right_step + j], sums[j]) for q < steps and j < columns.
+/// One row of a tile: sums[j] = fma(left[q * left_step], right[q * right_step + j], sums[j]) for q < steps and j <
+/// columns.
 template <class T>
 struct TileRow {
   const T* left;
@@ -92,7 +93,8 @@ template <class T>
     std::copy_n(block, kBlock, row.sums + j);
   }
   for (; j < row.columns; ++j) {
-    for (std::int64_t q = 0; q < row.steps; ++q) row.sums[j] = std::fma(row.left[q * row.left_step], row.right[q * row.right_step + j], row.sums[j]);
+    for (std::int64_t q = 0; q < row.steps; ++q)
+      row.sums[j] = std::fma(row.left[q * row.left_step], row.right[q * row.right_step + j], row.sums[j]);
   }
 }
 CRUCIBLE_WITH_FMA void add_row(const TileRow<float>& row) { add_products(row); }
@@ -102,8 +104,16 @@ CRUCIBLE_WITH_FMA void add_row(const TileRow<double>& row) { add_products(row); 
 
 class InterpreterRun {
  public:
-  InterpreterRun(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers, std::span<const std::uint64_t> scalars, const PassNumbers& passes, std::uint64_t budget)
-      : kernel_(kernel), buffers_(buffers), scalars_(scalars), before_(passes.before), pass_(*passes.present), variables_(kernel.variables.size()), functions_(kernel.exprs.size()), budget_(budget) {}
+  InterpreterRun(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers,
+                 std::span<const std::uint64_t> scalars, const PassNumbers& passes, std::uint64_t budget)
+      : kernel_(kernel),
+        buffers_(buffers),
+        scalars_(scalars),
+        before_(passes.before),
+        pass_(*passes.present),
+        variables_(kernel.variables.size()),
+        functions_(kernel.exprs.size()),
+        budget_(budget) {}
 
   Result<InterpretedWork> run(std::int64_t begin, std::int64_t end) {
     CRUCIBLE_TRY_VOID(prepare());
@@ -134,19 +144,22 @@ class InterpreterRun {
 
   Result<void> prepare() {
     if (buffers_.size() != kernel_.buffers.size() || scalars_.size() < kernel_.scalars.size()) {
-      return Error{ErrorCode::kInternal, fmt::format("kernel interpreter: {} buffers and {} scalars for a kernel of {} and {}", buffers_.size(),
-                                                     scalars_.size(), kernel_.buffers.size(), kernel_.scalars.size())};
+      return Error{ErrorCode::kInternal,
+                   fmt::format("kernel interpreter: {} buffers and {} scalars for a kernel of {} and {}",
+                               buffers_.size(), scalars_.size(), kernel_.buffers.size(), kernel_.scalars.size())};
     }
     for (ExprId id = 0; id < kernel_.exprs.size(); ++id) {
       const Expr& e = kernel_.exprs[id];
       if (const std::string name = function_name(e); !name.empty()) {
         functions_[id] = native_function(name);
-        if (functions_[id] == nullptr) return Error{ErrorCode::kInternal, fmt::format("kernel interpreter: there is no {}", name)};
+        if (functions_[id] == nullptr)
+          return Error{ErrorCode::kInternal, fmt::format("kernel interpreter: there is no {}", name)};
       }
     }
     for (const InterpretedBuffer& buffer : buffers_) is_watched_ |= buffer.watch != nullptr;
     for (const IrArray& array : kernel_.arrays) {
-      arrays_.push_back({std::vector<std::byte>(static_cast<std::size_t>(array.size) * size_bytes(array.type)), MemoryWatch(is_watched_ ? array.size : 0, false)});
+      arrays_.push_back({std::vector<std::byte>(static_cast<std::size_t>(array.size) * size_bytes(array.type)),
+                         MemoryWatch(is_watched_ ? array.size : 0, false)});
     }
     if (is_watched_ || budget_ == 0) return {};
     tiles_.prepare(budget_ * kTileShare);
@@ -183,16 +196,20 @@ class InterpreterRun {
     const DType type = is_array ? kernel_.arrays[id].type : kernel_.buffers[id].type;
     const std::int64_t elements = is_array ? kernel_.arrays[id].size : buffers_[id].elements;
     if (index < 0 || index >= elements) {
-      fail(fmt::format("{} {} of {} elements is reached at {}{}", is_array ? "array" : "buffer", id, elements, index, here()));
+      fail(fmt::format("{} {} of {} elements is reached at {}{}", is_array ? "array" : "buffer", id, elements, index,
+                       here()));
       return {};
     }
     MemoryWatch* watch = !is_watched_ ? nullptr : is_array ? &arrays_[id].watch : buffers_[id].watch;
     std::byte* data = is_array ? arrays_[id].bytes.data() : buffers_[id].data;
-    if (!is_array && buffers_[id].touched != nullptr) buffers_[id].touched->touch(static_cast<std::uint64_t>(index) * size_bytes(type));
-    return {data + static_cast<std::size_t>(index) * size_bytes(type), watch == nullptr ? nullptr : &watch->cells_[static_cast<std::size_t>(index)]};
+    if (!is_array && buffers_[id].touched != nullptr)
+      buffers_[id].touched->touch(static_cast<std::uint64_t>(index) * size_bytes(type));
+    return {data + static_cast<std::size_t>(index) * size_bytes(type),
+            watch == nullptr ? nullptr : &watch->cells_[static_cast<std::size_t>(index)]};
   }
 
-  /// True when another pass of a loop that is still open, besides the present one, has number `stamp`. Items have arrays of their own.
+  /// True when another pass of a loop that is still open, besides the present one, has number `stamp`. Items have
+  /// arrays of their own.
   bool is_of_another_pass(std::uint64_t stamp, bool is_array) const {
     for (std::size_t i = is_array ? 1 : 0; i < open_.size(); ++i) {
       if (stamp >= open_[i].first && stamp < open_[i].present) return true;
@@ -208,7 +225,8 @@ class InterpreterRun {
     const auto what = [&] { return fmt::format("element {} of {} {}", index, is_array ? "array" : "buffer", id); };
     const bool is_defined = is_array ? cell.writer >= item_pass_ : cell.is_defined;
     if (!is_defined) fail(fmt::format("{} is read before anything was written there{}", what(), here()));
-    if (is_of_another_pass(cell.writer, is_array)) fail(fmt::format("{} is read, which another item or pass wrote{}", what(), here()));
+    if (is_of_another_pass(cell.writer, is_array))
+      fail(fmt::format("{} is read, which another item or pass wrote{}", what(), here()));
     if (cell.reader != pass_) cell.reader_before = cell.reader;
     cell.reader = pass_;
     return place_of.at;
@@ -219,13 +237,14 @@ class InterpreterRun {
     if (place_of.at == nullptr) return;
     ++work_.stores;
     std::memcpy(place_of.at, value.bytes, size);
-    if (!is_array && buffers_[id].touched != nullptr) buffers_[id].touched->note_write(static_cast<std::uint64_t>(index) * size);
+    if (!is_array && buffers_[id].touched != nullptr)
+      buffers_[id].touched->note_write(static_cast<std::uint64_t>(index) * size);
     if (place_of.cell == nullptr) return;
     MemoryWatch::Cell& cell = *place_of.cell;
     for (const std::uint64_t stamp : {cell.writer, cell.reader, cell.reader_before}) {
       if (!is_of_another_pass(stamp, is_array)) continue;
-      fail(fmt::format("element {} of {} {} is written, which another item or pass {}{}", index, is_array ? "array" : "buffer", id,
-                       stamp == cell.writer ? "wrote" : "read", here()));
+      fail(fmt::format("element {} of {} {} is written, which another item or pass {}{}", index,
+                       is_array ? "array" : "buffer", id, stamp == cell.writer ? "wrote" : "read", here()));
     }
     cell.is_defined = true;
     cell.writer = pass_;
@@ -270,7 +289,9 @@ class InterpreterRun {
       case StmtKind::kTile: {
         const Tile& tile = kernel_.tiles[stmt.id];
         const bool is_double = kernel_.arrays[tile.sums].type == DType::kF64;
-        if (tiles_.is_on()) return is_double ? tiles_.run_tile<double>(tile, integer(stmt.a)) : tiles_.run_tile<float>(tile, integer(stmt.a));
+        if (tiles_.is_on())
+          return is_double ? tiles_.run_tile<double>(tile, integer(stmt.a))
+                           : tiles_.run_tile<float>(tile, integer(stmt.a));
         return is_double ? run_tile<double>(tile, integer(stmt.a)) : run_tile<float>(tile, integer(stmt.a));
       }
       case StmtKind::kTranspose: {
@@ -287,7 +308,8 @@ class InterpreterRun {
     if (loop.kind == StmtKind::kFor && !is_watched_) {
       if (tiles_.is_on() && tiles_.run_loop(loop, begin, end)) return;
       if (has_columns_ && columns_->may_sample(loop) && run_columns(loop, begin, end)) return;
-      if (!tiles_.is_on() && budget_ > 0 && end - begin > kFewPasses && samples_.may_sample(loop)) return sample(loop, begin, end);
+      if (!tiles_.is_on() && budget_ > 0 && end - begin > kFewPasses && samples_.may_sample(loop))
+        return sample(loop, begin, end);
       if (lanes_.run(loop, begin, end)) return;
     }
     if (is_free) open_.push_back({loop.kind == StmtKind::kGrid ? before_ + 1 : pass_ + 1, 0});
@@ -326,11 +348,12 @@ class InterpreterRun {
     allowance_ = whole;
   }
 
-  /// The same columns of every loop with these bounds, as many as the budget pays for, spread from the first one to the last. False where those
-  /// are all.
+  /// The same columns of every loop with these bounds, as many as the budget pays for, spread from the first one to the
+  /// last. False where those are all.
   bool run_columns(const Stmt& loop, std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t kFewest = 5, kMost = 64;
-    const auto paid = static_cast<std::int64_t>(static_cast<double>(end - begin) * static_cast<double>(budget_) / static_cast<double>(columns_->cost()));
+    const auto paid = static_cast<std::int64_t>(static_cast<double>(end - begin) * static_cast<double>(budget_) /
+                                                static_cast<double>(columns_->cost()));
     const std::int64_t count = std::clamp(paid, kFewest, kMost);
     if (count >= end - begin) return false;
     std::int64_t passes[kMost];
@@ -370,7 +393,8 @@ class InterpreterRun {
   void run_step(const Tile& tile, std::int64_t left, std::int64_t right, std::vector<T>& sums) {
     const T a = read_as<T>(tile.left.is_array, tile.left.id, left);
     for (std::size_t j = 0; j < sums.size(); ++j)
-      sums[j] = std::fma(a, read_as<T>(tile.right.is_array, tile.right.id, right + static_cast<std::int64_t>(j)), sums[j]);
+      sums[j] =
+          std::fma(a, read_as<T>(tile.right.is_array, tile.right.id, right + static_cast<std::int64_t>(j)), sums[j]);
   }
 
   /// All steps of a row of a tile. Indices go by even steps: where the ends lie inside, all do.
@@ -381,30 +405,37 @@ class InterpreterRun {
     const std::byte* const from_left = reach(tile.left, left, (steps - 1) * tile.left.step, 1);
     const std::byte* const from_right = reach(tile.right, right, (steps - 1) * tile.right.step, columns);
     if (from_left == nullptr || from_right == nullptr) return;
-    add_row({reinterpret_cast<const T*>(from_left), reinterpret_cast<const T*>(from_right), tile.left.step, tile.right.step, steps, columns, sums.data()});
+    add_row({reinterpret_cast<const T*>(from_left), reinterpret_cast<const T*>(from_right), tile.left.step,
+             tile.right.step, steps, columns, sums.data()});
     work_.loads += static_cast<std::uint64_t>(steps);  // of the right side, those of a row serve a vector
   }
 
-  /// Where element `first` of an operand lies, when it and what lies `span` on, each with `count` elements, is inside; else nullptr, and a
-  /// failure. What lies between is there then.
+  /// Where element `first` of an operand lies, when it and what lies `span` on, each with `count` elements, is inside;
+  /// else nullptr, and a failure. What lies between is there then.
   const std::byte* reach(const TileOperand& operand, std::int64_t first, std::int64_t span, std::int64_t count) {
-    const std::int64_t low = first + std::min<std::int64_t>(span, 0), high = first + std::max<std::int64_t>(span, 0) + count - 1;
-    if (place(operand.is_array, operand.id, low).at == nullptr || place(operand.is_array, operand.id, high).at == nullptr) return nullptr;
+    const std::int64_t low = first + std::min<std::int64_t>(span, 0),
+                       high = first + std::max<std::int64_t>(span, 0) + count - 1;
+    if (place(operand.is_array, operand.id, low).at == nullptr ||
+        place(operand.is_array, operand.id, high).at == nullptr)
+      return nullptr;
     if (!operand.is_array && buffers_[operand.id].touched != nullptr) {
       const std::size_t size = size_bytes(kernel_.buffers[operand.id].type);
-      buffers_[operand.id].touched->touch_range(static_cast<std::uint64_t>(low) * size, static_cast<std::uint64_t>(high + 1) * size);
+      buffers_[operand.id].touched->touch_range(static_cast<std::uint64_t>(low) * size,
+                                                static_cast<std::uint64_t>(high + 1) * size);
     }
     return place(operand.is_array, operand.id, first).at;
   }
 
   template <class T>
   void run_tile(const Tile& tile, std::int64_t steps) {
-    const std::int64_t base = tile.base == kNoId ? 0 : integer(tile.base), left = integer(tile.left.base), right = integer(tile.right.base);
+    const std::int64_t base = tile.base == kNoId ? 0 : integer(tile.base), left = integer(tile.left.base),
+                       right = integer(tile.right.base);
     std::vector<T> sums(tile.columns);
     for (std::int64_t i = 0; i < tile.rows && failure_.empty(); ++i) {
       const std::int64_t row = base + i * tile.columns;
       for (std::size_t j = 0; j < sums.size(); ++j)
-        sums[j] = tile.start == TileStart::kGoOn ? read_as<T>(true, tile.sums, row + static_cast<std::int64_t>(j)) : T{0};
+        sums[j] =
+            tile.start == TileStart::kGoOn ? read_as<T>(true, tile.sums, row + static_cast<std::int64_t>(j)) : T{0};
       if (!is_watched_) run_row(tile, left + i * tile.left.row_step, right, steps, sums);
       for (std::int64_t q = 0; is_watched_ && q < steps && failure_.empty(); ++q)
         run_step(tile, left + i * tile.left.row_step + q * tile.left.step, right + q * tile.right.step, sums);
@@ -544,13 +575,15 @@ class InterpreterRun {
   SampledLoops samples_{kernel_};
   std::optional<SampledColumns> columns_;
   bool has_columns_ = false;  // and an item costs more than its budget
-  static constexpr std::uint64_t kTileShare = 24;  // of a tile's operands so many elements are had for a unit of the budget
+  static constexpr std::uint64_t kTileShare =
+      24;  // of a tile's operands so many elements are had for a unit of the budget
   TileSampler<InterpreterRun> tiles_{*this};
   std::uint64_t budget_ = 0, allowance_ = 0;  // of an item; of what is left of it for the present loop
 };
 
-Result<InterpretedWork> interpret(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers, std::span<const std::uint64_t> scalars,
-                                  std::int64_t begin, std::int64_t end, const PassNumbers& passes, std::uint64_t budget) {
+Result<InterpretedWork> interpret(const KernelIr& kernel, std::span<const InterpretedBuffer> buffers,
+                                  std::span<const std::uint64_t> scalars, std::int64_t begin, std::int64_t end,
+                                  const PassNumbers& passes, std::uint64_t budget) {
   return InterpreterRun(kernel, buffers, scalars, passes, budget).run(begin, end);
 }
 

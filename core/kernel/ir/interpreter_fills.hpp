@@ -1,5 +1,5 @@
-// Copies into the arrays of tiles, of the wanted elements alone: of nested loops those passes are done that store one, many at a time. For
-// interpreter_tiles.hpp alone.
+// Copies into the arrays of tiles, of the wanted elements alone: of nested loops those passes are done that store one,
+// many at a time. For interpreter_tiles.hpp alone.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,8 @@ class TileFills {
     const bool is_last = depth + 1 == spans_.size();
     if (is_last && span.factor == 1) {  // a short way to what lies side by side
       const auto& places = wanted_.places(array);
-      for (auto at = std::ranges::lower_bound(places, index); at != places.end() && *at < index + count; ++at) take(span.begin + *at - index);
+      for (auto at = std::ranges::lower_bound(places, index); at != places.end() && *at < index + count; ++at)
+        take(span.begin + *at - index);
       return;
     }
     for (std::int64_t i = 0; i < count; ++i) {

@@ -1,6 +1,7 @@
-// Loops of the interpreter, many passes at a time: each expression of the loop's body is evaluated for up to kLanes passes before the next
-// one, which costs a tenth of doing pass after pass. Only where that cannot be told from the order of the text: innermost loops
-// whose passes do not read what others write, and sums, which are still added one by one. For interpreter.cpp alone.
+// Loops of the interpreter, many passes at a time: each expression of the loop's body is evaluated for up to kLanes
+// passes before the next one, which costs a tenth of doing pass after pass. Only where that cannot be told from the
+// order of the text: innermost loops whose passes do not read what others write, and sums, which are still added one by
+// one. For interpreter.cpp alone.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,8 @@ class LaneLoops {
     start(*plan, static_cast<std::size_t>(std::min<std::int64_t>(kLanes, end - begin)));
     for (std::int64_t at = begin; at < end && run_.failure_.empty(); at += kLanes) {
       lanes_ = static_cast<std::size_t>(std::min<std::int64_t>(kLanes, end - at));
-      for (std::size_t i = 0; i < lanes_; ++i) slots_[0].template as<std::int64_t>()[i] = at + static_cast<std::int64_t>(i);
+      for (std::size_t i = 0; i < lanes_; ++i)
+        slots_[0].template as<std::int64_t>()[i] = at + static_cast<std::int64_t>(i);
       for (const Instruction& instruction : plan->instructions) execute(instruction);
     }
     return true;
@@ -93,7 +95,8 @@ class LaneLoops {
 
   void look_up_functions(LanePlan& plan) {
     for (Instruction& instruction : plan.instructions) {
-      if (instruction.kind == Kind::kCompute && run_.functions_[instruction.id] != nullptr) instruction.kind = Kind::kFunction;
+      if (instruction.kind == Kind::kCompute && run_.functions_[instruction.id] != nullptr)
+        instruction.kind = Kind::kFunction;
     }
   }
 
@@ -104,7 +107,8 @@ class LaneLoops {
 
   void broadcast(const LanePlan::Uniform& uniform, std::size_t lanes) {
     const Word word = run_.eval(uniform.expr);
-    with_size(run_.kernel_.exprs[uniform.expr].type, [&]<class T>(T) { std::fill_n(slots_[uniform.to].template as<T>(), lanes, word.as<T>()); });
+    with_size(run_.kernel_.exprs[uniform.expr].type,
+              [&]<class T>(T) { std::fill_n(slots_[uniform.to].template as<T>(), lanes, word.as<T>()); });
   }
 
   /// `body` with an unsigned number of the type's size.
@@ -157,7 +161,9 @@ class LaneLoops {
     }
   }
 
-  const bool* mask_of(const Instruction& instruction) { return instruction.mask == kNone ? nullptr : slots_[instruction.mask].template as<bool>(); }
+  const bool* mask_of(const Instruction& instruction) {
+    return instruction.mask == kNone ? nullptr : slots_[instruction.mask].template as<bool>();
+  }
 
   void load(const Instruction& instruction) {
     const std::int64_t* const index = slots_[instruction.a].template as<std::int64_t>();
@@ -196,7 +202,8 @@ class LaneLoops {
     for (std::size_t i = 0; i < lanes_; ++i) {
       to[i] = from[i];
       if (mask != nullptr && !mask[i]) continue;
-      if (from[i] < instruction.expr->integer || from[i] > instruction.expr->high) return run_.fail_assumption(*instruction.expr, from[i]);
+      if (from[i] < instruction.expr->integer || from[i] > instruction.expr->high)
+        return run_.fail_assumption(*instruction.expr, from[i]);
     }
   }
 
@@ -260,8 +267,9 @@ class LaneLoops {
       const Word a = word(instruction.a, i);
       if (e.operation == Operation::kFma) {
         const Word b = word(instruction.b, i);
-        variable = instruction.type == DType::kF64 ? Word::of(std::fma(a.as<double>(), b.as<double>(), variable.as<double>()))
-                                                   : Word::of(std::fma(a.as<float>(), b.as<float>(), variable.as<float>()));
+        variable = instruction.type == DType::kF64
+                       ? Word::of(std::fma(a.as<double>(), b.as<double>(), variable.as<double>()))
+                       : Word::of(std::fma(a.as<float>(), b.as<float>(), variable.as<float>()));
         continue;
       }
       const Word left = instruction.c == 0 ? variable : a, right = instruction.c == 0 ? a : variable;

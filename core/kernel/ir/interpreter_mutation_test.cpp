@@ -1,5 +1,6 @@
-// Kernels of random programs are changed in one place each. A mutant that the verifier takes must not leave its memory: the
-// interpreter would see it. And most mutants have to be seen by somebody: refused, found out by the watches, or other bits.
+// Kernels of random programs are changed in one place each. A mutant that the verifier takes must not leave its memory:
+// the interpreter would see it. And most mutants have to be seen by somebody: refused, found out by the watches, or
+// other bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +46,8 @@ bool is_ordered(const Expr& e) {
 std::int64_t near(Random& random) { return random() % 2 == 0 ? 1 : -1; }
 
 bool change_integer(KernelIr& kernel, Random& random) {
-  Expr* e = any_of<Expr>(kernel.exprs, random, [](const Expr& x) { return x.operation == Operation::kInteger && x.type == DType::kI64; });
+  Expr* e = any_of<Expr>(kernel.exprs, random,
+                         [](const Expr& x) { return x.operation == Operation::kInteger && x.type == DType::kI64; });
   if (e != nullptr) e->integer += near(random);
   return e != nullptr;
 }
@@ -61,11 +63,13 @@ bool swap_operands(KernelIr& kernel, Random& random) {
 }
 bool change_operation(KernelIr& kernel, Random& random) {
   static const std::map<Operation, Operation> kOthers = {
-      {Operation::kAdd, Operation::kSubtract},      {Operation::kSubtract, Operation::kAdd},     {Operation::kMultiply, Operation::kAdd},
-      {Operation::kDivide, Operation::kMultiply},   {Operation::kMaximum, Operation::kMinimum},  {Operation::kMinimum, Operation::kMaximum},
-      {Operation::kLess, Operation::kLessEqual},    {Operation::kLessEqual, Operation::kLess},   {Operation::kEqual, Operation::kNotEqual},
-      {Operation::kNotEqual, Operation::kEqual},    {Operation::kRemainder, Operation::kDivide}, {Operation::kAnd, Operation::kOr},
-      {Operation::kExp, Operation::kTanh},          {Operation::kSqrt, Operation::kAbsolute}};
+      {Operation::kAdd, Operation::kSubtract},     {Operation::kSubtract, Operation::kAdd},
+      {Operation::kMultiply, Operation::kAdd},     {Operation::kDivide, Operation::kMultiply},
+      {Operation::kMaximum, Operation::kMinimum},  {Operation::kMinimum, Operation::kMaximum},
+      {Operation::kLess, Operation::kLessEqual},   {Operation::kLessEqual, Operation::kLess},
+      {Operation::kEqual, Operation::kNotEqual},   {Operation::kNotEqual, Operation::kEqual},
+      {Operation::kRemainder, Operation::kDivide}, {Operation::kAnd, Operation::kOr},
+      {Operation::kExp, Operation::kTanh},         {Operation::kSqrt, Operation::kAbsolute}};
   Expr* e = any_of<Expr>(kernel.exprs, random, [](const Expr& x) { return kOthers.contains(x.operation); });
   if (e != nullptr) e->operation = kOthers.at(e->operation);
   return e != nullptr;
@@ -133,7 +137,8 @@ bool change_place(KernelIr& kernel, Random& random) {
   std::vector<Stmt*> stores;
   for (std::vector<Stmt>* block : blocks) {
     for (Stmt& stmt : *block) {
-      if (stmt.kind == StmtKind::kStore || stmt.kind == StmtKind::kElement || stmt.kind == StmtKind::kFor) stores.push_back(&stmt);
+      if (stmt.kind == StmtKind::kStore || stmt.kind == StmtKind::kElement || stmt.kind == StmtKind::kFor)
+        stores.push_back(&stmt);
     }
   }
   if (stores.empty()) return false;
@@ -141,7 +146,9 @@ bool change_place(KernelIr& kernel, Random& random) {
   std::vector<ExprId> others;
   for (ExprId id = 0; id < kernel.exprs.size(); ++id) {
     const Expr& e = kernel.exprs[id];
-    if (e.type == DType::kI64 && (e.operation == Operation::kVariable || (e.operation == Operation::kInteger && e.integer < 1000))) others.push_back(id);
+    if (e.type == DType::kI64 &&
+        (e.operation == Operation::kVariable || (e.operation == Operation::kInteger && e.integer < 1000)))
+      others.push_back(id);
   }
   if (others.empty()) return false;
   (stmt.kind == StmtKind::kFor ? stmt.b : stmt.a) = others[random() % others.size()];
@@ -152,10 +159,11 @@ struct Mutation {
   std::string name;
   bool (*apply)(KernelIr&, Random&);
 };
-const Mutation kMutations[] = {{"integer", change_integer},       {"real", change_real},       {"swapped operands", swap_operands},
-                               {"operation", change_operation},   {"operand", change_operand}, {"assumption", change_assumption},
-                               {"tile", change_tile},             {"transpose", change_transpose}, {"dropped statement", drop_statement},
-                               {"place or bound", change_place}};
+const Mutation kMutations[] = {
+    {"integer", change_integer},     {"real", change_real},           {"swapped operands", swap_operands},
+    {"operation", change_operation}, {"operand", change_operand},     {"assumption", change_assumption},
+    {"tile", change_tile},           {"transpose", change_transpose}, {"dropped statement", drop_statement},
+    {"place or bound", change_place}};
 
 /// Every step that launches kernel `index`, as its plan would ask.
 bool is_taken(const graph::Program& program, const Schedule& schedule, std::uint32_t index, const KernelIr& kernel) {
@@ -164,7 +172,8 @@ bool is_taken(const graph::Program& program, const Schedule& schedule, std::uint
     std::vector<std::int64_t> elements;
     for (std::size_t i = 0; i < step.buffers.size(); ++i) {
       const graph::Value& value = program.values[step.buffers[i].value];
-      elements.push_back(value.elements * static_cast<std::int64_t>(size_bytes(value.dtype) / size_bytes(kernel.buffers[i].type)));
+      elements.push_back(value.elements *
+                         static_cast<std::int64_t>(size_bytes(value.dtype) / size_bytes(kernel.buffers[i].type)));
     }
     if (!verify_kernel(kernel, elements, step.grid)) return false;
   }
@@ -187,7 +196,8 @@ TEST_P(KernelMutation, NoMutantThatTheVerifierTakesLeavesItsMemory) {
   std::map<std::string, Counts> counts;
   Random random(static_cast<std::uint64_t>(GetParam()) + 7);
   for (int i = 0; i < 6; ++i) {
-    const graph::RandomProgram made = graph::random_program({.seed = static_cast<std::uint64_t>(900000 + GetParam() * 6 + i), .ops = 30});
+    const graph::RandomProgram made =
+        graph::random_program({.seed = static_cast<std::uint64_t>(900000 + GetParam() * 6 + i), .ops = 30});
     auto scheduled = schedule(made.program, {.claims = {}, .fuse = true, .numerics = Numerics::kStrict});
     ASSERT_TRUE(scheduled) << scheduled.error().message;
     const auto run = [&](const Schedule& mutant) -> Result<std::vector<graph::Bytes>> {
@@ -223,9 +233,10 @@ TEST_P(KernelMutation, NoMutantThatTheVerifierTakesLeavesItsMemory) {
   }
   Counts all;
   for (const auto& [name, count] : counts) {
-    all = {all.made + count.made, all.refused + count.refused, all.found + count.found, all.other_bits + count.other_bits};
-    std::printf("%-18s %3d made, %3d refused by the verifier, %3d found by the interpreter, %3d with other bits\n", name.c_str(), count.made,
-                count.refused, count.found, count.other_bits);
+    all = {all.made + count.made, all.refused + count.refused, all.found + count.found,
+           all.other_bits + count.other_bits};
+    std::printf("%-18s %3d made, %3d refused by the verifier, %3d found by the interpreter, %3d with other bits\n",
+                name.c_str(), count.made, count.refused, count.found, count.other_bits);
   }
   // What stays unseen: branches and assumptions that the data do not reach, constants and results that nobody reads.
   EXPECT_GT(3 * (all.refused + all.found + all.other_bits), 2 * all.made);

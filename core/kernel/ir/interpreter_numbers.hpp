@@ -1,5 +1,5 @@
-// Numbers of the interpreter of the kernel IR and arithmetic on them: what interpreter.cpp and interpreter_lanes.hpp share, and nobody
-// else includes.
+// Numbers of the interpreter of the kernel IR and arithmetic on them: what interpreter.cpp and interpreter_lanes.hpp
+// share, and nobody else includes.
 #pragma once
 
 #include <cstddef>
@@ -88,7 +88,8 @@ Word arithmetic(Operation operation, T a, T b) {
       default:
         break;
     }
-    const bool negates = std::is_signed_v<T> && static_cast<std::int64_t>(b) == -1;  // of the least number: wraps around
+    const bool negates =
+        std::is_signed_v<T> && static_cast<std::int64_t>(b) == -1;  // of the least number: wraps around
     if (operation == Operation::kRemainder) return Word::of<T>(negates ? T{0} : static_cast<T>(a % b));
     return Word::of<T>(negates ? static_cast<T>(0 - x) : static_cast<T>(a / b));
   }
@@ -117,7 +118,8 @@ T wrapped(const Function& function, T a, T b) {
     return static_cast<T>(function(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
 }
 
-/// What most loops are made of, for `count` pairs of numbers at a time, in loops that a compiler makes vectors of. False for the rest. `to`: aligned.
+/// What most loops are made of, for `count` pairs of numbers at a time, in loops that a compiler makes vectors of.
+/// False for the rest. `to`: aligned.
 template <class T>
 bool compute_many(Operation operation, const T* x, const T* y, std::size_t count, std::byte* to) {
   const auto numbers = [&](const auto& function) {

@@ -19,8 +19,10 @@ class Planner {
     return is_orderless() ? std::move(plan_) : nullptr;
   }
 
-  /// `loop_` is the outermost of the path. Memory that is read on the way stays as it is, so that all of it is read once.
-  std::unique_ptr<LanePlan> run_leaf(const std::vector<const Stmt*>& path, const Stmt& store, const std::vector<ExprId>& definitions) {
+  /// `loop_` is the outermost of the path. Memory that is read on the way stays as it is, so that all of it is read
+  /// once.
+  std::unique_ptr<LanePlan> run_leaf(const std::vector<const Stmt*>& path, const Stmt& store,
+                                     const std::vector<ExprId>& definitions) {
     plan_ = std::make_unique<LanePlan>();
     plan_->slots = 0;
     reads_once_ = true;
@@ -33,7 +35,13 @@ class Planner {
     }
     const LanePlan::Slot index = value(store.a), number = value(store.b);
     if (index == LanePlan::kNone || number == LanePlan::kNone) return nullptr;
-    plan_->instructions.push_back({.kind = LanePlan::Kind::kStore, .is_array = true, .type = kernel_.arrays[store.id].type, .place = store.id, .a = index, .b = number, .mask = mask_});
+    plan_->instructions.push_back({.kind = LanePlan::Kind::kStore,
+                                   .is_array = true,
+                                   .type = kernel_.arrays[store.id].type,
+                                   .place = store.id,
+                                   .a = index,
+                                   .b = number,
+                                   .mask = mask_});
     for (const Where& read : loaded_) {
       if (read.is_array ? read.id == store.id : kernel_.buffers[read.id].written) return nullptr;
     }
@@ -48,7 +56,12 @@ class Planner {
 
   /// Lanes of the mask in which a condition holds, or does not.
   LanePlan::Slot narrowed(LanePlan::Slot condition, bool is_not) {
-    plan_->instructions.push_back({.kind = LanePlan::Kind::kMask, .is_not = is_not, .type = DType::kBool, .to = plan_->slots, .a = condition, .mask = mask_});
+    plan_->instructions.push_back({.kind = LanePlan::Kind::kMask,
+                                   .is_not = is_not,
+                                   .type = DType::kBool,
+                                   .to = plan_->slots,
+                                   .a = condition,
+                                   .mask = mask_});
     return plan_->slots++;
   }
 
@@ -74,7 +87,12 @@ class Planner {
         const LanePlan::Slot index = value(stmt.a), number = value(stmt.b);
         if (index == LanePlan::kNone || number == LanePlan::kNone) return false;
         stored_.push_back({is_array, stmt.id});
-        plan_->instructions.push_back({.kind = LanePlan::Kind::kStore, .is_array = is_array, .type = type, .place = stmt.id, .a = index, .b = number});
+        plan_->instructions.push_back({.kind = LanePlan::Kind::kStore,
+                                       .is_array = is_array,
+                                       .type = type,
+                                       .place = stmt.id,
+                                       .a = index,
+                                       .b = number});
         return true;
       }
       case StmtKind::kSet:
@@ -91,12 +109,15 @@ class Planner {
     if (variables_.contains(stmt.id) || gathered_.contains(stmt.id)) return false;  // one of the loop's own
     const Expr& e = kernel_.exprs[stmt.a];
     const bool is_fma = e.operation == Operation::kFma;
-    const bool is_binary = e.operation == Operation::kAdd || e.operation == Operation::kMultiply || e.operation == Operation::kMaximum ||
-                           e.operation == Operation::kMinimum;
+    const bool is_binary = e.operation == Operation::kAdd || e.operation == Operation::kMultiply ||
+                           e.operation == Operation::kMaximum || e.operation == Operation::kMinimum;
     if (!is_fma && !is_binary) return false;
-    const auto is_itself = [&](ExprId in) { return in != kNoId && kernel_.exprs[in].operation == Operation::kVariable && kernel_.exprs[in].id == stmt.id; };
+    const auto is_itself = [&](ExprId in) {
+      return in != kNoId && kernel_.exprs[in].operation == Operation::kVariable && kernel_.exprs[in].id == stmt.id;
+    };
     gathered_[stmt.id] = true;  // so that value() refuses to read it
-    LanePlan::Instruction made{.kind = LanePlan::Kind::kGather, .type = e.type, .expr = &e, .id = stmt.a, .place = stmt.id};
+    LanePlan::Instruction made{
+        .kind = LanePlan::Kind::kGather, .type = e.type, .expr = &e, .id = stmt.a, .place = stmt.id};
     if (is_fma) {
       if (!is_itself(e.in[2])) return false;
       made.a = value(e.in[0]);
@@ -129,7 +150,8 @@ class Planner {
       if (let == lets_.end()) return uniform(id);
       return let->second == kNoId ? LanePlan::kNone : variables_[e.id] = value(let->second);
     }
-    if (e.operation == Operation::kInteger || e.operation == Operation::kReal || e.operation == Operation::kScalar) return uniform(id);
+    if (e.operation == Operation::kInteger || e.operation == Operation::kReal || e.operation == Operation::kScalar)
+      return uniform(id);
     LanePlan::Instruction made{.expr = &e, .id = id};
     if (e.operation == Operation::kLoad || e.operation == Operation::kElement) {
       made.kind = LanePlan::Kind::kLoad;
@@ -138,10 +160,15 @@ class Planner {
       made.place = e.id;
       loaded_.push_back({made.is_array, e.id});
     } else {
-      made.kind = e.operation == Operation::kSelect ? LanePlan::Kind::kSelect : e.operation == Operation::kFma ? LanePlan::Kind::kFma : e.operation == Operation::kAssume ? LanePlan::Kind::kAssume : LanePlan::Kind::kCompute;
+      made.kind = e.operation == Operation::kSelect   ? LanePlan::Kind::kSelect
+                  : e.operation == Operation::kFma    ? LanePlan::Kind::kFma
+                  : e.operation == Operation::kAssume ? LanePlan::Kind::kAssume
+                                                      : LanePlan::Kind::kCompute;
       made.type = e.operation == Operation::kSelect ? e.type : kernel_.exprs[e.in[0]].type;
-      const bool divides = (e.operation == Operation::kDivide || e.operation == Operation::kRemainder) && !is_floating(e.type);
-      if (divides && mask_ != LanePlan::kNone && kernel_.exprs[e.in[1]].operation != Operation::kInteger) return LanePlan::kNone;
+      const bool divides =
+          (e.operation == Operation::kDivide || e.operation == Operation::kRemainder) && !is_floating(e.type);
+      if (divides && mask_ != LanePlan::kNone && kernel_.exprs[e.in[1]].operation != Operation::kInteger)
+        return LanePlan::kNone;
       // The interpreter looks at the chosen side alone: the other one might not be allowed.
       if (e.operation == Operation::kSelect && reads_once_) return select(e, made);
       if (e.operation == Operation::kSelect && (may_fail(e.in[1]) || may_fail(e.in[2]))) return LanePlan::kNone;
@@ -184,7 +211,8 @@ class Planner {
   }
 
   bool is_set_later(VariableId id) const {
-    return std::ranges::any_of(loop_.body, [id](const Stmt& stmt) { return stmt.kind == StmtKind::kSet && stmt.id == id; });
+    return std::ranges::any_of(loop_.body,
+                               [id](const Stmt& stmt) { return stmt.kind == StmtKind::kSet && stmt.id == id; });
   }
 
   template <class Holds>
@@ -197,13 +225,14 @@ class Planner {
   bool reads_memory(ExprId id) const { return any_below(id, is_read); }
   bool may_fail(ExprId id) const {
     return any_below(id, [](const Expr& e) {
-      const bool divides = (e.operation == Operation::kDivide || e.operation == Operation::kRemainder) && !is_floating(e.type);
+      const bool divides =
+          (e.operation == Operation::kDivide || e.operation == Operation::kRemainder) && !is_floating(e.type);
       return is_read(e) || e.operation == Operation::kAssume || divides;
     });
   }
 
-  /// No pass reads what another one writes: of vectorisable loops that is promised, of others what is written is not read, and by one
-  /// statement alone.
+  /// No pass reads what another one writes: of vectorisable loops that is promised, of others what is written is not
+  /// read, and by one statement alone.
   bool is_orderless() const {
     if (loop_.mode == LoopMode::kVector) return true;
     const auto may_be_one = [&](const Where& x, const Where& y) {
@@ -243,7 +272,8 @@ class Planner {
 
 std::unique_ptr<LanePlan> plan_lanes(const KernelIr& kernel, const Stmt& loop) { return Planner(kernel, loop).run(); }
 
-std::unique_ptr<LanePlan> plan_leaf(const KernelIr& kernel, const std::vector<const Stmt*>& path, const Stmt& store, const std::vector<ExprId>& definitions) {
+std::unique_ptr<LanePlan> plan_leaf(const KernelIr& kernel, const std::vector<const Stmt*>& path, const Stmt& store,
+                                    const std::vector<ExprId>& definitions) {
   return Planner(kernel, *path.front()).run_leaf(path, store, definitions);
 }
 

@@ -1,5 +1,5 @@
-// How the interpreter does many passes of a loop at a time: its body as a list of instructions on slots, each of which holds a number per
-// pass (interpreter_lanes.hpp). Only loops that end as they would pass after pass have a plan.
+// How the interpreter does many passes of a loop at a time: its body as a list of instructions on slots, each of which
+// holds a number per pass (interpreter_lanes.hpp). Only loops that end as they would pass after pass have a plan.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,11 @@ struct LanePlan {
   Slot slots = 1;  // slot 0: the loop's variable
 };
 
-/// What a store to an array does that stands within loops and conditions (`path`, outermost first) which leave each other alone, in the passes
-/// that the lanes' slots 0 and on name, one slot for each loop; null where it has no plan. `definitions`: per variable, of those
-/// that the path defines at least.
-std::unique_ptr<LanePlan> plan_leaf(const KernelIr& kernel, const std::vector<const Stmt*>& path, const Stmt& store, const std::vector<ExprId>& definitions);
+/// What a store to an array does that stands within loops and conditions (`path`, outermost first) which leave each
+/// other alone, in the passes that the lanes' slots 0 and on name, one slot for each loop; null where it has no plan.
+/// `definitions`: per variable, of those that the path defines at least.
+std::unique_ptr<LanePlan> plan_leaf(const KernelIr& kernel, const std::vector<const Stmt*>& path, const Stmt& store,
+                                    const std::vector<ExprId>& definitions);
 
 /// The plan of an innermost loop; null where its passes have to be done one after the other.
 std::unique_ptr<LanePlan> plan_lanes(const KernelIr& kernel, const Stmt& loop);

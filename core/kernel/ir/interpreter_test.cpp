@@ -1,5 +1,5 @@
-// The interpreter of the kernel IR finds what it promises to find, and mutants of sound kernels show that the verifier lets nothing
-// out of bounds through.
+// The interpreter of the kernel IR finds what it promises to find, and mutants of sound kernels show that the verifier
+// lets nothing out of bounds through.
 #include "core/kernel/ir/interpreter.hpp"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,8 @@ struct Memory {
   std::string run(const KernelIr& kernel, std::int64_t items, InterpretedWork* work = nullptr) {
     std::vector<InterpretedBuffer> buffers;
     for (std::size_t i = 0; i < numbers.size(); ++i)
-      buffers.push_back({reinterpret_cast<std::byte*>(numbers[i].data()), static_cast<std::int64_t>(numbers[i].size()), &watches[i]});
+      buffers.push_back(
+          {reinterpret_cast<std::byte*>(numbers[i].data()), static_cast<std::int64_t>(numbers[i].size()), &watches[i]});
     const std::vector<std::uint64_t> scalars(kernel.scalars.size(), std::bit_cast<std::uint64_t>(2.0));
     std::uint64_t pass = 0;
     const auto done = interpret(kernel, buffers, scalars, 0, items, {0, &pass});
@@ -40,7 +41,8 @@ struct Memory {
 };
 
 /// y[write(i)] = x[read(i)] * 2 + 1 in a grid.
-KernelIr copy_kernel(const std::function<ExprId(IrBuilder&, ExprId)>& read, const std::function<ExprId(IrBuilder&, ExprId)>& write) {
+KernelIr copy_kernel(const std::function<ExprId(IrBuilder&, ExprId)>& read,
+                     const std::function<ExprId(IrBuilder&, ExprId)>& write) {
   IrBuilder b;
   const BufferId x = b.add_buffer(DType::kF32, false), y = b.add_buffer(DType::kF32, true);
   const ExprId i = b.open_grid(LoopMode::kVector);
@@ -93,7 +95,8 @@ TEST(Interpreter, FindsNumbersThatNobodyWrote) {
   Memory memory;
   memory.add({1, 2, 3, 4}, false);
   memory.add({0, 0, 0, 0}, false);
-  EXPECT_THAT(memory.run(copy_kernel(same, same), 4), HasSubstr("element 0 of buffer 0 is read before anything was written there"));
+  EXPECT_THAT(memory.run(copy_kernel(same, same), 4),
+              HasSubstr("element 0 of buffer 0 is read before anything was written there"));
 }
 
 TEST(Interpreter, FindsItemsThatWriteTheSameElement) {
@@ -101,7 +104,8 @@ TEST(Interpreter, FindsItemsThatWriteTheSameElement) {
   memory.add({1, 2, 3, 4});
   memory.add({0, 0, 0, 0}, false);
   const auto half = [](IrBuilder& b, ExprId i) { return b.binary(Operation::kDivide, i, b.integer(2)); };
-  EXPECT_THAT(memory.run(copy_kernel(same, half), 4), HasSubstr("element 0 of buffer 1 is written, which another item or pass wrote (item 1)"));
+  EXPECT_THAT(memory.run(copy_kernel(same, half), 4),
+              HasSubstr("element 0 of buffer 1 is written, which another item or pass wrote (item 1)"));
 }
 
 TEST(Interpreter, FindsWritesOverWhatAnotherItemRead) {
@@ -143,7 +147,8 @@ KernelIr turned_array(bool in_one_loop) {
     b.close();
     j = b.open_for(b.integer(0), b.integer(4), LoopMode::kVector);
   }
-  const ExprId other = b.let(b.element(a, in_one_loop ? b.binary(Operation::kDivide, j, b.integer(2)) : b.binary(Operation::kSubtract, b.integer(3), j)));
+  const ExprId other = b.let(b.element(a, in_one_loop ? b.binary(Operation::kDivide, j, b.integer(2))
+                                                      : b.binary(Operation::kSubtract, b.integer(3), j)));
   b.store(y, b.add(at, j), other);
   b.close();
   b.close();
@@ -156,7 +161,8 @@ TEST(Interpreter, FindsPassesOfAVectorLoopThatNeedEachOther) {
   memory.add(std::vector<float>(8), false);
   EXPECT_EQ(memory.run(turned_array(false), 2), "");
   EXPECT_EQ(memory.numbers[1], (std::vector<float>{4, 3, 2, 1, 8, 7, 6, 5}));
-  EXPECT_THAT(memory.run(turned_array(true), 2), HasSubstr("element 0 of array 0 is read, which another item or pass wrote"));
+  EXPECT_THAT(memory.run(turned_array(true), 2),
+              HasSubstr("element 0 of array 0 is read, which another item or pass wrote"));
 }
 
 TEST(Interpreter, GivesEachItemArraysOfItsOwn) {
@@ -171,7 +177,8 @@ TEST(Interpreter, GivesEachItemArraysOfItsOwn) {
   b.close();
   Memory memory;
   memory.add(std::vector<float>(2), false);
-  EXPECT_THAT(memory.run(b.finish(), 2), HasSubstr("element 0 of array 0 is read before anything was written there (item 1)"));
+  EXPECT_THAT(memory.run(b.finish(), 2),
+              HasSubstr("element 0 of array 0 is read before anything was written there (item 1)"));
 }
 
 TEST(Interpreter, FindsAssumptionsThatDoNotHoldAndDivisionsByZero) {
@@ -184,7 +191,8 @@ TEST(Interpreter, FindsAssumptionsThatDoNotHoldAndDivisionsByZero) {
   EXPECT_THAT(memory.run(copy_kernel(divided, same), 4), HasSubstr("an integer is divided by 0 (item 0)"));
 }
 
-/// Kernels are told apart by their text; once, two that read tables of different heights were one, with the IR of the first.
+/// Kernels are told apart by their text; once, two that read tables of different heights were one, with the IR of the
+/// first.
 TEST(Interpreter, KernelsThatAssumeDifferentThingsAreDifferentKernels) {
   TestProgram t(4);
   for (const std::int64_t rows : {3, 9}) {

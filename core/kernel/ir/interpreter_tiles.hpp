@@ -1,6 +1,7 @@
-// Items of kernels that multiply by tiles, for a sample of their results: which elements of the tiles' arrays are wanted is found first, from
-// the stores back to the tiles and from those to what they multiply; then the item runs, and copies and multiplies those
-// alone. So the sample has the bits that the whole item would have. What of the text allows that: tiled_kernel.hpp. For interpreter.cpp alone.
+// Items of kernels that multiply by tiles, for a sample of their results: which elements of the tiles' arrays are
+// wanted is found first, from the stores back to the tiles and from those to what they multiply; then the item runs,
+// and copies and multiplies those alone. So the sample has the bits that the whole item would have. What of the text
+// allows that: tiled_kernel.hpp. For interpreter.cpp alone.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +65,8 @@ class TileSampler {
         break;
     }
     const std::vector<std::int64_t> passes = picked(loop, begin, end);
-    if (std::ssize(passes) == end - begin && loop.kind == StmtKind::kFor && run_.lanes_.run(loop, begin, end)) return true;
+    if (std::ssize(passes) == end - begin && loop.kind == StmtKind::kFor && run_.lanes_.run(loop, begin, end))
+      return true;
     run_.work_.is_sampled |= std::ssize(passes) < end - begin;
     each_pass(loop, begin, end, [&] { run_.run_block(loop.body); });
     return true;
@@ -88,19 +90,25 @@ class TileSampler {
 
   template <class T>
   void run_tile(const Tile& tile, std::int64_t steps) {
-    const std::int64_t base = tile.base == kNoId ? 0 : run_.integer(tile.base), left = run_.integer(tile.left.base), right = run_.integer(tile.right.base);
+    const std::int64_t base = tile.base == kNoId ? 0 : run_.integer(tile.base), left = run_.integer(tile.left.base),
+                       right = run_.integer(tile.right.base);
     find_cells(tile, base);
     const std::size_t columns = columns_.size();
-    std::vector<T> factors(static_cast<std::size_t>(std::max<std::int64_t>(steps, 0)) * columns), row(static_cast<std::size_t>(std::max<std::int64_t>(steps, 0))), sums(columns);
+    std::vector<T> factors(static_cast<std::size_t>(std::max<std::int64_t>(steps, 0)) * columns),
+        row(static_cast<std::size_t>(std::max<std::int64_t>(steps, 0))), sums(columns);
     for (std::int64_t q = 0; q < steps && !rows_.empty(); ++q) {
       for (std::size_t c = 0; c < columns; ++c)
-        factors[static_cast<std::size_t>(q) * columns + c] = run_.template read_as<T>(tile.right.is_array, tile.right.id, right + q * tile.right.step + columns_[c]);
+        factors[static_cast<std::size_t>(q) * columns + c] =
+            run_.template read_as<T>(tile.right.is_array, tile.right.id, right + q * tile.right.step + columns_[c]);
     }
     for (const std::int64_t i : rows_) {
       for (std::int64_t q = 0; q < steps; ++q)
-        row[static_cast<std::size_t>(q)] = run_.template read_as<T>(tile.left.is_array, tile.left.id, left + i * tile.left.row_step + q * tile.left.step);
+        row[static_cast<std::size_t>(q)] = run_.template read_as<T>(tile.left.is_array, tile.left.id,
+                                                                    left + i * tile.left.row_step + q * tile.left.step);
       for (std::size_t c = 0; c < columns; ++c)
-        sums[c] = tile.start == TileStart::kGoOn ? run_.template read_as<T>(true, tile.sums, base + i * tile.columns + columns_[c]) : T{0};
+        sums[c] = tile.start == TileStart::kGoOn
+                      ? run_.template read_as<T>(true, tile.sums, base + i * tile.columns + columns_[c])
+                      : T{0};
       if (steps > 0) run_.add_products_of(row, factors, sums);
       for (std::size_t c = 0; c < columns; ++c) {
         const std::int64_t at = base + i * tile.columns + columns_[c];
@@ -112,11 +120,13 @@ class TileSampler {
   }
 
  private:
-  /// Passes that are done of each loop: over tiles, and over the rows and columns of one. The last level is the corners alone.
+  /// Passes that are done of each loop: over tiles, and over the rows and columns of one. The last level is the corners
+  /// alone.
   struct Level {
     std::int64_t tiles = 0, stores = 0;
   };
-  static constexpr std::array<Level, 8> kLevels = {{{8, 64}, {2, 64}, {3, 12}, {2, 12}, {2, 6}, {2, 3}, {2, 2}, {2, 1}}};
+  static constexpr std::array<Level, 8> kLevels = {
+      {{8, 64}, {2, 64}, {3, 12}, {2, 12}, {2, 6}, {2, 3}, {2, 2}, {2, 1}}};
 
   // ---- the sample ----
 
@@ -127,8 +137,11 @@ class TileSampler {
     depth_ = 0;
     is_at_tiles_ = true;
     collect(grid.body);
-    const auto is_enough = [this](const Level& level) { return 2 * static_cast<std::uint64_t>(level.tiles * level.stores) * depth_ <= limit_; };
-    return std::min<std::size_t>(static_cast<std::size_t>(std::ranges::find_if(kLevels, is_enough) - kLevels.begin()), kLevels.size() - 1);
+    const auto is_enough = [this](const Level& level) {
+      return 2 * static_cast<std::uint64_t>(level.tiles * level.stores) * depth_ <= limit_;
+    };
+    return std::min<std::size_t>(static_cast<std::size_t>(std::ranges::find_if(kLevels, is_enough) - kLevels.begin()),
+                                 kLevels.size() - 1);
   }
 
   bool is_over() const { return marked_ > limit_; }
@@ -148,7 +161,8 @@ class TileSampler {
     for (std::int64_t i = 0; i < some; ++i) {
       const std::int64_t at = some == 1 ? 0 : i * (count - 1) / (some - 1);
       const bool is_inside = i > 0 && i + 1 < some && some < count;
-      passes.push_back(begin + at + (is_inside ? (i % 2 == 0 ? 1 : -1) * std::min<std::int64_t>(1, (count / some - 1) / 2) : 0));
+      passes.push_back(begin + at +
+                       (is_inside ? (i % 2 == 0 ? 1 : -1) * std::min<std::int64_t>(1, (count / some - 1) / 2) : 0));
     }
     return passes;
   }
@@ -166,7 +180,8 @@ class TileSampler {
     }
   }
 
-  /// Walks through the text as it will run, in steps of sums no further than needed, and marks what stores or tiles read.
+  /// Walks through the text as it will run, in steps of sums no further than needed, and marks what stores or tiles
+  /// read.
   void collect(const std::vector<Stmt>& body) {
     for (const Stmt& stmt : body) {
       if (is_over() && level_ + 1 < kLevels.size()) return;
@@ -198,7 +213,8 @@ class TileSampler {
     const TiledKernel::Role role = tiled_->role(loop);
     const bool is_whole = role == TiledKernel::Role::kWhole;
     if (role == TiledKernel::Role::kFill || (!tiled_->has_tile(loop) && (is_whole || is_at_tiles_))) return;
-    if (tiled_->reads_memory(loop.a) || tiled_->reads_memory(loop.b)) return run_.fail("a loop over results has bounds that are in memory");
+    if (tiled_->reads_memory(loop.a) || tiled_->reads_memory(loop.b))
+      return run_.fail("a loop over results has bounds that are in memory");
     const std::int64_t begin = run_.integer(loop.a), end = run_.integer(loop.b);
     if (!is_whole) return each_pass(loop, begin, end, [&] { collect(loop.body); });
     if (begin >= end) return;
@@ -229,12 +245,16 @@ class TileSampler {
     const std::int64_t left = run_.integer(tile.left.base), right = run_.integer(tile.right.base);
     std::uint64_t copies = 0;
     for (std::int64_t q = 0; q < steps; ++q) {
-      for (std::size_t r = 0; tile.left.is_array && r < rows_.size(); ++r) copies += wanted_.mark(tile.left.id, left + rows_[r] * tile.left.row_step + q * tile.left.step);
-      for (std::size_t c = 0; tile.right.is_array && c < columns_.size(); ++c) copies += wanted_.mark(tile.right.id, right + q * tile.right.step + columns_[c]);
+      for (std::size_t r = 0; tile.left.is_array && r < rows_.size(); ++r)
+        copies += wanted_.mark(tile.left.id, left + rows_[r] * tile.left.row_step + q * tile.left.step);
+      for (std::size_t c = 0; tile.right.is_array && c < columns_.size(); ++c)
+        copies += wanted_.mark(tile.right.id, right + q * tile.right.step + columns_[c]);
     }
-    if (std::ranges::find(open_, true) == open_.end()) depth_ += weight_ * static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 0));
+    if (std::ranges::find(open_, true) == open_.end())
+      depth_ += weight_ * static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 0));
     constexpr std::uint64_t kProducts = 16;  // cost as much as a copy
-    marked_ += weight_ * (copies + static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 0)) * rows_.size() * columns_.size() / kProducts);
+    marked_ += weight_ * (copies + static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 0)) * rows_.size() *
+                                       columns_.size() / kProducts);
   }
 
   /// Rows and columns of a tile in which a sum is wanted.

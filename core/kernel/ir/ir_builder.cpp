@@ -84,7 +84,8 @@ ExprId IrBuilder::convert(ExprId a, DType type) {
     return real(static_cast<double>(ir_.exprs[a].integer), type);
   }
   // By way of f32, as the framework does it: not every device rounds a double to a half once.
-  if (ir_.exprs[a].type == DType::kF64 && (type == DType::kF16 || type == DType::kBF16)) return convert(convert(a, DType::kF32), type);
+  if (ir_.exprs[a].type == DType::kF64 && (type == DType::kF16 || type == DType::kBF16))
+    return convert(convert(a, DType::kF32), type);
   return intern({.operation = Operation::kConvert, .type = type, .in = {a, kNoId, kNoId}});
 }
 

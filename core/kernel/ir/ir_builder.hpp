@@ -1,5 +1,6 @@
-// Writes kernels of the kernel IR (plugins/kernel_ir/kernel_ir.hpp), expression by expression and statement by statement: what
-// every emitter (core/kernel/emit) uses. Whether what was written makes sense is verify_kernel()'s question (read_ir.hpp).
+// Writes kernels of the kernel IR (plugins/kernel_ir/kernel_ir.hpp), expression by expression and statement by
+// statement: what every emitter (core/kernel/emit) uses. Whether what was written makes sense is verify_kernel()'s
+// question (read_ir.hpp).
 #pragma once
 
 #include <cstdint>
@@ -30,11 +31,11 @@ class IrBuilder {
   ExprId load(BufferId buffer, ExprId index);
   ExprId element(ArrayId array, ExprId index);
   ExprId convert(ExprId a, DType type);
-  /// `a`, which lies in [low, high] by arithmetic that intervals cannot follow (loop variables that move together). Never what comes
-  /// from memory or from the launch: the verifier refuses that.
+  /// `a`, which lies in [low, high] by arithmetic that intervals cannot follow (loop variables that move together).
+  /// Never what comes from memory or from the launch: the verifier refuses that.
   ExprId assume(ExprId a, std::int64_t low, std::int64_t high);
-  /// `a` where it lies in [low, high], else the nearer end: what every index that comes from data passes through before it reaches
-  /// memory. Whether it lay inside is the program's own question (graph::Bound).
+  /// `a` where it lies in [low, high], else the nearer end: what every index that comes from data passes through before
+  /// it reaches memory. Whether it lay inside is the program's own question (graph::Bound).
   ExprId guard(ExprId a, std::int64_t low, std::int64_t high);
   ExprId unary(Operation operation, ExprId a);
   ExprId from_order_key(ExprId a, DType type);

@@ -20,7 +20,8 @@ inline Result<KernelIr> read_ir(std::span<const std::byte> bytes) {
 }
 
 /// check_types(), then check_bounds(). Errors: kInternal, naming the rule and both numbers.
-inline Result<void> verify_kernel(const KernelIr& kernel, std::span<const std::int64_t> buffer_elements, std::int64_t grid) {
+inline Result<void> verify_kernel(const KernelIr& kernel, std::span<const std::int64_t> buffer_elements,
+                                  std::int64_t grid) {
   std::string broken = check_types(kernel);
   if (broken.empty()) broken = check_bounds(kernel, buffer_elements, grid);
   if (broken.empty()) return {};

@@ -43,7 +43,9 @@ KernelIr example() {
           .right = {.is_array = true, .id = array, .base = b.integer(3), .step = 5}},
          b.integer(6));
   const ArrayId turned = b.add_array(DType::kF32, 64);
-  b.transpose({.to = turned, .from = x, .columns = 3, .to_base = b.integer(2), .from_base = item, .to_step = 4, .from_step = 7}, b.integer(6));
+  b.transpose(
+      {.to = turned, .from = x, .columns = 3, .to_base = b.integer(2), .from_base = item, .to_step = 4, .from_step = 7},
+      b.integer(6));
   b.prefetch(y, item);
   b.open_if(
       b.unary(Operation::kNot, b.binary(Operation::kLess, item, b.integer(std::numeric_limits<std::int64_t>::min()))));

@@ -1,6 +1,7 @@
-// Which loops of a kernel run over columns that have nothing to do with each other: each pass touches element i of the arrays and nothing else
-// of them, in this loop and in all others that touch them, and all of these have the same bounds. So columns may be left out of all
-// of them together, and the others end as they would. Who compares a sample has to do the whole kernel before it calls a difference one.
+// Which loops of a kernel run over columns that have nothing to do with each other: each pass touches element i of the
+// arrays and nothing else of them, in this loop and in all others that touch them, and all of these have the same
+// bounds. So columns may be left out of all of them together, and the others end as they would. Who compares a sample
+// has to do the whole kernel before it calls a difference one.
 #pragma once
 
 #include <cstdint>

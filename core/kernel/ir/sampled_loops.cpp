@@ -10,7 +10,13 @@ SampledLoops::SampledLoops(const KernelIr& kernel) : kernel_(kernel), all_(nothi
 
 SampledLoops::Contents SampledLoops::nothing() const {
   const std::size_t arrays = kernel_.arrays.size(), buffers = kernel_.buffers.size();
-  return {.reads = Counts(arrays), .writes = Counts(arrays), .loads = Counts(buffers), .stores = Counts(buffers), .defined = {}, .set = {}, .has_store = false};
+  return {.reads = Counts(arrays),
+          .writes = Counts(arrays),
+          .loads = Counts(buffers),
+          .stores = Counts(buffers),
+          .defined = {},
+          .set = {},
+          .has_store = false};
 }
 
 bool SampledLoops::may_sample(const Stmt& loop) {
@@ -29,7 +35,8 @@ bool SampledLoops::decide(const Stmt& loop) const {
     if (inside.writes[i] > 0 && inside.reads[i] < all_.reads[i]) return false;
   }
   for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
-    const bool goes_on = all_.loads[i] > inside.loads[i] || (inside.loads[i] > 0 && (loop.mode != LoopMode::kVector || all_.stores[i] > inside.stores[i]));
+    const bool goes_on = all_.loads[i] > inside.loads[i] ||
+                         (inside.loads[i] > 0 && (loop.mode != LoopMode::kVector || all_.stores[i] > inside.stores[i]));
     if (inside.stores[i] > 0 && goes_on) return false;
   }
   return true;

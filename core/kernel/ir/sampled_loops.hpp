@@ -1,6 +1,7 @@
-// Which loops of a kernel may be sampled: done for some of their passes alone, so that what those store is still what the whole kernel would
-// store there. They leave nothing to later passes or to what follows the loop: no variable, no array, no buffer that is read. Whether
-// passes write to one place nobody can tell from the text; who compares a sample has to do the whole kernel before it calls a difference one.
+// Which loops of a kernel may be sampled: done for some of their passes alone, so that what those store is still what
+// the whole kernel would store there. They leave nothing to later passes or to what follows the loop: no variable, no
+// array, no buffer that is read. Whether passes write to one place nobody can tell from the text; who compares a sample
+// has to do the whole kernel before it calls a difference one.
 #pragma once
 
 #include <unordered_map>

@@ -5,7 +5,8 @@
 
 namespace crucible::kernel {
 
-Splicer::Splicer(const KernelIr& from, IrBuilder& to, SpliceHooks hooks) : from_(from), to_(to), hooks_(std::move(hooks)) {
+Splicer::Splicer(const KernelIr& from, IrBuilder& to, SpliceHooks hooks)
+    : from_(from), to_(to), hooks_(std::move(hooks)) {
   for (const IrArray& array : from.arrays) arrays_.push_back(to.add_array(array.type, array.size));
 }
 

@@ -1,6 +1,6 @@
-// A finished kernel written into another one: its statements again, with other names, for a range of its work items. What its
-// buffers and scalars become is the caller's: a buffer may turn into scratch of the larger kernel. emit_attention.cpp writes
-// fused groups (emit_group.cpp) into its work items so. It changes no operation and no order.
+// A finished kernel written into another one: its statements again, with other names, for a range of its work items.
+// What its buffers and scalars become is the caller's: a buffer may turn into scratch of the larger kernel.
+// emit_attention.cpp writes fused groups (emit_group.cpp) into its work items so. It changes no operation and no order.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class Splicer {
   /// `from` has one grid loop and neither tiles nor copies (kTile, kTranspose). Both must outlive the splicer.
   Splicer(const KernelIr& from, IrBuilder& to, SpliceHooks hooks);
 
-  /// Writes its work items [first, first + count) as a loop, at the place where `to` is. May be called again for others:
-  /// scratch of an item is shared by all.
+  /// Writes its work items [first, first + count) as a loop, at the place where `to` is. May be called again for
+  /// others: scratch of an item is shared by all.
   void write(ExprId first, std::int64_t count);
 
  private:

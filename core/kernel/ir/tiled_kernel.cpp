@@ -5,7 +5,11 @@
 namespace crucible::kernel {
 
 TiledKernel::TiledKernel(const KernelIr& kernel)
-    : kernel_(kernel), is_tiles_(kernel.arrays.size()), definitions_(kernel.variables.size(), kNoId), is_set_(kernel.variables.size()), reads_memory_(kernel.exprs.size()) {
+    : kernel_(kernel),
+      is_tiles_(kernel.arrays.size()),
+      definitions_(kernel.variables.size(), kNoId),
+      is_set_(kernel.variables.size()),
+      reads_memory_(kernel.exprs.size()) {
   if (kernel.tiles.empty()) return;
   for (const Tile& tile : kernel.tiles) {
     is_tiles_[tile.sums] = true;
@@ -46,7 +50,8 @@ bool TiledKernel::reads_memory(ExprId id) const {
 bool TiledKernel::reads_tiles(ExprId id) const {
   if (id == kNoId) return false;
   const Expr& e = kernel_.exprs[id];
-  return (e.operation == Operation::kElement && is_tiles_[e.id]) || std::ranges::any_of(e.in, [this](ExprId in) { return reads_tiles(in); });
+  return (e.operation == Operation::kElement && is_tiles_[e.id]) ||
+         std::ranges::any_of(e.in, [this](ExprId in) { return reads_tiles(in); });
 }
 
 bool TiledKernel::depends_on(ExprId id, VariableId variable) const {
@@ -89,7 +94,8 @@ bool TiledKernel::decide_loop(const Stmt& loop, Loop& known) {
   if (reads_tiles(loop.a) || reads_tiles(loop.b)) return false;
   known.has_tile = inside.has_tile;
   if (inside.has_tile) {
-    const bool may = !inside.has_set && std::ranges::all_of(loop.body, [&](const Stmt& stmt) { return may_skip(stmt, loop.id); });
+    const bool may =
+        !inside.has_set && std::ranges::all_of(loop.body, [&](const Stmt& stmt) { return may_skip(stmt, loop.id); });
     known.role = may ? Role::kTiles : Role::kWhole;
     return decide(loop.body);
   }
@@ -115,7 +121,9 @@ bool TiledKernel::find_leaves(const Stmt& stmt, std::vector<const Stmt*>& path, 
   if (stmt.kind == StmtKind::kLet || stmt.kind == StmtKind::kPrefetch) return true;
   if (stmt.kind != StmtKind::kFor && stmt.kind != StmtKind::kIf) return false;
   for (const Stmt* outer : path) {  // bounds that move are not followed
-    if (outer->kind == StmtKind::kFor && stmt.kind == StmtKind::kFor && (depends_on(stmt.a, outer->id) || depends_on(stmt.b, outer->id))) return false;
+    if (outer->kind == StmtKind::kFor && stmt.kind == StmtKind::kFor &&
+        (depends_on(stmt.a, outer->id) || depends_on(stmt.b, outer->id)))
+      return false;
   }
   path.push_back(&stmt);
   const bool all = std::ranges::all_of(stmt.body, [&](const Stmt& inner) { return find_leaves(inner, path, leaves); });

@@ -1,6 +1,7 @@
-// Kernels that multiply matrices by tiles (TileProduct), for who wants some of their results alone: what of the text depends on what. A
-// result needs one row of the left operand and one column of the right one, which loops have copied into arrays before; all other rows and
-// columns can be left out, of the copies too. Kernels in which anything but a store to memory reads what tiles leave are not taken.
+// Kernels that multiply matrices by tiles (TileProduct), for who wants some of their results alone: what of the text
+// depends on what. A result needs one row of the left operand and one column of the right one, which loops have copied
+// into arrays before; all other rows and columns can be left out, of the copies too. Kernels in which anything but a
+// store to memory reads what tiles leave are not taken.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,8 @@ class TiledKernel {
   /// One store to an array in a loop of Role::kFill.
   struct Leaf {
     const Stmt* store = nullptr;
-    std::vector<const Stmt*> path;        // outermost first: the loops around it, and what they define without a look at memory
+    std::vector<const Stmt*>
+        path;  // outermost first: the loops around it, and what they define without a look at memory
     std::vector<std::int64_t> factors;    // of the loops' variables in the store's index
     std::unique_ptr<LanePlan> plan;       // slots 0 and on: the variables of the loops
   };

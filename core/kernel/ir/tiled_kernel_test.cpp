@@ -1,4 +1,5 @@
-// A sample of a product's results has the bits that all of them have, whatever the tiles, the copies and the chunks; and it is small.
+// A sample of a product's results has the bits that all of them have, whatever the tiles, the copies and the chunks;
+// and it is small.
 #include "core/kernel/ir/tiled_kernel.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +28,9 @@ struct Memory {
     for (std::size_t i = 0; i < ir.buffers.size(); ++i) {
       const DType type = ir.buffers[i].type;
       const std::int64_t elements = program.values[step.buffers[i].value].elements;
-      memories.push_back(std::make_unique<TouchedMemory>(static_cast<std::uint64_t>(elements) * size_bytes(type), trial_numbers(type, i, TrialNumbers::kModerate, {}), ir.buffers[i].written));
+      memories.push_back(std::make_unique<TouchedMemory>(static_cast<std::uint64_t>(elements) * size_bytes(type),
+                                                         trial_numbers(type, i, TrialNumbers::kModerate, {}),
+                                                         ir.buffers[i].written));
       buffers.push_back({memories.back()->data(), elements, nullptr, memories.back().get()});
     }
   }
@@ -64,7 +67,8 @@ void expect_equal_bits(const TestProgram& t, const DeviceShape& device, std::uin
         EXPECT_EQ(found.front(), wanted.front());
         EXPECT_EQ(found.back(), wanted.back());
         std::size_t wrong = 0;
-        for (const std::uint64_t at : found) wrong += std::memcmp(whole.memories[i]->data() + at, sample.memories[i]->data() + at, size) != 0;
+        for (const std::uint64_t at : found)
+          wrong += std::memcmp(whole.memories[i]->data() + at, sample.memories[i]->data() + at, size) != 0;
         EXPECT_EQ(wrong, 0u) << "of " << found.size() << " of " << wanted.size();
       }
     }
@@ -78,10 +82,13 @@ struct Product {
 };
 
 void expect_product(const Product& c, const DeviceShape& device, std::uint64_t budget, bool is_sampled) {
-  SCOPED_TRACE(fmt::format("{} x ({} x {} by {}){}{} {}, budget {}", c.batch, c.m, c.k, c.n, c.left_across ? ", left across" : "", c.right_across ? ", right across" : "", name(c.dtype), budget));
+  SCOPED_TRACE(fmt::format("{} x ({} x {} by {}){}{} {}, budget {}", c.batch, c.m, c.k, c.n,
+                           c.left_across ? ", left across" : "", c.right_across ? ", right across" : "", name(c.dtype),
+                           budget));
   TestProgram t;
   const auto matrix = [&](std::int64_t rows, std::int64_t columns, bool across) {
-    return across ? permuted(t.input(c.dtype, {c.batch, columns, rows}), {0, 2, 1}) : t.input(c.dtype, {c.batch, rows, columns});
+    return across ? permuted(t.input(c.dtype, {c.batch, columns, rows}), {0, 2, 1})
+                  : t.input(c.dtype, {c.batch, rows, columns});
   };
   const Operand left = matrix(c.m, c.k, c.left_across), right = matrix(c.k, c.n, c.right_across);
   t.keep(t.op(OpKind::kMatMul, {left, right}, {c.batch, c.m, c.n}, c.dtype));
@@ -112,19 +119,23 @@ TEST(TiledKernel, ASampleOfAConvolutionHasItsBits) {
     std::int64_t images, channels, outputs, side, kernel = 3, stride = 1, padding = 1, groups = 1;
     bool channels_last = false;
   };
-  for (const Case& c : {Case{2, 64, 64, 16}, Case{2, 32, 64, 15, 3, 2}, Case{1, 3, 16, 32}, Case{2, 64, 32, 8, 1, 1, 0}, Case{2, 64, 128, 8, 1, 2, 0}, Case{4, 64, 64, 4},
-                        Case{2, 64, 64, 12, 3, 1, 1, 2}, Case{2, 16, 16, 16, 4, 2, 1}, Case{2, 32, 32, 10, 3, 1, 1, 1, true}}) {
+  for (const Case& c : {Case{2, 64, 64, 16}, Case{2, 32, 64, 15, 3, 2}, Case{1, 3, 16, 32}, Case{2, 64, 32, 8, 1, 1, 0},
+                        Case{2, 64, 128, 8, 1, 2, 0}, Case{4, 64, 64, 4}, Case{2, 64, 64, 12, 3, 1, 1, 2},
+                        Case{2, 16, 16, 16, 4, 2, 1}, Case{2, 32, 32, 10, 3, 1, 1, 1, true}}) {
     for (const std::uint64_t budget : {100, 4000}) {
-      SCOPED_TRACE(fmt::format("{} x {} x {} to {}, kernel {}, stride {}, budget {}", c.images, c.channels, c.side, c.outputs, c.kernel, c.stride, budget));
+      SCOPED_TRACE(fmt::format("{} x {} x {} to {}, kernel {}, stride {}, budget {}", c.images, c.channels, c.side,
+                               c.outputs, c.kernel, c.stride, budget));
       TestProgram t;
       graph::Attributes a;
       a.groups = c.groups;
       for (int d = 0; d < 2; ++d) a.stride[d] = c.stride, a.padding[d] = c.padding, a.dilation[d] = 1;
       const std::int64_t out = (c.side + 2 * c.padding - c.kernel) / c.stride + 1;
       const auto picture = [&](std::int64_t channels, std::int64_t side) {
-        return c.channels_last ? permuted(t.input(DType::kF32, {c.images, side, side, channels}), {0, 3, 1, 2}) : t.input(DType::kF32, {c.images, channels, side, side});
+        return c.channels_last ? permuted(t.input(DType::kF32, {c.images, side, side, channels}), {0, 3, 1, 2})
+                               : t.input(DType::kF32, {c.images, channels, side, side});
       };
-      const Operand x = picture(c.channels, c.side), dy = picture(c.outputs, out), w = t.input(DType::kF32, {c.outputs, c.channels / c.groups, c.kernel, c.kernel});
+      const Operand x = picture(c.channels, c.side), dy = picture(c.outputs, out),
+                    w = t.input(DType::kF32, {c.outputs, c.channels / c.groups, c.kernel, c.kernel});
       t.keep(t.op(OpKind::kConv2d, {x, w}, {c.images, c.outputs, out, out}, DType::kF32, a));
       t.keep(t.op(OpKind::kConv2dBackwardInput, {dy, w}, {c.images, c.channels, c.side, c.side}, DType::kF32, a));
       t.keep(t.op(OpKind::kConv2dBackwardWeight, {dy, x}, w.view.sizes, DType::kF32, a));

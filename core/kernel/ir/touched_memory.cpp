@@ -10,7 +10,10 @@
 namespace crucible::kernel {
 
 TouchedMemory::TouchedMemory(std::uint64_t size_bytes, Fill fill, bool keeps_first)
-    : size_bytes_(size_bytes), fill_(std::move(fill)), mapped_bytes_((size_bytes + kPiece - 1) / kPiece * kPiece), is_there_((mapped_bytes_ / kPiece + 63) / 64) {
+    : size_bytes_(size_bytes),
+      fill_(std::move(fill)),
+      mapped_bytes_((size_bytes + kPiece - 1) / kPiece * kPiece),
+      is_there_((mapped_bytes_ / kPiece + 63) / 64) {
   if (mapped_bytes_ == 0) return;
   data_ = map();
   if (keeps_first && data_ != nullptr) first_ = map();
@@ -22,7 +25,8 @@ TouchedMemory::~TouchedMemory() {
 }
 
 std::byte* TouchedMemory::map() const {
-  void* const mapped = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const mapped =
+      mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return mapped == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapped);
 }
 
@@ -40,7 +44,8 @@ std::vector<TouchedMemory::Range> TouchedMemory::touched(std::uint64_t gap) cons
   std::vector<Range> ranges;
   for (std::uint64_t word = 0; word < is_there_.size(); ++word) {
     for (std::uint64_t left = is_there_[word]; left != 0; left &= left - 1) {
-      const std::uint64_t at = (word * 64 + static_cast<std::uint64_t>(std::countr_zero(left))) * kPiece, size = std::min(kPiece, size_bytes_ - at);
+      const std::uint64_t at = (word * 64 + static_cast<std::uint64_t>(std::countr_zero(left))) * kPiece,
+                          size = std::min(kPiece, size_bytes_ - at);
       if (!ranges.empty() && at - (ranges.back().first + ranges.back().size) <= gap)
         ranges.back().size = at + size - ranges.back().first;
       else

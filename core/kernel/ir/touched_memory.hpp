@@ -1,5 +1,6 @@
-// Memory as large as a kernel was made for, of which only what is touched is made: numbers appear piece by piece where the interpreter
-// reads or writes, and every write is remembered. So a kernel of large tensors can be tried on a few of its items.
+// Memory as large as a kernel was made for, of which only what is touched is made: numbers appear piece by piece where
+// the interpreter reads or writes, and every write is remembered. So a kernel of large tensors can be tried on a few of
+// its items.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,11 @@ namespace crucible::kernel {
 
 class TouchedMemory {
  public:
-  static constexpr std::uint64_t kPiece = 64;  // bytes that appear together; a multiple of every element's size. Columns touch an element of each
+  static constexpr std::uint64_t kPiece =
+      64;  // bytes that appear together; a multiple of every element's size. Columns touch an element of each
 
-  /// Writes what memory holds from byte `first` on: a whole piece, or the last one's part, the same each time that it is asked.
+  /// Writes what memory holds from byte `first` on: a whole piece, or the last one's part, the same each time that it
+  /// is asked.
   using Fill = std::function<void(std::uint64_t first, std::span<std::byte> into)>;
 
   /// `keeps_first`: what it held before anything was written is wanted, and something will be written.
@@ -43,7 +46,8 @@ class TouchedMemory {
   struct Range {
     std::uint64_t first = 0, size = 0;  // bytes
   };
-  /// What was touched, in ascending order; ranges that lie at most `gap` bytes apart are one, with what lies between them.
+  /// What was touched, in ascending order; ranges that lie at most `gap` bytes apart are one, with what lies between
+  /// them.
   std::vector<Range> touched(std::uint64_t gap) const;
   /// What it held before anything was written, where it was touched; else zeros.
   const std::byte* first() const { return first_ != nullptr ? first_ : data_; }

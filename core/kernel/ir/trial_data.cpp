@@ -19,7 +19,8 @@ namespace {
 /// Follows a guarded index back to the loads that it comes from.
 class IndexSources {
  public:
-  explicit IndexSources(const KernelIr& kernel) : kernel_(kernel), definitions_(kernel.variables.size()), ranges_(kernel.buffers.size()) {
+  explicit IndexSources(const KernelIr& kernel)
+      : kernel_(kernel), definitions_(kernel.variables.size()), ranges_(kernel.buffers.size()) {
     find_definitions(kernel.body);
   }
 
@@ -44,13 +45,16 @@ class IndexSources {
     return IndexRange{std::max(least.integer, Limits::min() + 1) - 1, std::min(most.integer, Limits::max() - 1) + 1};
   }
 
-  /// The same of a condition, first <= x and x < last, behind which an item puts what belongs to its own part of the elements.
+  /// The same of a condition, first <= x and x < last, behind which an item puts what belongs to its own part of the
+  /// elements.
   std::optional<IndexRange> chosen(const Expr& e) const {
     if (e.operation != Operation::kAnd) return std::nullopt;
     const Expr &from = kernel_.exprs[e.in[0]], &to = kernel_.exprs[e.in[1]];
-    if (from.operation != Operation::kLessEqual || to.operation != Operation::kLess || from.in[1] != to.in[0]) return std::nullopt;
+    if (from.operation != Operation::kLessEqual || to.operation != Operation::kLess || from.in[1] != to.in[0])
+      return std::nullopt;
     const Expr* last = &kernel_.exprs[to.in[1]];
-    if (last->operation == Operation::kVariable && definitions_[last->id].size() == 1) last = &kernel_.exprs[definitions_[last->id][0]];
+    if (last->operation == Operation::kVariable && definitions_[last->id].size() == 1)
+      last = &kernel_.exprs[definitions_[last->id][0]];
     if (last->operation != Operation::kMinimum) return std::nullopt;
     const Expr& elements = kernel_.exprs[last->in[1]];
     if (elements.operation != Operation::kInteger || elements.type != DType::kI64) return std::nullopt;
@@ -114,7 +118,8 @@ bool has_sum(const KernelIr& kernel, const std::vector<Stmt>& body, bool is_free
 }
 
 bool has_statement(const std::vector<Stmt>& body, StmtKind kind) {
-  return std::ranges::any_of(body, [&](const Stmt& stmt) { return stmt.kind == kind || has_statement(stmt.body, kind); });
+  return std::ranges::any_of(body,
+                             [&](const Stmt& stmt) { return stmt.kind == kind || has_statement(stmt.body, kind); });
 }
 
 std::uint64_t mix(std::uint64_t z) {
@@ -125,16 +130,20 @@ std::uint64_t mix(std::uint64_t z) {
 }
 
 /// Sign, exponent and mantissa at the places of a float with `mantissa` bits behind the point.
-[[gnu::always_inline]] inline std::uint64_t float_bits(std::uint64_t random, int mantissa, int exponent_bits, TrialNumbers kind) {
+[[gnu::always_inline]] inline std::uint64_t float_bits(std::uint64_t random, int mantissa, int exponent_bits,
+                                                       TrialNumbers kind) {
   const std::uint64_t bias = (std::uint64_t{1} << (exponent_bits - 1)) - 1;
   const std::uint64_t ones = (std::uint64_t{1} << exponent_bits) - 1;  // of infinities
   const std::uint64_t fraction = random >> 8 & ((std::uint64_t{1} << mantissa) - 1);
   const std::uint64_t sign = kind == TrialNumbers::kPositive ? 0 : random & 1;
   std::uint64_t exponent = bias - 3 + (random >> 4) % 5, low = fraction;
-  if ((random >> 55 & 3) == 0) low &= std::uint64_t{3} << (mantissa - 2);  // numbers that are there twice, and those that texts name
+  if ((random >> 55 & 3) == 0)
+    low &= std::uint64_t{3} << (mantissa - 2);  // numbers that are there twice, and those that texts name
   if (kind == TrialNumbers::kSpecial && (random >> 59) == 0) {
-    const std::uint64_t exponents[] = {ones, ones, 0, 0, ones - 1, bias, 1, bias + static_cast<std::uint64_t>(mantissa)};
-    const std::uint64_t fractions[] = {0, std::uint64_t{1} << (mantissa - 1), 0, fraction, fraction, 0, fraction, fraction};
+    const std::uint64_t exponents[] = {ones,     ones, 0, 0,
+                                       ones - 1, bias, 1, bias + static_cast<std::uint64_t>(mantissa)};
+    const std::uint64_t fractions[] = {0,       std::uint64_t{1} << (mantissa - 1), 0, fraction, fraction, 0, fraction,
+                                       fraction};
     const std::size_t which = random >> 56 & 7;
     exponent = exponents[which];
     low = fractions[which];
@@ -156,14 +165,17 @@ std::uint64_t integer_bits(std::uint64_t random, TrialNumbers kind, const std::o
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(kEnds[random & 3]));
   }
   const auto small = static_cast<std::int64_t>(random % 101);
-  const bool is_negative = kind != TrialNumbers::kPositive && std::numeric_limits<T>::is_signed && (random >> 32 & 1) != 0;
+  const bool is_negative =
+      kind != TrialNumbers::kPositive && std::numeric_limits<T>::is_signed && (random >> 32 & 1) != 0;
   return static_cast<std::uint64_t>(is_negative ? -small : small + (kind == TrialNumbers::kPositive ? 1 : 0));
 }
 
 /// `body` with what makes the bits of a number of the type: one choice for many numbers.
 template <class Body>
 void with_bits(DType type, TrialNumbers kind, const std::optional<IndexRange>& range, const Body& body) {
-  const auto integers = [&]<class T>(T) { body([&](std::uint64_t random) { return integer_bits<T>(random, kind, range); }); };
+  const auto integers = [&]<class T>(T) {
+    body([&](std::uint64_t random) { return integer_bits<T>(random, kind, range); });
+  };
   switch (type) {
     case DType::kBool:
       return body([](std::uint64_t random) { return random & 1; });
@@ -188,7 +200,8 @@ void with_bits(DType type, TrialNumbers kind, const std::optional<IndexRange>& r
   }
 }
 
-/// Random numbers of a type of floats, made once for all kernels: memory is filled with pieces of them that begin anywhere.
+/// Random numbers of a type of floats, made once for all kernels: memory is filled with pieces of them that begin
+/// anywhere.
 class FloatTable {
  public:
   static constexpr std::size_t kElements = 4096;
@@ -202,7 +215,9 @@ class FloatTable {
   }
 
   /// As many bytes as one piece of memory has, from element random % kElements on.
-  const std::byte* piece(std::uint64_t random, std::size_t element_bytes) const { return bytes_.data() + random % kElements * element_bytes; }
+  const std::byte* piece(std::uint64_t random, std::size_t element_bytes) const {
+    return bytes_.data() + random % kElements * element_bytes;
+  }
 
  private:
   void make(DType type, TrialNumbers kind) {
@@ -221,7 +236,8 @@ class FloatTable {
 };
 
 TouchedMemory::Fill floats(DType type, std::uint64_t seed, TrialNumbers kind, std::vector<std::uint64_t> constants) {
-  return [size = size_bytes(type), start = mix(seed), constants = std::move(constants), &table = FloatTable::of(type, kind)](std::uint64_t first, std::span<std::byte> into) {
+  return [size = size_bytes(type), start = mix(seed), constants = std::move(constants),
+          &table = FloatTable::of(type, kind)](std::uint64_t first, std::span<std::byte> into) {
     std::uint64_t random = mix(start + first);
     std::memcpy(into.data(), table.piece(random, size), into.size());
     if (constants.empty()) return;
@@ -251,7 +267,8 @@ std::vector<std::uint64_t> constants_as(const KernelIr& kernel, DType type, Tria
   for (const Expr& e : kernel.exprs) {
     if (e.operation != (is_floating(type) ? Operation::kReal : Operation::kInteger)) continue;
     const double value = is_floating(type) ? e.real : static_cast<double>(e.integer);
-    if (!(std::abs(value) <= kMost) || (value <= 0 && (kind == TrialNumbers::kPositive || type == DType::kU8))) continue;
+    if (!(std::abs(value) <= kMost) || (value <= 0 && (kind == TrialNumbers::kPositive || type == DType::kU8)))
+      continue;
     std::uint64_t made = static_cast<std::uint64_t>(e.integer);
     if (is_floating(type)) graph::store_real(type, value, reinterpret_cast<std::byte*>(&made));
     bits.insert(made);
@@ -259,8 +276,8 @@ std::vector<std::uint64_t> constants_as(const KernelIr& kernel, DType type, Tria
   return {bits.begin(), bits.end()};
 }
 
-TouchedMemory::Fill trial_numbers(DType type, std::uint64_t seed, TrialNumbers kind, const std::optional<IndexRange>& range,
-                                  std::vector<std::uint64_t> constants) {
+TouchedMemory::Fill trial_numbers(DType type, std::uint64_t seed, TrialNumbers kind,
+                                  const std::optional<IndexRange>& range, std::vector<std::uint64_t> constants) {
   if (is_floating(type)) return floats(type, seed, kind, std::move(constants));
   if (range || type == DType::kBool) constants.clear();
   return [=](std::uint64_t first, std::span<std::byte> into) {

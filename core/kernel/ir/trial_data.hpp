@@ -1,5 +1,5 @@
-// What a kernel is tried on: numbers for its buffers that it was not made for but may meet. Indices lie where the kernel guards them,
-// floats have full mantissas and some of them are special, and everything follows from a seed.
+// What a kernel is tried on: numbers for its buffers that it was not made for but may meet. Indices lie where the
+// kernel guards them, floats have full mantissas and some of them are special, and everything follows from a seed.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,12 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
-/// Per buffer: where its integers have to lie so that what the kernel guards lies inside or just outside; nothing where any will do. An index that is
-/// computed of a loaded number, not the number itself, lies near 0.
+/// Per buffer: where its integers have to lie so that what the kernel guards lies inside or just outside; nothing where
+/// any will do. An index that is computed of a loaded number, not the number itself, lies near 0.
 std::vector<std::optional<IndexRange>> index_ranges(const KernelIr& kernel);
 
-/// Whether a sum of floats runs through a loop whose passes may come in any order: then two right compilers end with other bits.
+/// Whether a sum of floats runs through a loop whose passes may come in any order: then two right compilers end with
+/// other bits.
 bool sums_in_any_order(const KernelIr& kernel);
 
 /// Whether numbers are gathered up over a loop: one infinity among them would hide all others.
@@ -36,8 +37,9 @@ enum class TrialNumbers : std::uint8_t {
 /// The bits, in that type, of the constants that the kernel computes with: where comparisons change their answer.
 std::vector<std::uint64_t> constants_as(const KernelIr& kernel, DType type, TrialNumbers kind);
 
-/// Numbers of a type from a seed. Without an index range integers are small, special ones excepted; one in 16 is of `constants`.
-TouchedMemory::Fill trial_numbers(DType type, std::uint64_t seed, TrialNumbers kind, const std::optional<IndexRange>& range,
-                                  std::vector<std::uint64_t> constants = {});
+/// Numbers of a type from a seed. Without an index range integers are small, special ones excepted; one in 16 is of
+/// `constants`.
+TouchedMemory::Fill trial_numbers(DType type, std::uint64_t seed, TrialNumbers kind,
+                                  const std::optional<IndexRange>& range, std::vector<std::uint64_t> constants = {});
 
 }  // namespace crucible::kernel

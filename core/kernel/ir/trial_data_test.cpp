@@ -1,4 +1,5 @@
-// The numbers that kernels are tried on: the same each time, of all kinds, and with the constants of the kernel among them.
+// The numbers that kernels are tried on: the same each time, of all kinds, and with the constants of the kernel among
+// them.
 #include "core/kernel/ir/trial_data.hpp"
 
 #include <gtest/gtest.h>
@@ -21,12 +22,14 @@ class TrialFloats : public testing::TestWithParam<DType> {
  protected:
   static std::vector<std::byte> filled(const TouchedMemory::Fill& fill) {
     std::vector<std::byte> bytes(kPieces * TouchedMemory::kPiece);
-    for (std::size_t at = 0; at < bytes.size(); at += TouchedMemory::kPiece) fill(at, std::span(bytes).subspan(at, TouchedMemory::kPiece));
+    for (std::size_t at = 0; at < bytes.size(); at += TouchedMemory::kPiece)
+      fill(at, std::span(bytes).subspan(at, TouchedMemory::kPiece));
     return bytes;
   }
   static std::vector<double> numbers(const std::vector<std::byte>& bytes) {
     std::vector<double> numbers;
-    for (std::size_t at = 0; at < bytes.size(); at += size_bytes(GetParam())) numbers.push_back(graph::load_real(GetParam(), bytes.data() + at));
+    for (std::size_t at = 0; at < bytes.size(); at += size_bytes(GetParam()))
+      numbers.push_back(graph::load_real(GetParam(), bytes.data() + at));
     return numbers;
   }
   static std::uint64_t bits_of(double number) {
@@ -42,7 +45,8 @@ TEST_P(TrialFloats, AreTheSameEachTimeAndOthersInAnotherMemory) {
   std::set<std::string> pieces;
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     const std::vector<std::byte> bytes = filled(trial_numbers(GetParam(), seed, TrialNumbers::kModerate, {}));
-    for (std::size_t at = 0; at < bytes.size(); at += TouchedMemory::kPiece) pieces.emplace(reinterpret_cast<const char*>(bytes.data()) + at, TouchedMemory::kPiece);
+    for (std::size_t at = 0; at < bytes.size(); at += TouchedMemory::kPiece)
+      pieces.emplace(reinterpret_cast<const char*>(bytes.data()) + at, TouchedMemory::kPiece);
   }
   EXPECT_GT(pieces.size(), 3 * kPieces / 2) << "memory repeats itself";
 }
@@ -53,7 +57,8 @@ TEST_P(TrialFloats, HaveTheKindThatIsAskedFor) {
     EXPECT_TRUE(std::abs(x) >= 0.125 && std::abs(x) < 4) << x;
     ++seen[x < 0 ? "negative" : "positive"];
   }
-  for (const double x : numbers(filled(trial_numbers(GetParam(), 7, TrialNumbers::kPositive, {})))) EXPECT_TRUE(x >= 0.125 && x < 4) << x;
+  for (const double x : numbers(filled(trial_numbers(GetParam(), 7, TrialNumbers::kPositive, {}))))
+    EXPECT_TRUE(x >= 0.125 && x < 4) << x;
   for (const double x : numbers(filled(trial_numbers(GetParam(), 7, TrialNumbers::kSpecial, {})))) {
     if (std::isnan(x)) ++seen["nan"];
     if (std::isinf(x)) ++seen["infinite"];
@@ -82,7 +87,8 @@ TEST_P(TrialFloats, OneOfSixteenIsAConstantOfTheKernelAndEachComesAsOften) {
   EXPECT_EQ(places.size(), 16u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, TrialFloats, testing::Values(DType::kF16, DType::kBF16, DType::kF32, DType::kF64), [](const auto& info) { return std::string(name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, TrialFloats, testing::Values(DType::kF16, DType::kBF16, DType::kF32, DType::kF64),
+                         [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace
 }  // namespace crucible::kernel

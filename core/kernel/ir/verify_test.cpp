@@ -129,13 +129,15 @@ TEST(KernelVerify, FollowsDivisionsRemaindersAndGuards) {
   EXPECT_THAT(reason(kernel, {39, 3, 12}, 12), HasSubstr("buffer 0 of 39"));
 }
 
-/// Puts a number at an id from memory, behind the condition that `condition` makes of it, and afterwards at `after` of it.
+/// Puts a number at an id from memory, behind the condition that `condition` makes of it, and afterwards at `after` of
+/// it.
 template <class Condition>
 std::string reason_of_chosen(Condition condition, bool is_mutable = false, bool after = false) {
   IrBuilder b;
   const BufferId ids = b.add_buffer(DType::kI64, false), y = b.add_buffer(DType::kF32, true);
   const ExprId item = b.open_grid(LoopMode::kSerial);
-  const ExprId first = b.let(b.multiply(item, 4)), last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(4)), b.integer(10)));
+  const ExprId first = b.let(b.multiply(item, 4)),
+               last = b.let(b.binary(Operation::kMinimum, b.add(first, b.integer(4)), b.integer(10)));
   const ExprId loaded = b.load(ids, item);
   const ExprId id = is_mutable ? b.variable(b.declare(loaded)) : b.let(loaded);
   b.open_if(condition(b, first, id, last));
@@ -159,10 +161,13 @@ TEST(KernelVerify, AConditionGuardsWhatStandsBehindIt) {
   EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLessEqual)), HasSubstr("reached at [0, 10]")) << "one too far";
   EXPECT_THAT(reason_of_chosen(within(kLessEqual, Operation::kOr, kLess)), HasSubstr("is reached at")) << "either";
   EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLess, true)), HasSubstr("is reached at")) << "below the first";
-  EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLess), true), HasSubstr("is reached at")) << "a variable that may be set";
-  EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLess), false, true), HasSubstr("is reached at")) << "behind the end of the condition";
-  EXPECT_THAT(reason_of_chosen([](IrBuilder& b, ExprId first, ExprId id, ExprId) { return b.binary(kLessEqual, first, id); }),
-              HasSubstr("is reached at [0, 9223372036854775807]"))
+  EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLess), true), HasSubstr("is reached at"))
+      << "a variable that may be set";
+  EXPECT_THAT(reason_of_chosen(within(kLessEqual, kAnd, kLess), false, true), HasSubstr("is reached at"))
+      << "behind the end of the condition";
+  EXPECT_THAT(
+      reason_of_chosen([](IrBuilder& b, ExprId first, ExprId id, ExprId) { return b.binary(kLessEqual, first, id); }),
+      HasSubstr("is reached at [0, 9223372036854775807]"))
       << "half of it";
   EXPECT_THAT(reason_of_chosen([&](IrBuilder& b, ExprId first, ExprId id, ExprId last) {
                 return b.unary(Operation::kNot, within(kLessEqual, kAnd, kLess)(b, first, id, last));
@@ -175,7 +180,8 @@ TEST(KernelVerify, AConditionGuardsWhatStandsBehindIt) {
 template <class Index>
 std::string reason_of_assumed(Index index) {
   IrBuilder b;
-  const BufferId x = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false), y = b.add_buffer(DType::kF32, true);
+  const BufferId x = b.add_buffer(DType::kF32, false), ids = b.add_buffer(DType::kI64, false),
+                 y = b.add_buffer(DType::kF32, true);
   b.open_grid(LoopMode::kSerial);
   b.store(y, b.integer(0), b.let(b.load(x, b.assume(index(b, ids), 0, 9))));
   b.close();
@@ -183,9 +189,13 @@ std::string reason_of_assumed(Index index) {
 }
 
 TEST(KernelVerify, RefusesAssumptionsAboutWhatComesFromMemoryOrTheLaunch) {
-  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) { return b.load(ids, b.integer(3)); }), HasSubstr("guard it"));
-  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId) { return b.scalar(b.add_scalar(DType::kI64), DType::kI64); }), HasSubstr("guard it"));
-  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) { return b.guard(b.load(ids, b.integer(3)), 0, 9); }), HasSubstr("guard it"));
+  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) { return b.load(ids, b.integer(3)); }),
+              HasSubstr("guard it"));
+  EXPECT_THAT(
+      reason_of_assumed([](IrBuilder& b, BufferId) { return b.scalar(b.add_scalar(DType::kI64), DType::kI64); }),
+      HasSubstr("guard it"));
+  EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) { return b.guard(b.load(ids, b.integer(3)), 0, 9); }),
+              HasSubstr("guard it"));
   // By way of a variable that is set later in the text, of an array, of a loop's end.
   EXPECT_THAT(reason_of_assumed([](IrBuilder& b, BufferId ids) {
                 const VariableId first = b.declare(b.integer(0)), second = b.declare(b.integer(0));

@@ -13,7 +13,8 @@ namespace crucible::kernel {
 
 class WantedElements {
  public:
-  explicit WantedElements(const KernelIr& kernel) : kernel_(kernel), is_wanted_(kernel.arrays.size()), places_(kernel.arrays.size()) {}
+  explicit WantedElements(const KernelIr& kernel)
+      : kernel_(kernel), is_wanted_(kernel.arrays.size()), places_(kernel.arrays.size()) {}
 
   /// Elements of this array may be wanted.
   void keep(ArrayId array) { is_wanted_[array].resize(static_cast<std::size_t>(kernel_.arrays[array].size)); }
@@ -26,7 +27,8 @@ class WantedElements {
     return std::exchange(is_wanted_[array][static_cast<std::size_t>(index)], std::uint8_t{1}) == 0;
   }
   bool has(ArrayId array, std::int64_t index) const {
-    return index >= 0 && index < std::ssize(is_wanted_[array]) && is_wanted_[array][static_cast<std::size_t>(index)] != 0;
+    return index >= 0 && index < std::ssize(is_wanted_[array]) &&
+           is_wanted_[array][static_cast<std::size_t>(index)] != 0;
   }
 
   /// After the last mark, for what follows.
@@ -41,7 +43,8 @@ class WantedElements {
     begin = std::max<std::int64_t>(begin, 0);
     end = std::min(end, std::ssize(is_wanted_[array]));
     if (begin >= end) return false;
-    if (end - begin <= kShort) return std::memchr(is_wanted_[array].data() + begin, 1, static_cast<std::size_t>(end - begin)) != nullptr;
+    if (end - begin <= kShort)
+      return std::memchr(is_wanted_[array].data() + begin, 1, static_cast<std::size_t>(end - begin)) != nullptr;
     const auto at = std::ranges::lower_bound(places_[array], begin);
     return at != places_[array].end() && *at < end;
   }

@@ -1,5 +1,5 @@
-// How far the functions of the prelude may be from the exact result: the one source for the table of docs/numerics.md and for the
-// test that measures them (accuracy_test.cpp). Strict and fast numerics use the same functions.
+// How far the functions of the prelude may be from the exact result: the one source for the table of docs/numerics.md
+// and for the test that measures them (accuracy_test.cpp). Strict and fast numerics use the same functions.
 #pragma once
 
 #include <array>
@@ -9,8 +9,9 @@ namespace crucible::kernel {
 
 struct Accuracy {
   std::string_view function;  // as in native_math.hpp, without its type
-  double f32 = 0, f64 = 0;    // the largest error in units in the last place of the result's type; 0.5: rounded correctly
-  std::string_view where{};   // of which arguments it is promised; "": of all, special values, subnormal and infinite ones too
+  double f32 = 0, f64 = 0;  // the largest error in units in the last place of the result's type; 0.5: rounded correctly
+  std::string_view
+      where{};  // of which arguments it is promised; "": of all, special values, subnormal and infinite ones too
 };
 
 inline constexpr std::array<Accuracy, 30> kAccuracies = {{

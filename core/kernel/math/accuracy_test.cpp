@@ -1,5 +1,5 @@
-// Each function's error, measured against the host's 80-bit library over all exponents, the ranges that matter and awkward
-// numbers, is within what accuracy.hpp promises; and docs/numerics.md has that table.
+// Each function's error, measured against the host's 80-bit library over all exponents, the ranges that matter and
+// awkward numbers, is within what accuracy.hpp promises; and docs/numerics.md has that table.
 #include "core/kernel/math/accuracy.hpp"
 
 #include <fmt/format.h>
@@ -55,15 +55,18 @@ const std::map<std::string_view, Exact> kExact = {
     {"round", [](long double x, long double) { return std::nearbyint(x); }},
 };
 
-/// The distance of `got` from `want` in units in the last place of T; huge where one is a NaN, an infinity or of the other sign.
+/// The distance of `got` from `want` in units in the last place of T; huge where one is a NaN, an infinity or of the
+/// other sign.
 template <class T>
 double ulps(T got, long double want) {
   constexpr double kWrong = 1e30;
   if (std::isnan(want)) return std::isnan(got) ? 0 : kWrong;
   const T rounded = static_cast<T>(want);
   if (got == rounded) return got != 0 || std::signbit(got) == std::signbit(want) ? 0 : kWrong;
-  if (!std::isfinite(got) || (std::isinf(rounded) && std::fabs(want) > 1.001L * std::numeric_limits<T>::max())) return kWrong;
-  const T magnitude = std::max(std::fabs(static_cast<T>(std::isinf(rounded) ? got : rounded)), std::numeric_limits<T>::min());
+  if (!std::isfinite(got) || (std::isinf(rounded) && std::fabs(want) > 1.001L * std::numeric_limits<T>::max()))
+    return kWrong;
+  const T magnitude =
+      std::max(std::fabs(static_cast<T>(std::isinf(rounded) ? got : rounded)), std::numeric_limits<T>::min());
   return static_cast<double>(std::fabs(static_cast<long double>(got) - want) /
                              std::ldexp(1.0L, std::ilogb(magnitude) - (std::numeric_limits<T>::digits - 1)));
 }
@@ -74,12 +77,13 @@ std::vector<T> arguments() {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   std::mt19937_64 random(11);
   std::vector<T> list;
-  for (const double value : {0.0,    1.0,        2.0,        3.0,      10.0,   0.5,    0.25,  0.75,   1.5,    2.5,   88.72,  103.9,  709.78, 745.1,
-                             0.625,  0.9275,     4.0,        3.14159274, 1.57079637, 131072.0, 1e-40, 5e-324, 1e300, 1e-300, 0x1p30, 0x1p52, 0x1p53,
-                             16777216.0})
+  for (const double value : {0.0,   1.0,    2.0,    3.0,    10.0,   0.5,    0.25,   0.75,       1.5,        2.5,
+                             88.72, 103.9,  709.78, 745.1,  0.625,  0.9275, 4.0,    3.14159274, 1.57079637, 131072.0,
+                             1e-40, 5e-324, 1e300,  1e-300, 0x1p30, 0x1p52, 0x1p53, 16777216.0})
     list.push_back(static_cast<T>(value));
-  for (T value : {std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::max(),
-                  std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(), std::nextafter(T{1}, T{0}), std::nextafter(T{1}, T{2})})
+  for (T value : {std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(),
+                  std::numeric_limits<T>::max(), std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(),
+                  std::nextafter(T{1}, T{0}), std::nextafter(T{1}, T{2})})
     list.push_back(value);
   for (int i = 0; i < 60000; ++i) list.push_back(std::bit_cast<T>(static_cast<Bits>(random())));
   for (const double range : {1.0, 10.0, 100.0, 1000.0}) {
@@ -127,10 +131,13 @@ INSTANTIATE_TEST_SUITE_P(Functions, AccuracyTest, ::testing::ValuesIn(kAccuracie
 
 /// The table of docs/numerics.md, between its two markers.
 std::string accuracy_table() {
-  const auto bound = [](double ulp) { return ulp == 0 ? "exact" : ulp == 0.5 ? "correctly rounded" : fmt::format("{:g}", ulp); };
+  const auto bound = [](double ulp) {
+    return ulp == 0 ? "exact" : ulp == 0.5 ? "correctly rounded" : fmt::format("{:g}", ulp);
+  };
   std::string text = "| function | f32, ulp | f64, ulp | of which arguments |\n|---|---:|---:|---|\n";
   for (const Accuracy& row : kAccuracies)
-    text += fmt::format("| {} | {} | {} | {} |\n", row.function, bound(row.f32), bound(row.f64), row.where.empty() ? "all" : row.where);
+    text += fmt::format("| {} | {} | {} | {} |\n", row.function, bound(row.f32), bound(row.f64),
+                        row.where.empty() ? "all" : row.where);
   return text;
 }
 
@@ -141,7 +148,8 @@ TEST(Accuracy, TheDocumentHasTheTable) {
   std::stringstream stream;
   stream << file.rdbuf();
   std::string text = stream.str();
-  constexpr std::string_view kBegin = "<!-- accuracy: core/kernel/math/accuracy.hpp -->\n", kEnd = "<!-- end of accuracy -->\n";
+  constexpr std::string_view kBegin = "<!-- accuracy: core/kernel/math/accuracy.hpp -->\n",
+                             kEnd = "<!-- end of accuracy -->\n";
   const std::size_t begin = text.find(kBegin), end = text.find(kEnd);
   ASSERT_NE(begin, std::string::npos);
   ASSERT_NE(end, std::string::npos);
@@ -151,7 +159,8 @@ TEST(Accuracy, TheDocumentHasTheTable) {
     std::ofstream(path) << text;
     return;
   }
-  EXPECT_EQ(text.substr(from, end - from), accuracy_table()) << "write it: CRUCIBLE_WRITE_DOCS=1 kernel_test --gtest_filter=Accuracy.*";
+  EXPECT_EQ(text.substr(from, end - from), accuracy_table())
+      << "write it: CRUCIBLE_WRITE_DOCS=1 kernel_test --gtest_filter=Accuracy.*";
 }
 
 }  // namespace

@@ -49,9 +49,12 @@ const HostKernels* compiled() {
     text +=
         "void to_i64(const double* x, int64_t* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = "
         "crucible_f64_to_i64(x[i]); }\n"
-        "void to_i32(const double* x, int64_t* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = crucible_f64_to_i32(x[i]); }\n"
-        "void single_to_i64(const double* x, int64_t* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = crucible_f32_to_i64((float)x[i]); }\n"
-        "void single_to_i32(const double* x, int64_t* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = crucible_f32_to_i32((float)x[i]); }\n";
+        "void to_i32(const double* x, int64_t* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = "
+        "crucible_f64_to_i32(x[i]); }\n"
+        "void single_to_i64(const double* x, int64_t* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = "
+        "crucible_f32_to_i64((float)x[i]); }\n"
+        "void single_to_i32(const double* x, int64_t* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = "
+        "crucible_f32_to_i32((float)x[i]); }\n";
     return HostKernels::compile_text(text);
   }();
   EXPECT_TRUE(kernels) << kernels.error().message;
@@ -231,21 +234,38 @@ TEST_F(MathPrelude, ConversionsToBf16Round) {
 
 /// What processors of the x86 line give, and with them eager PyTorch.
 TEST_F(MathPrelude, NumbersWithoutAPlaceBecomeTheLowestInteger) {
-  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(), kLeast32 = std::numeric_limits<std::int32_t>::min();
-  const std::vector<double> d{1.9, -1.9, 1e300, -1e300, std::nan(""), -std::nan(""), 0x1p62, 0x1p63, -0x1p63, 0x1p31, -0x1p31, 0x1p30, -0x1p31 - 0.5, -0x1p31 - 1};
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
+                         kLeast32 = std::numeric_limits<std::int32_t>::min();
+  const std::vector<double> d{1.9,    -1.9,    1e300,  -1e300,  std::nan(""), -std::nan(""), 0x1p62,
+                              0x1p63, -0x1p63, 0x1p31, -0x1p31, 0x1p30,       -0x1p31 - 0.5, -0x1p31 - 1};
   const auto converted = [&](const char* name) {
     std::vector<std::int64_t> i(d.size());
     const HostKernels* kernels = compiled();
     if (kernels == nullptr) return i;
-    reinterpret_cast<void (*)(const double*, std::int64_t*, std::int64_t)>(kernels->symbol(name))(d.data(), i.data(), static_cast<std::int64_t>(d.size()));
+    reinterpret_cast<void (*)(const double*, std::int64_t*, std::int64_t)>(kernels->symbol(name))(
+        d.data(), i.data(), static_cast<std::int64_t>(d.size()));
     return i;
   };
-  const std::vector<std::int64_t> wide{1, -1, kLeast, kLeast, kLeast, kLeast, std::int64_t{1} << 62, kLeast, kLeast, std::int64_t{1} << 31, kLeast32, 1 << 30, kLeast32, kLeast32 - 1};
+  const std::vector<std::int64_t> wide{1,
+                                       -1,
+                                       kLeast,
+                                       kLeast,
+                                       kLeast,
+                                       kLeast,
+                                       std::int64_t{1} << 62,
+                                       kLeast,
+                                       kLeast,
+                                       std::int64_t{1} << 31,
+                                       kLeast32,
+                                       1 << 30,
+                                       kLeast32,
+                                       kLeast32 - 1};
   EXPECT_EQ(converted("to_i64"), wide);
   std::vector<std::int64_t> single = wide;
   single.back() = kLeast32;  // as a float it is -2^31
   EXPECT_EQ(converted("single_to_i64"), single);
-  const std::vector<std::int64_t> narrow{1, -1, kLeast32, kLeast32, kLeast32, kLeast32, kLeast32, kLeast32, kLeast32, kLeast32, kLeast32, 1 << 30, kLeast32, kLeast32};
+  const std::vector<std::int64_t> narrow{1,        -1,       kLeast32, kLeast32, kLeast32, kLeast32, kLeast32,
+                                         kLeast32, kLeast32, kLeast32, kLeast32, 1 << 30,  kLeast32, kLeast32};
   EXPECT_EQ(converted("to_i32"), narrow);
   EXPECT_EQ(converted("single_to_i32"), narrow);
 }

@@ -1,5 +1,5 @@
-// Run by the build: writes math_prelude() with a wrapper and a table entry for each of its functions as one C file, which
-// native_math.cpp looks into. write_native_math OUTPUT
+// Run by the build: writes math_prelude() with a wrapper and a table entry for each of its functions as one C file,
+// which native_math.cpp looks into. write_native_math OUTPUT
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -16,14 +16,16 @@ namespace {
 struct Type {
   std::string_view name, c;
 };
-constexpr Type kTypes[] = {{"bool", "_Bool"},   {"u8", "uint8_t"},       {"i8", "int8_t"},          {"i16", "int16_t"}, {"i32", "int32_t"},
-                           {"i64", "int64_t"}, {"f16", "crucible_f16"}, {"bf16", "crucible_bf16"}, {"f32", "float"},   {"f64", "double"}};
+constexpr Type kTypes[] = {{"bool", "_Bool"},  {"u8", "uint8_t"},  {"i8", "int8_t"},        {"i16", "int16_t"},
+                           {"i32", "int32_t"}, {"i64", "int64_t"}, {"f16", "crucible_f16"}, {"bf16", "crucible_bf16"},
+                           {"f32", "float"},   {"f64", "double"}};
 
 class Writer {
  public:
   std::string run() {
     text_ = std::string(math_prelude());
-    constexpr std::string_view kUnary[] = {"abs", "sqrt", "floor", "exp", "log", "tanh", "erf", "sigmoid", "rsqrt", "sin", "cos"};
+    constexpr std::string_view kUnary[] = {"abs", "sqrt",    "floor", "exp", "log", "tanh",
+                                           "erf", "sigmoid", "rsqrt", "sin", "cos"};
     for (const Type& type : kTypes) {
       for (std::string_view name : kUnary) add_call(name, type, 1);
       for (std::string_view name : {"max", "min", "pow"}) add_call(name, type, 2);
@@ -31,10 +33,14 @@ class Writer {
       for (const Type& to : kTypes) add_conversion(type, to);
     }
     for (const auto& [real, integer] : {std::pair{kTypes[8], kTypes[4]}, std::pair{kTypes[9], kTypes[5]}}) {
-      add(fmt::format("order_key_{}", real.name), fmt::format("crucible_order_key_{}(a)", real.name), {real, {}}, integer);
-      add(fmt::format("from_order_key_{}", real.name), fmt::format("crucible_from_order_key_{}(a)", real.name), {integer, {}}, real);
+      add(fmt::format("order_key_{}", real.name), fmt::format("crucible_order_key_{}(a)", real.name), {real, {}},
+          integer);
+      add(fmt::format("from_order_key_{}", real.name), fmt::format("crucible_from_order_key_{}(a)", real.name),
+          {integer, {}}, real);
     }
-    text_ += "const struct { const char* name; void (*function)(const void*, const void*, void*); } crucible_native_functions[] = {\n";
+    text_ +=
+        "const struct { const char* name; void (*function)(const void*, const void*, void*); } "
+        "crucible_native_functions[] = {\n";
     for (const std::string& name : names_) text_ += fmt::format("  {{\"{0}\", native_{0}}},\n", name);
     text_ += fmt::format("}};\nconst __SIZE_TYPE__ crucible_native_function_count = {};\n", names_.size());
     return std::move(text_);
@@ -48,7 +54,8 @@ class Writer {
   void add(std::string name, std::string_view expression, const Operands& operands, const Type& result) {
     text_ += fmt::format("static void native_{}(const void* pa, const void* pb, void* pr) {{\n", name);
     text_ += fmt::format("  const {0} a = *(const {0}*)pa;\n", operands.a.c);
-    text_ += operands.b.name.empty() ? "  (void)pb;\n" : fmt::format("  const {0} b = *(const {0}*)pb;\n", operands.b.c);
+    text_ +=
+        operands.b.name.empty() ? "  (void)pb;\n" : fmt::format("  const {0} b = *(const {0}*)pb;\n", operands.b.c);
     text_ += fmt::format("  *({}*)pr = {};\n}}\n", result.c, expression);
     names_.push_back(std::move(name));
   }
@@ -85,7 +92,9 @@ class Writer {
     add(fmt::format("{}_from_{}", to.name, from.name), expression, {from, {}}, to);
   }
 
-  static std::string_view by_way_of(const Type& integer) { return integer.name == "i64" || integer.name == "u8" ? "i64" : "i32"; }
+  static std::string_view by_way_of(const Type& integer) {
+    return integer.name == "i64" || integer.name == "u8" ? "i64" : "i32";
+  }
   static bool is_integer(const Type& type) { return type.name[0] == 'i' || type.name == "u8"; }
 
   std::string text_;

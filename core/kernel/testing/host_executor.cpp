@@ -60,7 +60,8 @@ Result<HostKernels> HostKernels::compile(const std::vector<const Schedule*>& sch
   std::string text;
   for (const Schedule* schedule : schedules) {
     for (const Kernel& kernel : schedule->kernels) {
-      if (seen.insert(kernel.name).second) text += sdk::print_kernel(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()), sdk::dialect_c(), kernel.name);
+      if (seen.insert(kernel.name).second)
+        text += sdk::print_kernel(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()), sdk::dialect_c(), kernel.name);
     }
   }
   return compile_text(text);
@@ -71,24 +72,25 @@ Result<HostKernels> HostKernels::compile_text(const std::string& text) {
   if (mkdtemp(folder) == nullptr) return Error{ErrorCode::kUnavailable, "no temporary folder"};
   const std::filesystem::path base(folder);
   std::ofstream(base / "k.c") << math_prelude() << text;
-  const std::vector<std::string> arguments = {compiler(),
-                                              "-O2",
-                                              "-march=native",
-                                              "-mprefer-vector-width=512",
-                                              "-fno-math-errno",
-                                              "-fno-trapping-math",
-                                              "-ffp-contract=off",
-                                              "-mllvm",
-                                              "-disable-vector-combine",  // wrong in LLVM 19 to 22: backends/cpu/compiler.cpp
-                                              "-Wall",
-                                              "-Werror",
-                                              "-Wno-unused",
-                                              "-Wno-pass-failed",
-                                              "-fPIC",
-                                              "-shared",
-                                              "-o",
-                                              (base / "k.so").string(),
-                                              (base / "k.c").string()};
+  const std::vector<std::string> arguments = {
+      compiler(),
+      "-O2",
+      "-march=native",
+      "-mprefer-vector-width=512",
+      "-fno-math-errno",
+      "-fno-trapping-math",
+      "-ffp-contract=off",
+      "-mllvm",
+      "-disable-vector-combine",  // wrong in LLVM 19 to 22: backends/cpu/compiler.cpp
+      "-Wall",
+      "-Werror",
+      "-Wno-unused",
+      "-Wno-pass-failed",
+      "-fPIC",
+      "-shared",
+      "-o",
+      (base / "k.so").string(),
+      (base / "k.c").string()};
   const int status = run_program(arguments, base / "log");
   HostKernels kernels;
   Result<HostKernels> result = Error{ErrorCode::kUnavailable, "clang failed:\n" + read_text(base / "log")};

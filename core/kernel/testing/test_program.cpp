@@ -136,8 +136,8 @@ Operand reshaped(const Operand& operand, const Sizes& sizes) {
   return result;
 }
 
-/// Where terms repeat, all additions may round the same way: half a unit of each partial sum, beside what difference() allows for a size
-/// of one in serial sums.
+/// Where terms repeat, all additions may round the same way: half a unit of each partial sum, beside what difference()
+/// allows for a size of one in serial sums.
 constexpr double kDrift = 0x1p-24 / (8 * 2e-5);
 
 double size_of_terms(const graph::Program& program, ValueId v, const std::vector<Bytes>& want) {
@@ -162,7 +162,8 @@ double size_of_terms(const graph::Program& program, ValueId v, const std::vector
   return std::max(std::sqrt(squares), drift);
 }
 
-std::string difference(const graph::Program& program, ValueId v, const Bytes& got, const Bytes& want, double slack, double terms) {
+std::string difference(const graph::Program& program, ValueId v, const Bytes& got, const Bytes& want, double slack,
+                       double terms) {
   const graph::Value& value = program.values[v];
   const auto view = View::contiguous({value.elements});
   const auto a = graph::load(got, value.dtype, view), b = graph::load(want, value.dtype, view);
@@ -212,9 +213,9 @@ using FirstRun = std::optional<std::vector<Bytes>>;
 constexpr double kSerialSums = 8;
 
 /// Judges what a run of `schedule` gave.
-void compare(const Case& entry, const Schedule& schedule, const Result<std::vector<Bytes>>& got, const RunOptions& options,
-             const std::vector<Bytes>& want, const std::string& what, FirstRun& first, std::vector<std::string>& failures,
-             double slack = 1) {
+void compare(const Case& entry, const Schedule& schedule, const Result<std::vector<Bytes>>& got,
+             const RunOptions& options, const std::vector<Bytes>& want, const std::string& what, FirstRun& first,
+             std::vector<std::string>& failures, double slack = 1) {
   const TestProgram& test = *entry.test;
   if (!got) {
     failures.push_back(what + ": " + got.error().message);
@@ -224,15 +225,16 @@ void compare(const Case& entry, const Schedule& schedule, const Result<std::vect
     const auto repeats = [&](ValueId v) {
       const std::size_t other = first ? count_other_bits(test.program.values[v], (*got)[v], (*first)[v]) : 0;
       if (other == 0) return;
-      failures.push_back(fmt::format("{}: {} elements of value %{} have other bits than with one kernel per op\n{}", what, other, v,
-                                     graph::to_text(test.program)));
+      failures.push_back(fmt::format("{}: {} elements of value %{} have other bits than with one kernel per op\n{}",
+                                     what, other, v, graph::to_text(test.program)));
     };
     for (const auto& state : test.program.states) repeats(state.end);
     for (const auto& output : test.program.outputs) repeats(output.operand.value);
     if (!first) first = *got;
   }
   const auto check = [&](ValueId v) {
-    if (std::string text = difference(test.program, v, (*got)[v], want[v], slack, size_of_terms(test.program, v, want)); !text.empty()) {
+    if (std::string text = difference(test.program, v, (*got)[v], want[v], slack, size_of_terms(test.program, v, want));
+        !text.empty()) {
       failures.push_back(fmt::format("{}: {}\n{}", what, text, graph::to_text(test.program)));
     }
   };
@@ -244,7 +246,8 @@ void compare(const Case& entry, const Schedule& schedule, const Result<std::vect
   }
 }
 
-Result<std::vector<Bytes>> interpret_watched(const TestProgram& test, const Schedule& schedule, const RunOptions& options) {
+Result<std::vector<Bytes>> interpret_watched(const TestProgram& test, const Schedule& schedule,
+                                             const RunOptions& options) {
   CRUCIBLE_TRY(const ScheduleInterpreter interpreter, ScheduleInterpreter::create(test.program, schedule));
   return interpreter.run(test.program, schedule, test.values, test.slots, options, true);
 }
@@ -265,7 +268,8 @@ std::string make_schedules(Case& entry, Numerics numerics) {
 }  // namespace
 
 std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
-                                         std::vector<std::size_t>* fused_steps, Numerics numerics, Executors executors) {
+                                         std::vector<std::size_t>* fused_steps, Numerics numerics,
+                                         Executors executors) {
   std::vector<std::string> failures;
   std::deque<Case> cases;
   std::vector<const Schedule*> schedules;
@@ -292,7 +296,8 @@ std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& 
     if (!want) return {fmt::format("program {}: {}", i, want.error().message)};
     FirstRun first;
     const auto run = [&](const Schedule& schedule, const RunOptions& options, const std::string& what) {
-      const auto got = run_on_host(entry.test->program, schedule, *kernels, entry.test->values, entry.test->slots, options);
+      const auto got =
+          run_on_host(entry.test->program, schedule, *kernels, entry.test->values, entry.test->slots, options);
       compare(entry, schedule, got, options, *want, fmt::format("program {}, {}", i, what), first, failures);
     };
     if (is_compiled) {
@@ -303,7 +308,8 @@ std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& 
     }
     const auto interpreted = [&](const Schedule& schedule, const RunOptions& options, const std::string& what) {
       const auto got = interpret_watched(*entry.test, schedule, options);
-      compare(entry, schedule, got, options, *want, fmt::format("program {}, interpreted {}", i, what), first, failures, kSerialSums);
+      compare(entry, schedule, got, options, *want, fmt::format("program {}, interpreted {}", i, what), first, failures,
+              kSerialSums);
     };
     interpreted(entry.plain, {.pieces = 2}, "one kernel per op");
     interpreted(entry.fused, {.in_place = true, .pieces = 3}, "fused, in place");

@@ -53,20 +53,22 @@ graph::Operand expanded(graph::Operand operand, const Sizes& sizes);
 graph::Operand permuted(const graph::Operand& operand, const std::vector<std::size_t>& order);
 graph::Operand reshaped(const graph::Operand& operand, const Sizes& sizes);
 
-/// "" when `got` holds what `want` holds, within a bound (times `slack`) relative to the buffer's largest number, or to `terms`; else what differs.
+/// "" when `got` holds what `want` holds, within a bound (times `slack`) relative to the buffer's largest number, or to
+/// `terms`; else what differs.
 std::string difference(const graph::Program& program, graph::ValueId value, const graph::Bytes& got,
                        const graph::Bytes& want, double slack = 1, double terms = 0);
-/// How large an error a single number may have that is a sum, or a sum of sums, of many that cancel: the root of the sum of the
-/// terms' squares, or more where equal terms let errors add up. 0 for other values.
+/// How large an error a single number may have that is a sum, or a sum of sums, of many that cancel: the root of the
+/// sum of the terms' squares, or more where equal terms let errors add up. 0 for other values.
 double size_of_terms(const graph::Program& program, graph::ValueId value, const std::vector<graph::Bytes>& want);
 
-/// Who runs the kernels: clang's text on the host and the interpreter of the kernel IR, or the interpreter alone, which needs
-/// no compiler and takes a fiftieth of the time.
+/// Who runs the kernels: clang's text on the host and the interpreter of the kernel IR, or the interpreter alone, which
+/// needs no compiler and takes a fiftieth of the time.
 enum class Executors { kCompiledAndInterpreted, kInterpreted };
 
 /// Schedules the program with and without fusion, checks both schedules, runs them in several ways and compares the
-/// kept values and states with the reference interpreter: one failure text per difference. `fused_steps` gets the number of
-/// steps of the fused schedule. Programs are compiled together. kStrict: what is kept has equal bits in all runs.
+/// kept values and states with the reference interpreter: one failure text per difference. `fused_steps` gets the
+/// number of steps of the fused schedule. Programs are compiled together. kStrict: what is kept has equal bits in all
+/// runs.
 std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
                                          std::vector<std::size_t>* fused_steps = nullptr,
                                          Numerics numerics = Numerics::kFast,

@@ -7,8 +7,8 @@
 
 namespace crucible::aten {
 
-/// Numbers in C++ (double, int) stand beside an Expression as numbers of the program: floating ones raise integers to f32,
-/// whole ones keep the dtype.
+/// Numbers in C++ (double, int) stand beside an Expression as numbers of the program: floating ones raise integers to
+/// f32, whole ones keep the dtype.
 template <class T>
 concept Number = std::integral<T> || std::floating_point<T>;
 

@@ -46,7 +46,8 @@ std::vector<Term> Emitter::emit_many(OpKind kind, const std::vector<Term>& input
     op.outputs.push_back(term.operand);
     if (graph::is_reduction(kind)) {
       for (auto dim : op.attributes.dims) {
-        if (static_cast<std::size_t>(dim) < sizes.size()) op.outputs.back().view.strides[static_cast<std::size_t>(dim)] = 0;
+        if (static_cast<std::size_t>(dim) < sizes.size())
+          op.outputs.back().view.strides[static_cast<std::size_t>(dim)] = 0;
       }
     }
     terms.push_back(std::move(term));
@@ -166,7 +167,9 @@ Expression Emitter::reshape(const Term& x, const Sizes& sizes) {
 
 Expression Emitter::permute(const Term& x, const std::vector<std::int64_t>& dims) {
   Term result = x;
-  const auto is_wrong = [&](std::int64_t dim) { return wrap_dim(dim, x.rank()) < 0 || wrap_dim(dim, x.rank()) >= x.rank(); };
+  const auto is_wrong = [&](std::int64_t dim) {
+    return wrap_dim(dim, x.rank()) < 0 || wrap_dim(dim, x.rank()) >= x.rank();
+  };
   if (static_cast<std::int64_t>(dims.size()) != x.rank() || std::ranges::any_of(dims, is_wrong)) {
     fail(fmt::format("dimensions [{}] do not order a tensor with {}", fmt::join(dims, ", "), x.rank()));
     return in(x);
@@ -276,7 +279,8 @@ Expression Emitter::gather_rows(const Term& table, const Term& ids) {
   return emit(OpKind::kGatherRows, {table, ids}, sizes, table.dtype);
 }
 
-Expression Emitter::scatter_add_rows(const Term& rows, const Term& ids, std::int64_t row_count, std::int64_t skipped_row) {
+Expression Emitter::scatter_add_rows(const Term& rows, const Term& ids, std::int64_t row_count,
+                                     std::int64_t skipped_row) {
   if (rows.rank() != 2) {
     fail(fmt::format("rows have {} dimensions, need 2", rows.rank()));
     return in(rows);
@@ -291,7 +295,8 @@ Expression Emitter::concat(const std::vector<Term>& pieces, std::int64_t dim) {
   Attributes attributes;
   attributes.dims = {wrap_dim(dim, rank)};
   if (attributes.dims[0] < 0 || attributes.dims[0] >= rank) {
-    fail(pieces.empty() ? "a concatenation of nothing" : fmt::format("pieces with {} dimensions have no dimension {}", rank, dim));
+    fail(pieces.empty() ? "a concatenation of nothing"
+                        : fmt::format("pieces with {} dimensions have no dimension {}", rank, dim));
     return in(pieces.empty() ? Term::number(0) : pieces.front());
   }
   const DType dtype = promote(pieces);
@@ -334,26 +339,30 @@ Expression Emitter::slot(const std::string& name, std::vector<graph::Number> val
     if (is_integer || !value.is_integer()) continue;
     const graph::Number real(value.real());
     if (real.integer() != value.integer()) {
-      fail(fmt::format("{} is a real number in one iteration and in another the whole number {}, which no double holds", name, value.integer()));
+      fail(fmt::format("{} is a real number in one iteration and in another the whole number {}, which no double holds",
+                       name, value.integer()));
     }
     value = real;
   }
   Term term;
   term.dtype = is_integer ? DType::kI64 : DType::kF32;
   term.operand.scalar.is_integer = is_integer;
-  const auto [found, is_new] = slots_.emplace(std::pair{name, values}, static_cast<graph::SlotId>(program_.slots.size()));
+  const auto [found, is_new] =
+      slots_.emplace(std::pair{name, values}, static_cast<graph::SlotId>(program_.slots.size()));
   term.operand.scalar.slot = found->second;
   if (is_new) program_.slots.push_back({name, std::move(values), is_integer});
   return in(term);
 }
 
-Expression Emitter::map_number(const Term& number, const std::string& name, const std::function<graph::Number(graph::Number)>& function) {
+Expression Emitter::map_number(const Term& number, const std::string& name,
+                               const std::function<graph::Number(graph::Number)>& function) {
   auto values = number_values(number);
   for (graph::Number& value : values) value = function(value);
   if (number.operand.scalar.slot != graph::kNone) {
     return slot(name + " of (" + program_.slots[number.operand.scalar.slot].name + ")", std::move(values));
   }
-  return in(values.front().is_integer() ? Term::integer(values.front().integer()) : Term::number(values.front().real()));
+  return in(values.front().is_integer() ? Term::integer(values.front().integer())
+                                        : Term::number(values.front().real()));
 }
 
 graph::ValueId Emitter::outside_value(graph::ValueKind kind, DType dtype, std::int64_t elements, std::string name) {

@@ -21,7 +21,8 @@ namespace crucible::aten {
 
 class Emitter;
 
-/// A term and the emitter that formulas with it are written to: algebra.hpp has the operators. What an emitter gives is one.
+/// A term and the emitter that formulas with it are written to: algebra.hpp has the operators. What an emitter gives is
+/// one.
 class Expression : public Term {
  public:
   Expression(Emitter& e, Term term) : Term(std::move(term)), e_(&e) {}
@@ -43,14 +44,22 @@ class Emitter {
   /// Ops emitted from now on name this source.
   void set_source(std::uint32_t source) { source_ = source; }
   void fail(std::string message);
+  /// The same because a number of the op (its argument and the place in a list, or -1) shapes the program and differs
+  /// between iterations: iterations with different ones are different programs.
+  void fail_over(std::uint32_t argument, std::int32_t element, std::string message) {
+    if (failure_.empty()) shaping_.emplace(argument, element);
+    fail(std::move(message));
+  }
+  const std::optional<std::pair<std::uint32_t, std::int32_t>>& shaping_number() const { return shaping_; }
   const std::string& failure() const { return failure_; }
-  /// Takes the failure away, for a caller that knows another way, and returns it. The ops from `first_op` on, which may be
-  /// nonsense after a failure, become fills of nothing: nobody may read their results.
+  /// Takes the failure away, for a caller that knows another way, and returns it. The ops from `first_op` on, which may
+  /// be nonsense after a failure, become fills of nothing: nobody may read their results.
   std::string abandon(graph::OpId first_op);
 
   // Element-wise. Results are row-major; operands broadcast; numbers are allowed wherever a tensor is.
   Expression unary(graph::OpKind kind, const Term& x);                  // in x's dtype; bool for tests
-  Expression binary(graph::OpKind kind, const Term& a, const Term& b);  // in promote({a, b}); bool for comparisons and logic
+  Expression binary(graph::OpKind kind, const Term& a,
+                    const Term& b);  // in promote({a, b}); bool for comparisons and logic
   Expression select(const Term& condition, const Term& a, const Term& b);  // in promote({a, b})
   Expression cast(const Term& x, DType dtype);                             // the term itself when it has the dtype
   Expression fill(const Term& number, const Sizes& sizes, DType dtype);
@@ -83,8 +92,10 @@ class Emitter {
   Expression linear_index(const Sizes& sizes, const std::vector<Term>& indices);
   /// Notes that the framework takes these indices from [low, high] alone: see index_bounds.hpp.
   /// `except` may be among them all the same.
-  void expect_in(const Term& index, std::int64_t low, std::int64_t high, std::optional<std::int64_t> except = std::nullopt);
-  /// Indices as i64, those outside of [low, high] moved to its nearer end: what is computed of them lies inside too, and cannot wrap.
+  void expect_in(const Term& index, std::int64_t low, std::int64_t high,
+                 std::optional<std::int64_t> except = std::nullopt);
+  /// Indices as i64, those outside of [low, high] moved to its nearer end: what is computed of them lies inside too,
+  /// and cannot wrap.
   Expression held_in(const Term& index, std::int64_t low, std::int64_t high);
   /// Indices as i64, negative ones counted from the end: [-size, size) is expected of them.
   Expression wrapped(const Term& index, std::int64_t size);
@@ -96,8 +107,8 @@ class Emitter {
   Expression position(std::int64_t dim, const Sizes& sizes);
 
   // The rest.
-  /// The bytes of x's elements, one after the other in row-major order, as a list of another dtype: a last part that makes no
-  /// whole element is left out. As bools, what is not 0 is true.
+  /// The bytes of x's elements, one after the other in row-major order, as a list of another dtype: a last part that
+  /// makes no whole element is left out. As bools, what is not 0 is true.
   Expression bitcast(const Term& x, DType dtype);
   Expression matmul(const Term& a, const Term& b, double alpha = 1.0);  // batches broadcast
   Expression gather_rows(const Term& table, const Term& ids);
@@ -111,11 +122,12 @@ class Emitter {
                               const std::vector<std::pair<Sizes, DType>>& results, graph::Attributes attributes = {});
 
   /// A number made from another, iteration by iteration where it is a slot; the results are all real or all whole.
-  Expression map_number(const Term& number, const std::string& name, const std::function<graph::Number(graph::Number)>& function);
+  Expression map_number(const Term& number, const std::string& name,
+                        const std::function<graph::Number(graph::Number)>& function);
   /// What a number is in each iteration; one entry when it is fixed.
   std::vector<graph::Number> number_values(const Term& number) const;
-  /// A number that differs between iterations: a slot with these values, shared with an equal one of the same name. Where some
-  /// are real and some whole, all are real.
+  /// A number that differs between iterations: a slot with these values, shared with an equal one of the same name.
+  /// Where some are real and some whole, all are real.
   Expression slot(const std::string& name, std::vector<graph::Number> values);
 
   /// A new value that enters from outside.
@@ -136,6 +148,7 @@ class Emitter {
   std::map<std::pair<std::string, std::vector<graph::Number>>, graph::SlotId> slots_;
   std::vector<bool> is_read_;  // per value: an op reads it
   std::string failure_;
+  std::optional<std::pair<std::uint32_t, std::int32_t>> shaping_;
   IndexBounds bounds_;
 };
 

@@ -1,4 +1,5 @@
-// Reads and writes at places that data decides, the arithmetic of their indices, and bits of another dtype: see emitter.hpp.
+// Reads and writes at places that data decides, the arithmetic of their indices, and bits of another dtype: see
+// emitter.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,7 +123,8 @@ void Emitter::expect_in(const Term& index, std::int64_t low, std::int64_t high, 
 
 Expression Emitter::held_in(const Term& index, std::int64_t low, std::int64_t high) {
   const Term wide = index.is_number() ? index : cast(index, DType::kI64);
-  if (const auto proven = proven_interval(program_, wide.operand); proven && proven->low >= low && proven->high <= high) return in(wide);
+  if (const auto proven = proven_interval(program_, wide.operand); proven && proven->low >= low && proven->high <= high)
+    return in(wide);
   return binary(OpKind::kMaximum, binary(OpKind::kMinimum, wide, Term::integer(high)), Term::integer(low));
 }
 

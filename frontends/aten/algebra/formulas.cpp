@@ -13,7 +13,9 @@ namespace crucible::aten {
 
 using graph::OpKind;
 
-Expression widened(Emitter& e, const Term& x) { return x.is_number() ? Expression(e, x) : e.cast(x, compute_dtype(x.dtype)); }
+Expression widened(Emitter& e, const Term& x) {
+  return x.is_number() ? Expression(e, x) : e.cast(x, compute_dtype(x.dtype));
+}
 
 Expression as_floating(Emitter& e, const Term& x) {
   if (x.is_number()) return {e, x};
@@ -30,7 +32,8 @@ Expression rounded_like(Emitter& e, const Term& number, const Term& like) {
   const bool narrow = !like.is_number() && compute_dtype(like.dtype) != like.dtype;
   if (!number.is_number() || number.operand.scalar.is_integer || !narrow) return {e, number};
   const DType dtype = like.dtype;
-  Expression rounded = e.map_number(number, "rounded", [dtype](graph::Number x) { return graph::Number(graph::round_to(dtype, x.real())); });
+  Expression rounded = e.map_number(
+      number, "rounded", [dtype](graph::Number x) { return graph::Number(graph::round_to(dtype, x.real())); });
   rounded.dtype = number.dtype;
   return rounded;
 }
@@ -45,7 +48,9 @@ namespace {
 
 bool all_bool(const Term& a, const Term& b) { return promote({a, b}) == DType::kBool; }
 
-Expression scaled(const Expression& x, const Term& factor) { return is_fixed(factor, 1) ? x : multiply(x.emitter(), x, factor); }
+Expression scaled(const Expression& x, const Term& factor) {
+  return is_fixed(factor, 1) ? x : multiply(x.emitter(), x, factor);
+}
 
 /// The framework's scalar multiply keeps the tensor's dtype, whatever the number's.
 Term keep_dtype(Term number, const Term& like) {
@@ -67,10 +72,12 @@ Expression add_scaled(Emitter& e, const Term& a, const Term& b, const Term& alph
   const Expression left = widened(e, rounded_like(e, a, b)), right = widened(e, rounded_like(e, b, a));
   if (b.is_number() && !is_fixed(alpha, 1)) {
     const DType common = promote({left, right});
-    // Two real numbers: their product is a number of its own, known before the iteration. Whole ones wrap where the tensors do.
+    // Two real numbers: their product is a number of its own, known before the iteration. Whole ones wrap where the
+    // tensors do.
     if (is_floating(common) && alpha.is_number() && alpha.operand.scalar.slot == graph::kNone) {
       const double factor = e.number_values(alpha)[0].real();
-      Term product = e.map_number(b, "alpha times", [factor](graph::Number x) { return graph::Number(factor * x.real()); });
+      Term product =
+          e.map_number(b, "alpha times", [factor](graph::Number x) { return graph::Number(factor * x.real()); });
       product.dtype = b.dtype;
       return left + product;
     }
@@ -81,7 +88,8 @@ Expression add_scaled(Emitter& e, const Term& a, const Term& b, const Term& alph
 
 Expression subtract_scaled(Emitter& e, const Term& a, const Term& b, const Term& alpha) {
   const Expression left = widened(e, rounded_like(e, a, b)), right = widened(e, rounded_like(e, b, a));
-  if (right.is_number() && !is_fixed(alpha, 1)) return left - multiply(e, e.fill(right, {}, promote({left, right})), alpha);
+  if (right.is_number() && !is_fixed(alpha, 1))
+    return left - multiply(e, e.fill(right, {}, promote({left, right})), alpha);
   return left - scaled(right, keep_dtype(rounded_like(e, alpha, b), right));
 }
 
@@ -114,7 +122,8 @@ Expression interpolate(Emitter& e, const Term& a, const Term& b, const Term& wei
   });
   const Expression from_end = end - multiply(e, difference, rest);
   if (small == 0) return from_end;
-  const Term chosen = e.map_number(weight, "weight is below 0.5", [&](graph::Number w) { return graph::Number(is_small(w) ? 1.0 : 0.0); });
+  const Term chosen = e.map_number(weight, "weight is below 0.5",
+                                   [&](graph::Number w) { return graph::Number(is_small(w) ? 1.0 : 0.0); });
   return choose(e.fill(chosen, {}, DType::kF32) != 0.0, from_start(), from_end);
 }
 

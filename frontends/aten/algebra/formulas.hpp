@@ -31,7 +31,8 @@ Expression power(Emitter& e, const Term& base, const Term& exponent);
 /// the number of elements that are not zero.
 Expression vector_norm(Emitter& e, const Term& x, double order, const std::vector<std::int64_t>& dims);
 
-/// `steps` numbers from start to end, both 0-dim tensors of one dtype: the first half upwards from start, the second downwards from end.
+/// `steps` numbers from start to end, both 0-dim tensors of one dtype: the first half upwards from start, the second
+/// downwards from end.
 Expression evenly_spaced(Emitter& e, const Term& start, const Term& end, std::int64_t steps);
 
 /// The argument `reduction` of losses.

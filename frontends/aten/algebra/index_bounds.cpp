@@ -110,7 +110,9 @@ class Prover {
       case OpKind::kRemainder:
         return remainder(in(0), in(1));
       case OpKind::kConcat: {
-        if (op.inputs.empty() || op.inputs[0].is_scalar() || program_.values[op.inputs[0].value].dtype != program_.values[value].dtype) return std::nullopt;  // bits of another dtype
+        if (op.inputs.empty() || op.inputs[0].is_scalar() ||
+            program_.values[op.inputs[0].value].dtype != program_.values[value].dtype)
+          return std::nullopt;  // bits of another dtype
         Interval all = in(0);
         for (std::size_t i = 1; i < op.inputs.size(); ++i) all = united(all, in(i));
         return all;
@@ -139,7 +141,9 @@ class Prover {
       case DType::kI64:
         return from;
       case DType::kI32:
-        if (from->low >= std::numeric_limits<std::int32_t>::min() && from->high <= std::numeric_limits<std::int32_t>::max()) return from;
+        if (from->low >= std::numeric_limits<std::int32_t>::min() &&
+            from->high <= std::numeric_limits<std::int32_t>::max())
+          return from;
         return std::nullopt;
       default:
         return std::nullopt;
@@ -173,7 +177,9 @@ class Prover {
   const Program& program_;
 };
 
-bool lies_in(const Interval& found, const IndexInterval& within) { return found && found->low >= within.low && found->high <= within.high; }
+bool lies_in(const Interval& found, const IndexInterval& within) {
+  return found && found->low >= within.low && found->high <= within.high;
+}
 
 /// The least (largest) of all elements, [1] of i64.
 Term extremum(Emitter& e, OpKind kind, const Term& index) {
@@ -193,7 +199,9 @@ std::string outside(const graph::Source& source, const IndexInterval& found, con
 
 }  // namespace
 
-std::optional<IndexInterval> proven_interval(const Program& program, const Operand& operand) { return Prover(program).of(operand, 0); }
+std::optional<IndexInterval> proven_interval(const Program& program, const Operand& operand) {
+  return Prover(program).of(operand, 0);
+}
 
 void IndexBounds::emit(Emitter& e) {
   for (Expected& expected : std::exchange(expected_, {})) {
@@ -204,11 +212,13 @@ void IndexBounds::emit(Emitter& e) {
       continue;
     }
     if (expected.index.is_number()) {  // numbers are known
-      e.fail(proven ? outside(e.program().sources[expected.source], *proven, expected.within) : "a number that is no integer is an index");
+      e.fail(proven ? outside(e.program().sources[expected.source], *proven, expected.within)
+                    : "a number that is no integer is an index");
       return;
     }
     const Operand& operand = expected.index.operand;
-    const Key key{operand.value, operand.view.offset, operand.view.sizes, operand.view.strides, expected.within.low, expected.within.high, expected.except};
+    const Key key{operand.value,       operand.view.offset,  operand.view.sizes, operand.view.strides,
+                  expected.within.low, expected.within.high, expected.except};
     if (!known_.try_emplace(key, emitted_.size()).second) continue;
     const graph::Bound bound{expected.within.low, expected.within.high, expected.source};
     Term counted = expected.index;
@@ -233,14 +243,17 @@ Result<void> IndexBounds::finish(Emitter& e, const trace::BlobStore& blobs) {
     if (const auto constant = blob_of.find(operand.value); constant != blob_of.end()) {
       const DType dtype = program.values[operand.value].dtype;
       const auto bytes = blobs.load(constant->second);
-      if (bytes && bytes->size() >= static_cast<std::size_t>(program.values[operand.value].elements) * size_bytes(dtype)) {
+      if (bytes &&
+          bytes->size() >= static_cast<std::size_t>(program.values[operand.value].elements) * size_bytes(dtype)) {
         IndexInterval found{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
         for (const std::int64_t at : graph::indices(operand.view)) {
-          const std::int64_t index = graph::load_integer(dtype, bytes->data() + static_cast<std::size_t>(at) * size_bytes(dtype));
+          const std::int64_t index =
+              graph::load_integer(dtype, bytes->data() + static_cast<std::size_t>(at) * size_bytes(dtype));
           if (index != emitted.except) found = {std::min(found.low, index), std::max(found.high, index)};
         }
         const IndexInterval within{emitted.bound.low, emitted.bound.high};
-        if (found.low <= found.high && !lies_in(found, within)) return Error{ErrorCode::kBadInput, outside(program.sources[emitted.bound.source], found, within)};
+        if (found.low <= found.high && !lies_in(found, within))
+          return Error{ErrorCode::kBadInput, outside(program.sources[emitted.bound.source], found, within)};
         ++proven_;
         continue;
       }

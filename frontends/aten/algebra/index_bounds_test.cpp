@@ -1,4 +1,5 @@
-// Indices that come from data: which ranges are expected of them, which are proven, and what a run says of those outside.
+// Indices that come from data: which ranges are expected of them, which are proven, and what a run says of those
+// outside.
 #include "frontends/aten/algebra/index_bounds.hpp"
 
 #include <fmt/format.h>
@@ -24,16 +25,19 @@ using testing::IsEmpty;
 using B = TraceBuilder;
 
 constexpr const char* kEmbedding =
-    "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor";
+    "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
+    "sparse=False) -> Tensor";
 constexpr const char* kEmbeddingBackward =
-    "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor";
+    "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool "
+    "scale_grad_by_freq) -> Tensor";
 constexpr const char* kIndex = "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor";
 constexpr const char* kGather = "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor";
 constexpr const char* kScatterAdd = "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor";
 constexpr const char* kTake = "aten::take(Tensor self, Tensor index) -> Tensor";
 constexpr const char* kArgmax = "aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor";
 constexpr const char* kNll =
-    "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)";
+    "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor "
+    "output, Tensor total_weight)";
 
 std::vector<graph::Bound> bounds_of(const graph::Program& program) {
   for (const graph::Output& output : program.outputs) {
@@ -79,7 +83,9 @@ void add_to(TraceBuilder& b, trace::TensorId table, trace::TensorId sum) {
 TEST(IndexBounds, AreThoseOfTheFramework) {
   EXPECT_THAT(ranges_of(program_of([](TraceBuilder& b, auto table, auto ids) {
                 const auto rows = b.fresh({3, 2}), sum = b.fresh({});
-                b.op(kEmbedding, {B::tensor(table), B::tensor(ids), B::integer(-1), B::boolean(false), B::boolean(false)}, {B::tensor(rows)});
+                b.op(kEmbedding,
+                     {B::tensor(table), B::tensor(ids), B::integer(-1), B::boolean(false), B::boolean(false)},
+                     {B::tensor(rows)});
                 b.op(kSum, {B::tensor(rows), B::none()}, {B::tensor(sum)});
                 add_to(b, table, sum);
               })),
@@ -104,8 +110,10 @@ TEST(IndexBounds, AreThoseOfTheFramework) {
 TEST(IndexBounds, OfTheSameIdsAreOne) {
   const auto program = program_of([](TraceBuilder& b, auto table, auto ids) {
     const auto rows = b.fresh({3, 2}), gradient = b.fresh({4, 2});
-    b.op(kEmbedding, {B::tensor(table), B::tensor(ids), B::integer(-1), B::boolean(false), B::boolean(false)}, {B::tensor(rows)});
-    b.op(kEmbeddingBackward, {B::tensor(rows), B::tensor(ids), B::integer(4), B::integer(-1), B::boolean(false)}, {B::tensor(gradient)});
+    b.op(kEmbedding, {B::tensor(table), B::tensor(ids), B::integer(-1), B::boolean(false), B::boolean(false)},
+         {B::tensor(rows)});
+    b.op(kEmbeddingBackward, {B::tensor(rows), B::tensor(ids), B::integer(4), B::integer(-1), B::boolean(false)},
+         {B::tensor(gradient)});
     add_to(b, table, gradient);
   });
   EXPECT_THAT(ranges_of(program), ElementsAre(Range(0, 3)));
@@ -132,7 +140,8 @@ TEST(IndexBounds, LetTheIgnoredClassPass) {
   for (int i = 0; i < 2; ++i) {
     if (i == 0) b.external(b.storage_of(scores), {0, 1, 2, 3, 4, 5}, trace::Role::kParameter, "scores");
     ids_of(b, i, classes, {1, -100});
-    b.op(kNll, {B::tensor(scores), B::tensor(classes), B::none(), B::integer(1), B::integer(-100)}, {B::tensor(loss), B::tensor(weight)});
+    b.op(kNll, {B::tensor(scores), B::tensor(classes), B::none(), B::integer(1), B::integer(-100)},
+         {B::tensor(loss), B::tensor(weight)});
     add_to(b, scores, loss);
     b.end_iteration();
   }
@@ -208,7 +217,8 @@ TEST(Bounds, AreJudgedByTheirEnds) {
     return checked ? std::string() : checked.error().message;
   };
   EXPECT_EQ(said({0, 9, -4, 3}), "");
-  EXPECT_THAT(said({0, 10, -4, 3}), HasSubstr("aten::embedding (in wte at gpt.py:41): an index is 10, outside of [0, 9];"));
+  EXPECT_THAT(said({0, 10, -4, 3}),
+              HasSubstr("aten::embedding (in wte at gpt.py:41): an index is 10, outside of [0, 9];"));
   EXPECT_THAT(said({-1, 9, -4, 3}), HasSubstr("an index is -1"));
   EXPECT_THAT(said({0, 9, -5, 3}), HasSubstr("an op: an index is -5, outside of [-4, 3]"));
   EXPECT_THAT(said({-7, 9, -5, 4}), HasSubstr("an index is -7, outside of [0, 9] (1 more ops have such indices)"));

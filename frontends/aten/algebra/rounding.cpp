@@ -11,7 +11,8 @@ using graph::OpKind;
 
 bool is_narrow(DType dtype) { return compute_dtype(dtype) != dtype; }
 
-/// Results are elements of operands, as they were: nothing is rounded. Of `op` and the dtypes of its first operand and result.
+/// Results are elements of operands, as they were: nothing is rounded. Of `op` and the dtypes of its first operand and
+/// result.
 bool moves_elements(const graph::Op& op, DType from, DType to) {
   if (from != to) return false;
   switch (graph::info(op.kind).op_class) {
@@ -22,7 +23,8 @@ bool moves_elements(const graph::Op& op, DType from, DType to) {
     case OpClass::kIndexed:
       return op.kind != OpKind::kPutAdd && op.kind != OpKind::kPutMultiply && op.kind != OpKind::kScatterAddRows;
     case OpClass::kArithmetic:
-      return op.kind == OpKind::kNegate || op.kind == OpKind::kAbsolute || op.kind == OpKind::kMaximum || op.kind == OpKind::kMinimum;
+      return op.kind == OpKind::kNegate || op.kind == OpKind::kAbsolute || op.kind == OpKind::kMaximum ||
+             op.kind == OpKind::kMinimum;
     case OpClass::kReduction:
       return op.kind == OpKind::kReduceMax || op.kind == OpKind::kReduceMin;
     default:
@@ -34,7 +36,8 @@ bool moves_elements(const graph::Op& op, DType from, DType to) {
 DType dtype_read(const graph::Program& program, const graph::Op& op) {
   DType from = DType::kOther;
   for (const graph::Operand& input : op.inputs) {
-    if (!input.is_scalar() && (from == DType::kOther || is_narrow(program.values[input.value].dtype))) from = program.values[input.value].dtype;
+    if (!input.is_scalar() && (from == DType::kOther || is_narrow(program.values[input.value].dtype)))
+      from = program.values[input.value].dtype;
   }
   return from;
 }
@@ -44,7 +47,9 @@ DType dtype_read(const graph::Program& program, const graph::Op& op) {
 Term unrounded(Emitter& e, const Term& product) {
   if (product.is_number() || !is_narrow(product.dtype)) return product;
   graph::Value& value = e.program().values[product.operand.value];
-  if (value.producer == graph::kNone || graph::info(e.program().ops[value.producer].kind).op_class != OpClass::kContraction) return product;
+  if (value.producer == graph::kNone ||
+      graph::info(e.program().ops[value.producer].kind).op_class != OpClass::kContraction)
+    return product;
   Term wide = product;
   wide.dtype = value.dtype = compute_dtype(product.dtype);
   return wide;

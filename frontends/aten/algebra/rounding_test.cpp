@@ -26,19 +26,22 @@ class OneOp {
   trace::TensorId tensor(std::vector<std::int64_t> sizes, const std::vector<double>& content) {
     const auto id = builder.fresh(std::move(sizes), dtype_);
     std::vector<std::byte> bytes(content.size() * size_bytes(dtype_));
-    for (std::size_t i = 0; i < content.size(); ++i) graph::store_real(dtype_, content[i], bytes.data() + i * size_bytes(dtype_));
+    for (std::size_t i = 0; i < content.size(); ++i)
+      graph::store_real(dtype_, content[i], bytes.data() + i * size_bytes(dtype_));
     builder.external_bytes(builder.storage_of(id), bytes, trace::Role::kInput, "");
     return id;
   }
   /// What the op gives, as f32; its lowering rounds nothing in the middle.
-  Floats result(const std::string& schema, const std::vector<trace::Arg>& args, const std::vector<std::int64_t>& sizes) {
+  Floats result(const std::string& schema, const std::vector<trace::Arg>& args,
+                const std::vector<std::int64_t>& sizes) {
     const auto y = builder.fresh(sizes, dtype_), out = builder.fresh(sizes);
     const auto elements = static_cast<std::size_t>(graph::View::contiguous(sizes).elements());
     builder.external(builder.storage_of(out), Floats(elements, 0.f), trace::Role::kParameter, "out");
     builder.op(schema, args, {B::tensor(y)});
     builder.op(kCopyInPlace, {B::tensor(out), B::tensor(y), B::boolean(false)}, {B::tensor(out)});
     builder.end_iteration();
-    builder.final_state(builder.storage_of(out), Floats(elements, 0.f), "out");  // nothing reads it: only so it is a state
+    builder.final_state(builder.storage_of(out), Floats(elements, 0.f),
+                        "out");  // nothing reads it: only so it is a state
     const auto program = lower_without_passes(builder.trace());
     EXPECT_TRUE(program) << program.error().message;
     if (!program) return {};
@@ -68,39 +71,48 @@ TEST_P(Rounding, OfProductsIsAfterTheSum) {
   const auto wanted = static_cast<float>(n + 2);
   {
     OneOp op(GetParam());
-    const auto bias = op.tensor({2}, {1, 1}), a = op.tensor({3, 2}, {n, 1, n, 1, n, 1}), b = op.tensor({2, 2}, {1, 1, 1, 1});
-    EXPECT_THAT(op.result("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-                          with_ones({B::tensor(bias), B::tensor(a), B::tensor(b)}), {3, 2}),
-                Each(wanted));
+    const auto bias = op.tensor({2}, {1, 1}), a = op.tensor({3, 2}, {n, 1, n, 1, n, 1}),
+               b = op.tensor({2, 2}, {1, 1, 1, 1});
+    EXPECT_THAT(
+        op.result("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                  with_ones({B::tensor(bias), B::tensor(a), B::tensor(b)}), {3, 2}),
+        Each(wanted));
   }
   {
     OneOp op(GetParam());
-    const auto bias = op.tensor({1, 1, 1}, {1}), a = op.tensor({2, 1, 2}, {n, 1, n, 1}), b = op.tensor({2, 2, 1}, {1, 1, 1, 1});
-    EXPECT_THAT(op.result("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-                          with_ones({B::tensor(bias), B::tensor(a), B::tensor(b)}), {2, 1, 1}),
-                Each(wanted));
+    const auto bias = op.tensor({1, 1, 1}, {1}), a = op.tensor({2, 1, 2}, {n, 1, n, 1}),
+               b = op.tensor({2, 2, 1}, {1, 1, 1, 1});
+    EXPECT_THAT(
+        op.result(
+            "aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+            with_ones({B::tensor(bias), B::tensor(a), B::tensor(b)}), {2, 1, 1}),
+        Each(wanted));
   }
   {
     OneOp op(GetParam());
     const auto bias = op.tensor({1, 1}, {1}), a = op.tensor({2, 1, 1}, {n, 1}), b = op.tensor({2, 1, 1}, {1, 1});
-    EXPECT_THAT(op.result("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-                          with_ones({B::tensor(bias), B::tensor(a), B::tensor(b)}), {1, 1}),
-                Each(wanted));
+    EXPECT_THAT(
+        op.result("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                  with_ones({B::tensor(bias), B::tensor(a), B::tensor(b)}), {1, 1}),
+        Each(wanted));
   }
   {
     OneOp op(GetParam());
     const auto bias = op.tensor({2}, {1, 1}), a = op.tensor({2, 2}, {n, 1, n, 1}), v = op.tensor({2}, {1, 1});
-    EXPECT_THAT(op.result("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-                          with_ones({B::tensor(bias), B::tensor(a), B::tensor(v)}), {2}),
-                Each(wanted));
+    EXPECT_THAT(
+        op.result("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                  with_ones({B::tensor(bias), B::tensor(a), B::tensor(v)}), {2}),
+        Each(wanted));
   }
   {  // 3 * 683 + 1; 13 * 19.75 + 0.5
     OneOp op(GetParam());
     const bool is_f16 = GetParam() == DType::kF16;
-    const auto bias = op.tensor({1, 1}, {is_f16 ? 1 : 0.5}), u = op.tensor({1}, {is_f16 ? 3.0 : 13.0}), v = op.tensor({1}, {is_f16 ? 683 : 19.75});
-    EXPECT_THAT(op.result("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-                          with_ones({B::tensor(bias), B::tensor(u), B::tensor(v)}), {1, 1}),
-                Each(wanted));
+    const auto bias = op.tensor({1, 1}, {is_f16 ? 1 : 0.5}), u = op.tensor({1}, {is_f16 ? 3.0 : 13.0}),
+               v = op.tensor({1}, {is_f16 ? 683 : 19.75});
+    EXPECT_THAT(
+        op.result("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                  with_ones({B::tensor(bias), B::tensor(u), B::tensor(v)}), {1, 1}),
+        Each(wanted));
   }
 }
 
@@ -115,10 +127,14 @@ TEST_P(Rounding, OfConvolutionsIsAfterTheBias) {
       for (std::int64_t d = 0; d < sides; ++d) x_sizes.push_back(2), w_sizes.push_back(1), y_sizes.push_back(2);
       for (std::int64_t i = 0; i < 2 << sides; ++i) content.push_back(i < (1 << sides) ? n : 1);
       const auto x = op.tensor(x_sizes, content), w = op.tensor(w_sizes, {1, 1}), bias = op.tensor({1}, {1});
-      const auto each = [&](std::int64_t value) { return B::integers(std::vector<std::int64_t>(static_cast<std::size_t>(sides), value)); };
-      EXPECT_THAT(op.result("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+      const auto each = [&](std::int64_t value) {
+        return B::integers(std::vector<std::int64_t>(static_cast<std::size_t>(sides), value));
+      };
+      EXPECT_THAT(op.result("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] "
+                            "padding, SymInt[] dilation, "
                             "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-                            {B::tensor(x), B::tensor(w), B::tensor(bias), each(1), each(0), each(1), B::boolean(transposed), each(0), B::integer(1)},
+                            {B::tensor(x), B::tensor(w), B::tensor(bias), each(1), each(0), each(1),
+                             B::boolean(transposed), each(0), B::integer(1)},
                             y_sizes),
                   Each(wanted))
           << sides << (transposed ? " sides, transposed" : " sides");
@@ -152,7 +168,8 @@ TEST(MiddleRounding, IsSeenWhereOneOpComputesOn) {
     ASSERT_EQ(found.size(), 1u) << moves_before;
     EXPECT_EQ(found[0].rounds, 2u);
     EXPECT_EQ(found[0].reads, moves_before ? 4u : 3u);
-    EXPECT_TRUE(middle_roundings(rounds_in_the_middle(moves_before, 1)).empty()) << "another recorded op reads what was stored";
+    EXPECT_TRUE(middle_roundings(rounds_in_the_middle(moves_before, 1)).empty())
+        << "another recorded op reads what was stored";
   }
 }
 

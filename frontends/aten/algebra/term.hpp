@@ -19,7 +19,8 @@ struct Term {
   const Sizes& sizes() const { return operand.view.sizes; }
   std::int64_t rank() const { return static_cast<std::int64_t>(operand.view.sizes.size()); }
   std::int64_t elements() const { return operand.view.elements(); }
-  /// 0 for a dimension that the term has not: what is computed with it after that has failed, or is refused by the verifier.
+  /// 0 for a dimension that the term has not: what is computed with it after that has failed, or is refused by the
+  /// verifier.
   std::int64_t size(std::int64_t dim) const {
     const std::int64_t d = dim < 0 ? dim + rank() : dim;
     return d >= 0 && d < rank() ? operand.view.sizes[static_cast<std::size_t>(d)] : 0;

@@ -81,7 +81,8 @@ Term scores(Emitter& e, const Attention& a, const Grouped& g) {
   return s;
 }
 
-/// The softmax of scores in parts. Backward passes write it again, and are given that of the forward pass by merge_equal.
+/// The softmax of scores in parts. Backward passes write it again, and are given that of the forward pass by
+/// merge_equal.
 struct Softmax {
   Term top, powers, total;  // powers / total are the probabilities
 
@@ -100,8 +101,11 @@ struct Softmax {
 }  // namespace
 
 std::vector<graph::CompositeAttribute> attributes_of(const Attention& a) {
-  std::vector<graph::CompositeAttribute> attributes = {{"scale", false, {graph::Scalar{graph::kNone, false, a.scale, 0}}}};
-  const auto add = [&](const char* name, std::int64_t number) { attributes.push_back({name, false, {graph::Scalar{graph::kNone, true, 0, number}}}); };
+  std::vector<graph::CompositeAttribute> attributes = {
+      {"scale", false, {graph::Scalar{graph::kNone, false, a.scale, 0}}}};
+  const auto add = [&](const char* name, std::int64_t number) {
+    attributes.push_back({name, false, {graph::Scalar{graph::kNone, true, 0, number}}});
+  };
   if (a.left) add("left", *a.left);
   if (a.right) *a.right == 0 ? add("causal", 1) : add("right", *a.right);
   if (a.shift != 0 && (a.left || a.right)) add("shift", a.shift);

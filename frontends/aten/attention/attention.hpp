@@ -1,6 +1,6 @@
 // Scaled dot-product attention as the program computes it, whatever kernel the framework chose: scores, a mask by
-// coordinates and by an argument, a softmax over the keys. The gradient states the probabilities anew from scores, so that it
-// depends on nothing that a kernel saved in a form of its own.
+// coordinates and by an argument, a softmax over the keys. The gradient states the probabilities anew from scores, so
+// that it depends on nothing that a kernel saved in a form of its own.
 #pragma once
 
 #include <limits>
@@ -34,8 +34,8 @@ struct AttentionGradient {
 /// What a composite attention is told: the scale, and the limits that there are ("causal" for a right one of 0).
 std::vector<graph::CompositeAttribute> attributes_of(const Attention& a);
 
-/// Scores, the softmax and sums are in f32 or better. As in the framework's fused kernels, exp(score - largest) is rounded
-/// to the values' dtype for the product, which is divided by the sum afterwards.
+/// Scores, the softmax and sums are in f32 or better. As in the framework's fused kernels, exp(score - largest) is
+/// rounded to the values' dtype for the product, which is divided by the sum afterwards.
 AttentionResult attend(Emitter& e, const Attention& a);
 
 /// `output` is that of attend(); `gradient` is that of the output.

@@ -1,6 +1,6 @@
-// Composed attention: see composed_attention.hpp. A softmax is found by its quotient; from there products, scales, masks and
-// the gradient's ops are followed through copies of other layouts. New ops are written behind the program and then
-// moved to where the old results stood.
+// Composed attention: see composed_attention.hpp. A softmax is found by its quotient; from there products, scales,
+// masks and the gradient's ops are followed through copies of other layouts. New ops are written behind the program and
+// then moved to where the old results stood.
 #include "frontends/aten/attention/composed_attention.hpp"
 
 #include <algorithm>
@@ -43,10 +43,14 @@ struct Found {
 class Finder {
  public:
   explicit Finder(const Program& program)
-      : program_(program), readers_(program.values.size()), ends_(program.values.size(), false), watched_(program.values.size(), false) {
+      : program_(program),
+        readers_(program.values.size()),
+        ends_(program.values.size(), false),
+        watched_(program.values.size(), false) {
     for (OpId id = 0; id < program.ops.size(); ++id) {
       for (const Operand& input : program.ops[id].inputs) {
-        if (!input.is_scalar() && (readers_[input.value].empty() || readers_[input.value].back() != id)) readers_[input.value].push_back(id);
+        if (!input.is_scalar() && (readers_[input.value].empty() || readers_[input.value].back() != id))
+          readers_[input.value].push_back(id);
       }
     }
     for (const graph::State& state : program.states) ends_[state.end] = watched_[state.end] = true;
@@ -57,7 +61,8 @@ class Finder {
   std::optional<Found> find(OpId quotient) const {
     Found found;
     const auto softmax = softmax_of(quotient);
-    if (!softmax || !find_scores(softmax->scores, found) || !find_readers(softmax->probabilities, found)) return std::nullopt;
+    if (!softmax || !find_scores(softmax->scores, found) || !find_readers(softmax->probabilities, found))
+      return std::nullopt;
     return found;
   }
 
@@ -79,23 +84,30 @@ class Finder {
            operand.view.elements() == program_.values[operand.value].elements;
   }
 
-  /// exp(x - max x) / sum of it along the last of four dimensions, and 0 where all x are -infinity if the framework asks so.
+  /// exp(x - max x) / sum of it along the last of four dimensions, and 0 where all x are -infinity if the framework
+  /// asks so.
   std::optional<Softmax> softmax_of(OpId quotient) const {
     const Op& divide = program_.ops[quotient];
     const auto dtype = program_.values[divide.outputs[0].value].dtype;
-    if (divide.inputs[0].is_scalar() || divide.inputs[1].is_scalar() || divide.outputs[0].view.sizes.size() != 4 || (dtype != DType::kF32 && dtype != DType::kF64)) {
+    if (divide.inputs[0].is_scalar() || divide.inputs[1].is_scalar() || divide.outputs[0].view.sizes.size() != 4 ||
+        (dtype != DType::kF32 && dtype != DType::kF64)) {
       return std::nullopt;
     }
     const Op* exp = producer(divide.inputs[0], OpKind::kExp);
     const Op* total = producer(divide.inputs[1], OpKind::kReduceSum);
-    if (exp == nullptr || total == nullptr || total->inputs[0].value != exp->outputs[0].value || total->attributes.dims != std::vector<std::int64_t>{3}) {
+    if (exp == nullptr || total == nullptr || total->inputs[0].value != exp->outputs[0].value ||
+        total->attributes.dims != std::vector<std::int64_t>{3}) {
       return std::nullopt;
     }
     const Op* difference = producer(exp->inputs[0], OpKind::kSubtract);
-    if (difference == nullptr || difference->inputs[0].is_scalar() || difference->inputs[1].is_scalar()) return std::nullopt;
+    if (difference == nullptr || difference->inputs[0].is_scalar() || difference->inputs[1].is_scalar())
+      return std::nullopt;
     const Op* top = producer(difference->inputs[1], OpKind::kReduceMax);
-    if (top == nullptr || top->inputs[0].value != difference->inputs[0].value || top->attributes.dims != std::vector<std::int64_t>{3}) return std::nullopt;
-    for (const Operand* part : {&divide.inputs[0], &exp->inputs[0], &difference->inputs[0], &total->inputs[0], &top->inputs[0]}) {
+    if (top == nullptr || top->inputs[0].value != difference->inputs[0].value ||
+        top->attributes.dims != std::vector<std::int64_t>{3})
+      return std::nullopt;
+    for (const Operand* part :
+         {&divide.inputs[0], &exp->inputs[0], &difference->inputs[0], &total->inputs[0], &top->inputs[0]}) {
       if (!is_whole(*part) || part->view.sizes != divide.outputs[0].view.sizes) return std::nullopt;
     }
     Softmax result{difference->inputs[0], divide.outputs[0].value};
@@ -104,9 +116,10 @@ class Finder {
     if (choice != nullptr && choice->kind == OpKind::kSelect && choice->inputs[2].value == result.probabilities) {
       const Op* empty = producer(choice->inputs[0], OpKind::kEqual);
       const Op* zero = producer(choice->inputs[1], OpKind::kFill);
-      const bool is_safe = empty != nullptr && empty->inputs[0].value == top->outputs[0].value &&
-                           graph::is_number(empty->inputs[1], -std::numeric_limits<double>::infinity()) &&
-                           (graph::is_number(choice->inputs[1], 0) || (zero != nullptr && graph::is_number(zero->inputs[0], 0)));
+      const bool is_safe =
+          empty != nullptr && empty->inputs[0].value == top->outputs[0].value &&
+          graph::is_number(empty->inputs[1], -std::numeric_limits<double>::infinity()) &&
+          (graph::is_number(choice->inputs[1], 0) || (zero != nullptr && graph::is_number(zero->inputs[0], 0)));
       if (!is_safe || !is_whole(choice->inputs[2])) return std::nullopt;
       result.probabilities = choice->outputs[0].value;
     }
@@ -164,7 +177,8 @@ class Finder {
       scores = add->inputs[0];
     }
     const Op* product = producer(scores, OpKind::kMatMul);
-    if (product == nullptr || !is_plain_product(*product) || !is_whole(scores) || !is_whole(product->outputs[0])) return false;
+    if (product == nullptr || !is_plain_product(*product) || !is_whole(scores) || !is_whole(product->outputs[0]))
+      return false;
     const std::int64_t width = product->inputs[0].view.sizes.back();
     const auto query = factor_of(product->inputs[0], {plane[0], plane[1], plane[2], width});
     const auto key = factor_of(product->inputs[1], {plane[0], plane[1], width, plane[3]});
@@ -185,10 +199,12 @@ class Finder {
   bool is_causal(const Operand& mask) const {
     const View& view = mask.view;
     if (view.sizes.size() != 4 || view.strides[0] != 0 || view.strides[1] != 0 || view.offset != 0) return false;
-    if (!graph::same_map({0, {view.sizes[2], view.sizes[3]}, {view.strides[2], view.strides[3]}}, View::contiguous({view.sizes[2], view.sizes[3]}))) return false;
+    if (!graph::same_map({0, {view.sizes[2], view.sizes[3]}, {view.strides[2], view.strides[3]}},
+                         View::contiguous({view.sizes[2], view.sizes[3]})))
+      return false;
     const Op* choice = producer(mask, OpKind::kSelect);
-    return choice != nullptr && is_filled(choice->inputs[1], 0) && is_filled(choice->inputs[2], -std::numeric_limits<double>::infinity()) &&
-           is_triangle(choice->inputs[0]);
+    return choice != nullptr && is_filled(choice->inputs[1], 0) &&
+           is_filled(choice->inputs[2], -std::numeric_limits<double>::infinity()) && is_triangle(choice->inputs[0]);
   }
 
   bool is_filled(const Operand& operand, double number) const {
@@ -203,14 +219,16 @@ class Finder {
     }
     if (!is_whole(seen) || seen.view.sizes.size() != 2) return false;
     const Op* choice = producer(seen, OpKind::kSelect);
-    if (choice != nullptr && is_filled(choice->inputs[1], 1) && is_filled(choice->inputs[2], 0)) return is_whole(choice->inputs[0]) && is_triangle(choice->inputs[0]);
+    if (choice != nullptr && is_filled(choice->inputs[1], 1) && is_filled(choice->inputs[2], 0))
+      return is_whole(choice->inputs[0]) && is_triangle(choice->inputs[0]);
     const Op* less = producer(seen, OpKind::kLessEqual);
     return less != nullptr && is_coordinate(less->inputs[0], 1) && is_coordinate(less->inputs[1], 0);
   }
 
   bool is_coordinate(const Operand& operand, std::int64_t dim) const {
     if (operand.is_scalar() || !is_whole(operand)) return false;
-    if (const Op* add = producer(operand, OpKind::kAdd); add != nullptr && graph::is_number(add->inputs[1], 0)) return is_coordinate(add->inputs[0], dim);
+    if (const Op* add = producer(operand, OpKind::kAdd); add != nullptr && graph::is_number(add->inputs[1], 0))
+      return is_coordinate(add->inputs[0], dim);
     const Op* coordinate = producer(operand, OpKind::kCoordinate);
     return coordinate != nullptr && coordinate->attributes.dims == std::vector<std::int64_t>{dim};
   }
@@ -223,7 +241,8 @@ class Finder {
 
   static bool same(const Operand& a, const Operand& b) { return a.value == b.value && graph::same_map(a.view, b.view); }
 
-  /// Whether `operand` is all of `value`, a row-major tensor of `sizes`; `is_turned`: with its last two dimensions in turn.
+  /// Whether `operand` is all of `value`, a row-major tensor of `sizes`; `is_turned`: with its last two dimensions in
+  /// turn.
   static bool is_matrices(const Operand& operand, ValueId value, const Sizes& sizes, bool is_turned = false) {
     Operand all{.value = value, .view = View::contiguous(sizes), .scalar = {}};
     if (is_turned) all = transposed(std::move(all));
@@ -266,22 +285,31 @@ class Finder {
   /// p (dp - sum(dp p)), where dp = gradient v^T, and its products with keys and queries.
   bool find_slopes(ValueId probabilities, OpId first, OpId second, Found& found) const {
     const Op &weighted = program_.ops[first], &slopes = program_.ops[second];
-    if (weighted.kind != OpKind::kMultiply || slopes.kind != OpKind::kMultiply || weighted.inputs[1].value != probabilities || slopes.inputs[0].value != probabilities) return false;
+    if (weighted.kind != OpKind::kMultiply || slopes.kind != OpKind::kMultiply ||
+        weighted.inputs[1].value != probabilities || slopes.inputs[0].value != probabilities)
+      return false;
     if (weighted.inputs[0].is_scalar() || slopes.inputs[1].is_scalar()) return false;
     const Op* total = only_reader(weighted.outputs[0].value, OpKind::kReduceSum);
     if (total == nullptr || total->attributes.dims != std::vector<std::int64_t>{3}) return false;
     const Op* difference = only_reader(total->outputs[0].value, OpKind::kSubtract);
-    if (difference == nullptr || difference->inputs[1].value != total->outputs[0].value || difference->inputs[0].value != weighted.inputs[0].value) return false;
+    if (difference == nullptr || difference->inputs[1].value != total->outputs[0].value ||
+        difference->inputs[0].value != weighted.inputs[0].value)
+      return false;
     if (only_reader(difference->outputs[0].value, OpKind::kMultiply) != &slopes) return false;
-    for (const Operand* part : {&weighted.inputs[0], &weighted.inputs[1], &slopes.inputs[0], &slopes.inputs[1], &difference->inputs[0], &total->inputs[0]}) {
+    for (const Operand* part : {&weighted.inputs[0], &weighted.inputs[1], &slopes.inputs[0], &slopes.inputs[1],
+                                &difference->inputs[0], &total->inputs[0]}) {
       if (!is_whole(*part) || part->view.sizes != found.sizes) return false;
     }
     const Sizes& s = found.sizes;
     const std::int64_t width = found.value.view.sizes[3];
     const Op* product = producer(weighted.inputs[0], OpKind::kMatMul);
-    if (product == nullptr || !is_plain_product(*product) || readers_[weighted.inputs[0].value].size() != 2 || watched_[weighted.inputs[0].value]) return false;
-    const auto gradient = resolve(product->inputs[0], {s[0], s[1], s[2], width}), value = resolve(product->inputs[1], {s[0], s[1], width, s[3]});
-    return gradient && value && same(*gradient, found.gradient) && same(transposed(*value), found.value) && find_gradients(slopes.outputs[0].value, found);
+    if (product == nullptr || !is_plain_product(*product) || readers_[weighted.inputs[0].value].size() != 2 ||
+        watched_[weighted.inputs[0].value])
+      return false;
+    const auto gradient = resolve(product->inputs[0], {s[0], s[1], s[2], width}),
+               value = resolve(product->inputs[1], {s[0], s[1], width, s[3]});
+    return gradient && value && same(*gradient, found.gradient) && same(transposed(*value), found.value) &&
+           find_gradients(slopes.outputs[0].value, found);
   }
 
   /// root (slopes (root k)) and root ((root q)^T slopes), the only readers of the slopes.
@@ -294,12 +322,16 @@ class Finder {
       if (!is_plain_product(product) || !is_whole(product.outputs[0])) return false;
       const bool of_query = is_matrices(product.inputs[0], slopes, s);
       if (!of_query && !is_matrices(product.inputs[1], slopes, s)) return false;
-      const auto other = of_query ? factor_of(product.inputs[1], {s[0], s[1], s[3], width}) : factor_of(product.inputs[0], {s[0], s[1], width, s[2]});
-      if (!other || scale_of(other->second, width) != found.scale || !same(of_query ? other->first : transposed(other->first), of_query ? found.key : found.query)) {
+      const auto other = of_query ? factor_of(product.inputs[1], {s[0], s[1], s[3], width})
+                                  : factor_of(product.inputs[0], {s[0], s[1], width, s[2]});
+      if (!other || scale_of(other->second, width) != found.scale ||
+          !same(of_query ? other->first : transposed(other->first), of_query ? found.key : found.query)) {
         return false;
       }
       const Op* scaled = only_reader(product.outputs[0].value, OpKind::kMultiply);
-      if (scaled == nullptr || !is_whole(scaled->inputs[0]) || !is_whole(scaled->outputs[0]) || !graph::is_number(scaled->inputs[1], other->second)) return false;
+      if (scaled == nullptr || !is_whole(scaled->inputs[0]) || !is_whole(scaled->outputs[0]) ||
+          !graph::is_number(scaled->inputs[1], other->second))
+        return false;
       OpId& gradient = of_query ? found.query_gradient : found.key_gradient;
       if (gradient != kNone || ends_[scaled->outputs[0].value]) return false;
       gradient = readers_[product.outputs[0].value][0];
@@ -354,7 +386,8 @@ class Writer {
     std::vector<OpId> moved(program_.ops.size());
     const auto place = [&](OpId id) {
       moved[id] = static_cast<OpId>(ops.size());
-      for (const Operand& out : program_.ops[id].outputs) program_.values[out.value].producer = static_cast<OpId>(ops.size());
+      for (const Operand& out : program_.ops[id].outputs)
+        program_.values[out.value].producer = static_cast<OpId>(ops.size());
       ops.push_back(std::move(program_.ops[id]));
     };
     auto chunk = chunks_.begin();
@@ -368,7 +401,8 @@ class Writer {
     if (outlines == nullptr) return;
     outlines->insert(outlines->end(), outlines_.begin(), outlines_.end());
     std::erase_if(*outlines, [&](graph::Outline& outline) {
-      const OpId length = outline.end - outline.first, last = outline.first == outline.end ? kNone : moved[outline.end - 1];
+      const OpId length = outline.end - outline.first,
+                 last = outline.first == outline.end ? kNone : moved[outline.end - 1];
       if (last == kNone || last + 1 - moved[outline.first] != length) return true;  // new ops stand between its own
       outline.first = moved[outline.first];
       outline.end = last + 1;
@@ -378,7 +412,8 @@ class Writer {
 
  private:
   /// From the ops of the chunk that has been begun.
-  void add_outline(std::string name, const Attention& a, std::vector<graph::Role> more, std::vector<graph::Role> results) {
+  void add_outline(std::string name, const Attention& a, std::vector<graph::Role> more,
+                   std::vector<graph::Role> results) {
     graph::Outline outline;
     outline.first = chunks_.back().first;
     outline.end = emitter_.next_op();
@@ -400,7 +435,9 @@ class Writer {
     ValueId copy = kNone;  // `next` in the old layout, for readers that no strides serve
   };
 
-  Term term(const Operand& operand) const { return {.operand = operand, .dtype = program_.values[operand.value].dtype}; }
+  Term term(const Operand& operand) const {
+    return {.operand = operand, .dtype = program_.values[operand.value].dtype};
+  }
 
   void begin(OpId at) {
     if (!chunks_.empty()) chunks_.back().end = emitter_.next_op();
@@ -420,7 +457,8 @@ class Writer {
 
   void hand_over(OpId old, const Term& next) {
     const ValueId value = program_.ops[old].outputs[0].value;
-    successors_.insert_or_assign(value, Successor{View::contiguous(next.sizes()), next, emitter_.copy(next).operand.value});
+    successors_.insert_or_assign(value,
+                                 Successor{View::contiguous(next.sizes()), next, emitter_.copy(next).operand.value});
   }
 
   void rename(Operand& reader) const {

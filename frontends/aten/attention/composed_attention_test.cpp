@@ -1,4 +1,5 @@
-// Attention written as the framework composes it, and what becomes of it: against the program as it was, on the interpreter.
+// Attention written as the framework composes it, and what becomes of it: against the program as it was, on the
+// interpreter.
 #include "frontends/aten/attention/composed_attention.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ struct Options {
   bool shows_probabilities = false, reads_slopes = false, scales_slopes = false, is_key_frozen = false;
 };
 
-/// Inputs q, k, v (and the gradient of the result) in the layout [batch, rows, heads, width], as projections leave them.
+/// Inputs q, k, v (and the gradient of the result) in the layout [batch, rows, heads, width], as projections leave
+/// them.
 Program composed(const Options& o) {
   Program program;
   program.iterations = 1;
@@ -46,7 +48,8 @@ Program composed(const Options& o) {
     return e.reshape(dense, {kBatch * kHeads, x.size(2), x.size(3)});
   };
   const auto planes = [&](const Term& x) { return e.reshape(x, {kBatch, kHeads, x.size(1), x.size(2)}); };
-  const Term q = input("q", kQueries, kWidth), k = input("k", kKeys, kWidth), v = input("v", kKeys, kValueWidth), g = input("g", kQueries, kValueWidth);
+  const Term q = input("q", kQueries, kWidth), k = input("k", kKeys, kWidth), v = input("v", kKeys, kValueWidth),
+             g = input("g", kQueries, kValueWidth);
   const Term a = batched(e.binary(OpKind::kMultiply, q, Term::number(o.query_factor)));
   const Term b = batched(e.binary(OpKind::kMultiply, e.transpose(k, 2, 3), Term::number(o.key_factor)));
   Term scores = planes(e.matmul(a, b));
@@ -64,7 +67,8 @@ Program composed(const Options& o) {
   }
   const Term top = e.max(scores, {3}), powers = e.unary(OpKind::kExp, e.binary(OpKind::kSubtract, scores, top));
   Term p = e.binary(OpKind::kDivide, powers, e.sum(powers, {3}));
-  if (o.is_safe) p = e.select(e.binary(OpKind::kEqual, top, Term::number(-INFINITY)), e.fill(Term::number(0), {}, o.dtype), p);
+  if (o.is_safe)
+    p = e.select(e.binary(OpKind::kEqual, top, Term::number(-INFINITY)), e.fill(Term::number(0), {}, o.dtype), p);
   const Term flat_p = e.reshape(p, {kBatch * kHeads, kQueries, kKeys}), values = batched(v);
   watch("y", e.copy(e.transpose(planes(e.matmul(flat_p, values)), 1, 2)));
   if (o.shows_probabilities) watch("p", p);
@@ -75,9 +79,11 @@ Program composed(const Options& o) {
   const Term inner = e.sum(e.binary(OpKind::kMultiply, dp, p), {3});
   const Term ds = e.binary(OpKind::kMultiply, p, e.binary(OpKind::kSubtract, dp, inner));
   const Term slopes = e.reshape(ds, {kBatch * kHeads, kQueries, kKeys});
-  const Term dk = o.is_key_frozen ? slopes : planes(e.matmul(e.transpose(a, 1, 2), slopes)), dq = planes(e.matmul(slopes, e.transpose(b, 1, 2)));
+  const Term dk = o.is_key_frozen ? slopes : planes(e.matmul(e.transpose(a, 1, 2), slopes)),
+             dq = planes(e.matmul(slopes, e.transpose(b, 1, 2)));
   const double back = o.scales_slopes ? 0.5 : o.key_factor;
-  if (!o.is_key_frozen) watch("dk", e.copy(e.transpose(e.binary(OpKind::kMultiply, dk, Term::number(o.key_factor)), 2, 3)));
+  if (!o.is_key_frozen)
+    watch("dk", e.copy(e.transpose(e.binary(OpKind::kMultiply, dk, Term::number(o.key_factor)), 2, 3)));
   watch("dq", e.unary(OpKind::kNegate, e.binary(OpKind::kMultiply, dq, Term::number(back))));
   if (o.reads_slopes) watch("dmask", e.sum(ds, {0, 1}));
   EXPECT_EQ(e.failure(), "");
@@ -92,7 +98,8 @@ std::vector<std::vector<double>> outputs_of(const Program& program) {
     std::mt19937 random(static_cast<unsigned>(value.name.size() * 31 + static_cast<unsigned char>(value.name[0])));
     values[input.value].resize(static_cast<std::size_t>(value.elements) * size_bytes(value.dtype));
     for (std::int64_t i = 0; i < value.elements; ++i) {
-      graph::store_real(value.dtype, std::uniform_real_distribution<>(-2, 2)(random), values[input.value].data() + static_cast<std::size_t>(i) * size_bytes(value.dtype));
+      graph::store_real(value.dtype, std::uniform_real_distribution<>(-2, 2)(random),
+                        values[input.value].data() + static_cast<std::size_t>(i) * size_bytes(value.dtype));
     }
   }
   auto after = graph::run_iteration(program, std::move(values), {});
@@ -119,7 +126,8 @@ TEST_P(Recognized, ComputesWhatItDid) {
   for (std::size_t k = 0; k < expected.size(); ++k) {
     ASSERT_EQ(expected[k].size(), found[k].size());
     for (std::size_t i = 0; i < expected[k].size(); ++i) {
-      ASSERT_NEAR(expected[k][i], found[k][i], GetParam().second.dtype == DType::kF64 ? 1e-13 : 2e-5) << before.outputs[k].name << " " << i;
+      ASSERT_NEAR(expected[k][i], found[k][i], GetParam().second.dtype == DType::kF64 ? 1e-13 : 2e-5)
+          << before.outputs[k].name << " " << i;
     }
   }
   Program plain = before;
@@ -127,12 +135,14 @@ TEST_P(Recognized, ComputesWhatItDid) {
   EXPECT_LT(after.ops.size(), plain.ops.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(ComposedAttention, Recognized,
-                         testing::Values(std::pair{"plain", Options{}}, std::pair{"f32", Options{.dtype = DType::kF32}},
-                                         std::pair{"unsafe", Options{.is_safe = false}}, std::pair{"mask", Options{.has_mask = true}},
-                                         std::pair{"causal", Options{.is_causal = true}}, std::pair{"forward", Options{.has_gradient = false}},
-                                         std::pair{"causal_forward", Options{.is_causal = true, .has_gradient = false}}),
-                         [](const auto& info) { return std::string(info.param.first); });
+INSTANTIATE_TEST_SUITE_P(
+    ComposedAttention, Recognized,
+    testing::Values(std::pair{"plain", Options{}}, std::pair{"f32", Options{.dtype = DType::kF32}},
+                    std::pair{"unsafe", Options{.is_safe = false}}, std::pair{"mask", Options{.has_mask = true}},
+                    std::pair{"causal", Options{.is_causal = true}},
+                    std::pair{"forward", Options{.has_gradient = false}},
+                    std::pair{"causal_forward", Options{.is_causal = true, .has_gradient = false}}),
+    [](const auto& info) { return std::string(info.param.first); });
 
 /// What was found is a composite each, which the interpreter runs by itself.
 TEST_P(Recognized, IsACompositeEach) {
@@ -150,12 +160,14 @@ TEST_P(Recognized, IsACompositeEach) {
   for (const graph::Op& op : whole.ops) {
     if (op.kind == OpKind::kComposite) names.push_back(graph::op_name(whole, op));
   }
-  EXPECT_EQ(names, options.has_gradient ? (std::vector<std::string>{"attention", "attention_backward"}) : std::vector<std::string>{"attention"});
+  EXPECT_EQ(names, options.has_gradient ? (std::vector<std::string>{"attention", "attention_backward"})
+                                        : std::vector<std::string>{"attention"});
   const auto expected = outputs_of(decomposed), found = outputs_of(whole);
   ASSERT_EQ(expected.size(), found.size());
   for (std::size_t k = 0; k < expected.size(); ++k) {
     for (std::size_t i = 0; i < expected[k].size(); ++i) {
-      ASSERT_NEAR(expected[k][i], found[k][i], options.dtype == DType::kF64 ? 1e-13 : 2e-5) << before.outputs[k].name << " " << i;
+      ASSERT_NEAR(expected[k][i], found[k][i], options.dtype == DType::kF64 ? 1e-13 : 2e-5)
+          << before.outputs[k].name << " " << i;
     }
   }
   graph::expand_composites(whole);
@@ -174,9 +186,11 @@ TEST_P(LeftAlone, NothingChanges) {
 
 INSTANTIATE_TEST_SUITE_P(ComposedAttention, LeftAlone,
                          testing::Values(std::pair{"other_factor", Options{.key_factor = std::sqrt(0.2)}},
-                                         std::pair{"other_factor_forward", Options{.key_factor = std::sqrt(0.2), .has_gradient = false}},
+                                         std::pair{"other_factor_forward",
+                                                   Options{.key_factor = std::sqrt(0.2), .has_gradient = false}},
                                          std::pair{"keys_frozen", Options{.is_key_frozen = true}},
-                                         std::pair{"negative_factor", Options{.query_factor = -std::sqrt(0.3), .key_factor = -std::sqrt(0.3)}},
+                                         std::pair{"negative_factor", Options{.query_factor = -std::sqrt(0.3),
+                                                                              .key_factor = -std::sqrt(0.3)}},
                                          std::pair{"probabilities_shown", Options{.shows_probabilities = true}},
                                          std::pair{"slopes_read", Options{.reads_slopes = true}},
                                          std::pair{"gradient_scaled_otherwise", Options{.scales_slopes = true}},

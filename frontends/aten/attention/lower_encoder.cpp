@@ -1,5 +1,5 @@
-// Lowering of the kernels that PyTorch's inference takes a whole layer of a transformer with: the layer, its attention, and tensors of
-// sequences of different lengths, which stand in one buffer as rows one after the other.
+// Lowering of the kernels that PyTorch's inference takes a whole layer of a transformer with: the layer, its attention,
+// and tensors of sequences of different lengths, which stand in one buffer as rows one after the other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,7 +94,8 @@ Attended attend_all(Emitter& e, const Heads& h, const std::optional<Term>& mask)
 }
 
 /// Rows of `x` of one sequence after the other, of these lengths, each changed by itself.
-Term each_sequence(Emitter& e, const Term& x, const std::vector<std::int64_t>& lengths, const std::function<Term(const Term&)>& change) {
+Term each_sequence(Emitter& e, const Term& x, const std::vector<std::int64_t>& lengths,
+                   const std::function<Term(const Term&)>& change) {
   std::vector<Term> done;
   std::int64_t start = 0;
   for (const std::int64_t length : lengths) {
@@ -141,7 +142,9 @@ void attention(OpCall& c) {
   Emitter& e = c.emit();
   if (c.is_nested("query")) return e.fail("this attention of a tensor of tensors is not supported");
   const Expression x = c.tensor("query"), key = c.tensor("key"), value = c.tensor("value");
-  const auto same = [&](const Term& other) { return other.operand.value == x.operand.value && other.operand.view == x.operand.view; };
+  const auto same = [&](const Term& other) {
+    return other.operand.value == x.operand.value && other.operand.view == x.operand.view;
+  };
   if (x.rank() != 3) return e.fail("argument query is not of three dimensions");
   Heads h;
   const std::int64_t heads = c.integer("num_head"), size = c.integer("embed_dim");
@@ -149,7 +152,8 @@ void attention(OpCall& c) {
     h = heads_of(e, linear(c, x, "qkv_weight", "qkv_bias"), heads);
   } else {  // a third of the weight for each
     const Expression weight = c.wide("qkv_weight"), bias = c.wide("qkv_bias");
-    if (weight.rank() != 2 || weight.size(0) != 3 * size || heads < 1 || size % heads != 0) return e.fail("argument qkv_weight does not fit embed_dim");
+    if (weight.rank() != 2 || weight.size(0) != 3 * size || heads < 1 || size % heads != 0)
+      return e.fail("argument qkv_weight does not fit embed_dim");
     const auto third = [&](const Term& t, std::int64_t i) {
       const Term w = narrow(weight, 0, i * size, size);
       const Expression flat = e.reshape(widened(e, t), {t.size(0) * t.size(1), t.size(2)});
@@ -190,7 +194,8 @@ class Layer {
     const Term x = widened(e_, given);
     const Term mean = e_.mean(x, {-1}), centered = e_.binary(OpKind::kSubtract, x, mean);
     const Term variance = e_.mean(multiply(e_, centered, centered), {-1});
-    const Term y = multiply(e_, normalized(e_, x, mean, inverse_deviation(e_, variance, epsilon_)), widened(e_, c_.tensor(weight)));
+    const Term y = multiply(e_, normalized(e_, x, mean, inverse_deviation(e_, variance, epsilon_)),
+                            widened(e_, c_.tensor(weight)));
     return e_.cast(e_.binary(OpKind::kAdd, y, widened(e_, c_.tensor(bias))), given.dtype);
   }
 
@@ -198,7 +203,8 @@ class Layer {
     const Expression x = widened(e_, given);
     if (!c_.boolean("use_gelu")) return e_.cast(e_.binary(OpKind::kMaximum, x, Term::integer(0)), given.dtype);
     const Term bell = e_.unary(OpKind::kErf, multiply(e_, x, Term::number(std::numbers::sqrt2 / 2)));
-    return e_.cast(multiply(e_, multiply(e_, x, Term::number(0.5)), e_.binary(OpKind::kAdd, bell, Term::integer(1))), given.dtype);
+    return e_.cast(multiply(e_, multiply(e_, x, Term::number(0.5)), e_.binary(OpKind::kAdd, bell, Term::integer(1))),
+                   given.dtype);
   }
 
   OpCall& c_;
@@ -216,7 +222,8 @@ std::vector<std::int64_t> lengths_of(Emitter& e, const std::vector<Sizes>& sizes
     }
     lengths.push_back(one[0]);
   }
-  if (std::ranges::all_of(lengths, [](std::int64_t length) { return length == 0; })) e.fail("a tensor of tensors without elements is not supported");
+  if (std::ranges::all_of(lengths, [](std::int64_t length) { return length == 0; }))
+    e.fail("a tensor of tensors without elements is not supported");
   return lengths;
 }
 
@@ -228,7 +235,8 @@ void encoder_layer(OpCall& c) {
     if (x.rank() != 3) return e.fail("argument src is not of three dimensions");
     const auto mask = mask_of(c);
     if (!e.failure().empty()) return;
-    return c.set(0, Layer(c).run(x, [&](const Term& qkv) { return attend_all(e, heads_of(e, qkv, heads), mask).output; }));
+    return c.set(0,
+                 Layer(c).run(x, [&](const Term& qkv) { return attend_all(e, heads_of(e, qkv, heads), mask).output; }));
   }
   if (c.has("mask")) return e.fail("a mask beside a tensor of tensors is not supported");
   const Nested nested = c.nested("src");
@@ -236,7 +244,8 @@ void encoder_layer(OpCall& c) {
   if (!e.failure().empty()) return;
   const Expression rows = e.reshape(nested.buffer, {nested.buffer.elements() / width, width});
   const Term result = Layer(c).run(rows, [&](const Term& qkv) {
-    return each_sequence(e, qkv, lengths, [&](const Term& one) { return attend_all(e, heads_of(e, one, heads), std::nullopt).output; });
+    return each_sequence(e, qkv, lengths,
+                         [&](const Term& one) { return attend_all(e, heads_of(e, one, heads), std::nullopt).output; });
   });
   c.set_nested(0, e.reshape(result, {result.elements()}));
 }
@@ -248,12 +257,14 @@ void nested_from_mask(OpCall& c) {
   if (x.rank() != 3) return e.fail("argument t is not of three dimensions");
   const auto lengths = lengths_of(e, c.nested_sizes(0), x.size(2));
   if (!e.failure().empty()) return;
-  if (static_cast<std::int64_t>(lengths.size()) != x.size(0) || std::ranges::any_of(lengths, [&](std::int64_t n) { return n > x.size(1); })) {
+  if (static_cast<std::int64_t>(lengths.size()) != x.size(0) ||
+      std::ranges::any_of(lengths, [&](std::int64_t n) { return n > x.size(1); })) {
     return e.fail("the mask does not fit argument t");
   }
   std::vector<Term> rows;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] > 0) rows.push_back(narrow(e.drop(narrow(x, 0, static_cast<std::int64_t>(i), 1), {0}), 0, 0, lengths[i]));
+    if (lengths[i] > 0)
+      rows.push_back(narrow(e.drop(narrow(x, 0, static_cast<std::int64_t>(i), 1), {0}), 0, 0, lengths[i]));
   }
   const Term all = rows.size() == 1 ? rows[0] : e.concat(rows, 0);
   c.set_nested(0, e.reshape(all, {all.elements()}));
@@ -282,7 +293,8 @@ void padded(OpCall& c) {
     }
     region.sizes = one;
     const std::int64_t elements = graph::View::contiguous(one).elements();
-    if (elements > 0) result = updated(e, result, graph::normalized(region), e.reshape(narrow(nested.buffer, 0, start, elements), one));
+    if (elements > 0)
+      result = updated(e, result, graph::normalized(region), e.reshape(narrow(nested.buffer, 0, start, elements), one));
     start += elements;
   }
   c.set(0, result);

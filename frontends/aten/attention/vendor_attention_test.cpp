@@ -1,5 +1,5 @@
-// Attention under the names of kernels that only a device's build of the framework has: the CPU flavour's program, or its
-// numbers where a kernel keeps tensors in another layout.
+// Attention under the names of kernels that only a device's build of the framework has: the CPU flavour's program, or
+// its numbers where a kernel keeps tensors in another layout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,53 +14,60 @@ namespace {
 const Shape kQuery{2, 2, 3, 4}, kKey{2, 2, 5, 4}, kLog{2, 2, 3}, kMask{2, 2, 3, 5};
 
 constexpr const char* kOutputs =
-    "(Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor a, Tensor b, "
+    "(Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor a, "
+    "Tensor b, "
     "Tensor debug_attn_mask)";
 
 Case on_cpu(bool causal, bool masked) {
-  Case test{"aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
-            "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-            {kQuery, kKey, kKey},
-            [=](const Ids& in) {
-              return Args{t(in[0]),        t(in[1]),           t(in[2]),
-                          B::number(0),    B::boolean(causal), masked ? t(in[3]) : B::none(),
-                          B::number(0.375)};
-            },
-            {kQuery, kLog}};
+  Case test{
+      "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
+      "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+      {kQuery, kKey, kKey},
+      [=](const Ids& in) {
+        return Args{t(in[0]),        t(in[1]),           t(in[2]),
+                    B::number(0),    B::boolean(causal), masked ? t(in[3]) : B::none(),
+                    B::number(0.375)};
+      },
+      {kQuery, kLog}};
   if (masked) test.inputs.push_back(kMask);
   return test;
 }
 
 Case on_cpu_backward(bool causal) {
-  return {"aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
-          "Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> "
-          "(Tensor grad_query, Tensor grad_key, Tensor grad_value)",
-          {kQuery, kKey, kKey, kQuery, kQuery, kLog},
-          [=](const Ids& in) {
-            return Args{t(in[3]),     t(in[0]),           t(in[1]),  t(in[2]),        t(in[4]), t(in[5]),
-                        B::number(0), B::boolean(causal), B::none(), B::number(0.375)};
-          },
-          {kQuery, kKey, kKey}};
+  return {
+      "aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor "
+      "value, "
+      "Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> "
+      "(Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+      {kQuery, kKey, kKey, kQuery, kQuery, kLog},
+      [=](const Ids& in) {
+        return Args{t(in[3]), t(in[0]),     t(in[1]),           t(in[2]),  t(in[4]),
+                    t(in[5]), B::number(0), B::boolean(causal), B::none(), B::number(0.375)};
+      },
+      {kQuery, kKey, kKey}};
 }
 
 TEST(Vendors, AttentionKernelsAreOneProgram) {
   for (const bool causal : {false, true}) {
     const std::string wanted = program_of(on_cpu(causal, false));
     const auto is_causal = B::boolean(causal);
-    Case flash = with_schema(on_cpu(causal, false),
-                             std::string("aten::_scaled_dot_product_flash_attention(Tensor query, Tensor key, Tensor value, float "
-                                         "dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) "
-                                         "-> ") + kOutputs,
-                             [=](const Ids& in) {
-                               return Args{t(in[0]), t(in[1]),          t(in[2]),        B::number(0),
-                                           is_causal, B::boolean(false), B::number(0.375)};
-                             });
+    Case flash = with_schema(
+        on_cpu(causal, false),
+        std::string("aten::_scaled_dot_product_flash_attention(Tensor query, Tensor key, Tensor value, float "
+                    "dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) "
+                    "-> ") +
+            kOutputs,
+        [=](const Ids& in) {
+          return Args{t(in[0]), t(in[1]), t(in[2]), B::number(0), is_causal, B::boolean(false), B::number(0.375)};
+        });
     flash.ignored = {{2}, {1}};
     EXPECT_EQ(program_of(flash), wanted);
     const Case composed = with_schema(
         on_cpu(causal, false),
-        "aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
-        "dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, "
+        "aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+        "float "
+        "dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) "
+        "-> (Tensor, "
         "Tensor)",
         [=](const Ids& in) {
           return Args{t(in[0]),  t(in[1]),  t(in[2]),  B::none(),       B::number(0),
@@ -78,15 +85,16 @@ TEST(Vendors, AttentionKernelsAreOneProgram) {
         EXPECT_EQ(numbers.at("result 1")[5 * row + 4], 0);
       }
     }
-    const auto mps = with_schema(probabilities,
-                                 "aten::_scaled_dot_product_attention_math_for_mps(Tensor query, Tensor key, Tensor value, "
-                                 "Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, "
-                                 "*, float? scale=None) -> (Tensor, Tensor)",
-                                 [=](const Ids& in) {
-                                   auto arguments = composed.arguments(in);
-                                   arguments.pop_back();
-                                   return arguments;
-                                 });
+    const auto mps =
+        with_schema(probabilities,
+                    "aten::_scaled_dot_product_attention_math_for_mps(Tensor query, Tensor key, Tensor value, "
+                    "Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, "
+                    "*, float? scale=None) -> (Tensor, Tensor)",
+                    [=](const Ids& in) {
+                      auto arguments = composed.arguments(in);
+                      arguments.pop_back();
+                      return arguments;
+                    });
     EXPECT_EQ(program_of(mps), program_of(probabilities));
   }
 }
@@ -114,15 +122,16 @@ TEST(Vendors, AttentionWithABiasIsOneProgram) {
     }
   }
   const auto with_debug = [&](const std::string& name) {
-    return with_schema(plain,
-                       "aten::" + name +
-                           "(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float "
-                           "dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> " +
-                           kOutputs,
-                       [](const Ids& in) {
-                         return Args{t(in[0]),     t(in[1]),          t(in[2]),          t(in[3]),        B::boolean(true),
-                                     B::number(0), B::boolean(false), B::boolean(false), B::number(0.375)};
-                       });
+    return with_schema(
+        plain,
+        "aten::" + name +
+            "(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float "
+            "dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> " +
+            kOutputs,
+        [](const Ids& in) {
+          return Args{t(in[0]),     t(in[1]),          t(in[2]),          t(in[3]),        B::boolean(true),
+                      B::number(0), B::boolean(false), B::boolean(false), B::number(0.375)};
+        });
   };
   EXPECT_EQ(program_of(with_debug("_scaled_dot_product_cudnn_attention")), wanted);
   Case column = with_debug("_scaled_dot_product_cudnn_attention");
@@ -130,9 +139,11 @@ TEST(Vendors, AttentionWithABiasIsOneProgram) {
   EXPECT_EQ(numbers_of(column).at("result 1"), exact);
   const auto overrideable = with_schema(
       plain,
-      std::string("aten::_scaled_dot_product_fused_attention_overrideable(Tensor query, Tensor key, Tensor value, Tensor? "
-                  "attn_bias=None, float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? "
-                  "scale=None) -> ") + kOutputs,
+      std::string(
+          "aten::_scaled_dot_product_fused_attention_overrideable(Tensor query, Tensor key, Tensor value, Tensor? "
+          "attn_bias=None, float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? "
+          "scale=None) -> ") +
+          kOutputs,
       [](const Ids& in) {
         return Args{t(in[0]),     t(in[1]),          t(in[2]),          t(in[3]),
                     B::number(0), B::boolean(false), B::boolean(false), B::number(0.375)};
@@ -140,12 +151,15 @@ TEST(Vendors, AttentionWithABiasIsOneProgram) {
   EXPECT_EQ(program_of(overrideable), wanted);
   const auto cudnn = with_schema(
       plain,
-      std::string("aten::_cudnn_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor? cum_seq_q, "
+      std::string("aten::_cudnn_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor? "
+                  "cum_seq_q, "
                   "Tensor? cum_seq_k, SymInt max_q, SymInt max_k, bool compute_log_sumexp, float dropout_p=0., bool "
-                  "is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> ") + kOutputs,
+                  "is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> ") +
+          kOutputs,
       [](const Ids& in) {
-        return Args{t(in[0]),      t(in[1]),         t(in[2]),     t(in[3]),          B::none(),         B::none(),       B::integer(3),
-                    B::integer(5), B::boolean(true), B::number(0), B::boolean(false), B::boolean(false), B::number(0.375)};
+        return Args{t(in[0]),          t(in[1]),          t(in[2]),        t(in[3]),         B::none(),
+                    B::none(),         B::integer(3),     B::integer(5),   B::boolean(true), B::number(0),
+                    B::boolean(false), B::boolean(false), B::number(0.375)};
       });
   EXPECT_EQ(program_of(cudnn), wanted);
 }
@@ -155,20 +169,24 @@ TEST(Vendors, AttentionGradientsAreOneProgram) {
     const Case plain = on_cpu_backward(causal);
     const std::string wanted = program_of(plain);
     const auto is_causal = B::boolean(causal);
-    const auto flash = with_schema(
-        plain,
-        "aten::_scaled_dot_product_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
-        "Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, "
-        "Tensor philox_seed, Tensor philox_offset, *, float? scale=None) -> (Tensor, Tensor, Tensor)",
-        [=](const Ids& in) {
-          return Args{t(in[3]),      t(in[0]),      t(in[1]),     t(in[2]),  t(in[4]),  t(in[5]),  B::none(),       B::none(),
-                      B::integer(3), B::integer(5), B::number(0), is_causal, B::none(), B::none(), B::number(0.375)};
-        });
+    const auto flash =
+        with_schema(plain,
+                    "aten::_scaled_dot_product_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, "
+                    "Tensor value, Tensor out, "
+                    "Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float "
+                    "dropout_p, bool is_causal, "
+                    "Tensor philox_seed, Tensor philox_offset, *, float? scale=None) -> (Tensor, Tensor, Tensor)",
+                    [=](const Ids& in) {
+                      return Args{t(in[3]),     t(in[0]),  t(in[1]),  t(in[2]),      t(in[4]),
+                                  t(in[5]),     B::none(), B::none(), B::integer(3), B::integer(5),
+                                  B::number(0), is_causal, B::none(), B::none(),     B::number(0.375)};
+                    });
     EXPECT_EQ(program_of(flash), wanted);
     const auto mask = B::list({B::boolean(true), B::boolean(true), B::boolean(true), B::boolean(false)});
     const auto efficient = with_schema(
         plain,
-        "aten::_scaled_dot_product_efficient_attention_backward(Tensor grad_out_, Tensor query, Tensor key, Tensor value, Tensor "
+        "aten::_scaled_dot_product_efficient_attention_backward(Tensor grad_out_, Tensor query, Tensor key, Tensor "
+        "value, Tensor "
         "attn_bias, Tensor out, Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, float dropout_p, bool[4] "
         "grad_input_mask, bool is_causal=False, *, float? scale=None) -> (Tensor, Tensor, Tensor, Tensor)",
         [=](const Ids& in) {
@@ -177,28 +195,35 @@ TEST(Vendors, AttentionGradientsAreOneProgram) {
         });
     EXPECT_EQ(program_of(efficient), wanted);
     for (const std::string name : {"_scaled_dot_product_cudnn_attention_backward", "_cudnn_attention_backward"}) {
-      const auto cudnn = with_schema(
-          plain,
-          "aten::" + name +
-              "(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, Tensor philox_seed, "
-              "Tensor philox_offset, Tensor attn_bias, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float "
-              "dropout_p, bool is_causal, *, float? scale=None) -> (Tensor, Tensor, Tensor)",
-          [=](const Ids& in) {
-            return Args{t(in[3]),  t(in[0]),  t(in[1]),      t(in[2]),      t(in[4]),     t(in[5]),  B::none(),       B::none(),
-                        B::none(), B::none(), B::none(),     B::integer(3), B::integer(5), B::number(0), is_causal, B::number(0.375)};
-          });
+      const auto cudnn =
+          with_schema(plain,
+                      "aten::" + name +
+                          "(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, "
+                          "Tensor philox_seed, "
+                          "Tensor philox_offset, Tensor attn_bias, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, "
+                          "SymInt max_k, float "
+                          "dropout_p, bool is_causal, *, float? scale=None) -> (Tensor, Tensor, Tensor)",
+                      [=](const Ids& in) {
+                        return Args{t(in[3]),      t(in[0]),     t(in[1]),  t(in[2]),        t(in[4]),  t(in[5]),
+                                    B::none(),     B::none(),    B::none(), B::none(),       B::none(), B::integer(3),
+                                    B::integer(5), B::number(0), is_causal, B::number(0.375)};
+                      });
       EXPECT_EQ(program_of(cudnn), wanted);
     }
-    const auto overrideable = with_schema(
-        plain,
-        "aten::_scaled_dot_product_fused_attention_overrideable_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
-        "Tensor attn_bias, bool[4] grad_input_mask, Tensor out, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt "
-        "max_q, SymInt max_k, float dropout_p, bool is_causal, Tensor philox_seed, Tensor philox_offset, *, float? scale=None) "
-        "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_attn_bias)",
-        [=](const Ids& in) {
-          return Args{t(in[3]),  t(in[0]),     t(in[1]),      t(in[2]),     B::none(), mask,      t(in[4]),  t(in[5]),       B::none(),
-                      B::none(), B::integer(3), B::integer(5), B::number(0), is_causal, B::none(), B::none(), B::number(0.375)};
-        });
+    const auto overrideable =
+        with_schema(plain,
+                    "aten::_scaled_dot_product_fused_attention_overrideable_backward(Tensor grad_out, Tensor query, "
+                    "Tensor key, Tensor value, "
+                    "Tensor attn_bias, bool[4] grad_input_mask, Tensor out, Tensor logsumexp, Tensor cum_seq_q, Tensor "
+                    "cum_seq_k, SymInt "
+                    "max_q, SymInt max_k, float dropout_p, bool is_causal, Tensor philox_seed, Tensor philox_offset, "
+                    "*, float? scale=None) "
+                    "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_attn_bias)",
+                    [=](const Ids& in) {
+                      return Args{t(in[3]),     t(in[0]),  t(in[1]),  t(in[2]),  B::none(),       mask,
+                                  t(in[4]),     t(in[5]),  B::none(), B::none(), B::integer(3),   B::integer(5),
+                                  B::number(0), is_causal, B::none(), B::none(), B::number(0.375)};
+                    });
     EXPECT_EQ(program_of(overrideable), wanted);
   }
 }
@@ -220,9 +245,11 @@ TEST(Vendors, KernelsWithRowsBeforeHeads) {
   const auto flash = [&](bool causal, std::int64_t left) {
     return moved(with_schema(
         plain,
-        "aten::_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, SymInt "
+        "aten::_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, "
+        "SymInt "
         "max_q, SymInt max_k, float dropout_p, bool is_causal, bool return_debug_mask, *, float? scale=None, SymInt? "
-        "window_size_left=None, SymInt? window_size_right=None, Tensor? seqused_k=None, Tensor? alibi_slopes=None) -> (Tensor "
+        "window_size_left=None, SymInt? window_size_right=None, Tensor? seqused_k=None, Tensor? alibi_slopes=None) -> "
+        "(Tensor "
         "output, Tensor softmax_logsumexp, Tensor rng_state, Tensor unused, Tensor debug_attn_mask)",
         [=](const Ids& in) {
           return Args{t(in[0]),           t(in[1]),          t(in[2]),         B::none(),        B::none(),
@@ -235,13 +262,17 @@ TEST(Vendors, KernelsWithRowsBeforeHeads) {
   const auto efficient = [&](std::int64_t mask) {
     return moved(with_schema(
         plain,
-        "aten::_efficient_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? bias, Tensor? cu_seqlens_q, Tensor? "
+        "aten::_efficient_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? bias, Tensor? "
+        "cu_seqlens_q, Tensor? "
         "cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, float dropout_p, int custom_mask_type, bool "
-        "compute_log_sumexp=False, *, float? scale=None, Tensor? seqlen_k=None, int? window_size=None) -> (Tensor output, "
-        "Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, SymInt max_seqlen_batch_q, SymInt max_seqlen_batch_k)",
+        "compute_log_sumexp=False, *, float? scale=None, Tensor? seqlen_k=None, int? window_size=None) -> (Tensor "
+        "output, "
+        "Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, SymInt max_seqlen_batch_q, SymInt "
+        "max_seqlen_batch_k)",
         [=](const Ids& in) {
-          return Args{t(in[0]),  t(in[1]),     t(in[2]),         B::none(),        B::none(),       B::none(), B::none(),
-                      B::none(), B::number(0), B::integer(mask), B::boolean(true), B::number(0.375), B::none(), B::none()};
+          return Args{t(in[0]),         t(in[1]),         t(in[2]),  B::none(),    B::none(),
+                      B::none(),        B::none(),        B::none(), B::number(0), B::integer(mask),
+                      B::boolean(true), B::number(0.375), B::none(), B::none()};
         }));
   };
   expect_near(numbers_of(efficient(0)).at("result 0"), wanted.at("result 0"));
@@ -260,36 +291,45 @@ TEST(Vendors, KernelsWithRowsBeforeHeads) {
     for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(alone[4 * row + k], content_of(2, 4 * (row + 2) + k), 2e-6);
   }
 
-  Case backward = with_schema(
-      plain_backward,
-      "aten::_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, "
-      "Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, Tensor rng_state, Tensor "
-      "unused, *, float? scale=None, SymInt? window_size_left=None, SymInt? window_size_right=None) -> (Tensor, Tensor, Tensor)",
-      [](const Ids& in) {
-        return Args{t(in[3]),      t(in[0]),     t(in[1]),          t(in[2]),  t(in[4]),  t(in[5]),         B::none(),
-                    B::none(),     B::integer(3), B::integer(5),    B::number(0), B::boolean(false), B::none(), B::none(),
-                    B::number(0.375), B::none(), B::none()};
-      });
+  Case backward =
+      with_schema(plain_backward,
+                  "aten::_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor "
+                  "out, Tensor logsumexp, "
+                  "Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, "
+                  "Tensor rng_state, Tensor "
+                  "unused, *, float? scale=None, SymInt? window_size_left=None, SymInt? window_size_right=None) -> "
+                  "(Tensor, Tensor, Tensor)",
+                  [](const Ids& in) {
+                    return Args{t(in[3]),  t(in[0]),  t(in[1]),         t(in[2]),      t(in[4]),     t(in[5]),
+                                B::none(), B::none(), B::integer(3),    B::integer(5), B::number(0), B::boolean(false),
+                                B::none(), B::none(), B::number(0.375), B::none(),     B::none()};
+                  });
   backward.inputs = {rows, columns, columns, rows, rows, log};
   backward.results = {rows, columns, columns};
   const auto efficient_backward = [&] {
-    Case test = with_schema(
-        backward,
-        "aten::_efficient_attention_backward(Tensor grad_out_, Tensor query, Tensor key, Tensor value, Tensor? bias, Tensor out, "
-        "Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, Tensor logsumexp, float dropout_p, "
-        "Tensor philox_seed, Tensor philox_offset, int custom_mask_type, bool bias_requires_grad, *, float? scale=None, int? "
-        "num_splits_key=None, int? window_size=None, bool shared_storage_dqdkdv=False) -> (Tensor, Tensor, Tensor, Tensor)",
-        [](const Ids& in) {
-          return Args{t(in[3]),      t(in[0]),      t(in[1]),  t(in[2]),     B::none(), t(in[4]),  B::none(),        B::none(),
-                      B::integer(3), B::integer(5), t(in[5]),  B::number(0), B::none(), B::none(), B::integer(0),    B::boolean(false),
-                      B::number(0.375), B::none(),  B::none(), B::boolean(false)};
-        });
+    Case test =
+        with_schema(backward,
+                    "aten::_efficient_attention_backward(Tensor grad_out_, Tensor query, Tensor key, Tensor value, "
+                    "Tensor? bias, Tensor out, "
+                    "Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, Tensor "
+                    "logsumexp, float dropout_p, "
+                    "Tensor philox_seed, Tensor philox_offset, int custom_mask_type, bool bias_requires_grad, *, "
+                    "float? scale=None, int? "
+                    "num_splits_key=None, int? window_size=None, bool shared_storage_dqdkdv=False) -> (Tensor, Tensor, "
+                    "Tensor, Tensor)",
+                    [](const Ids& in) {
+                      return Args{t(in[3]),          t(in[0]),         t(in[1]),  t(in[2]),      B::none(),
+                                  t(in[4]),          B::none(),        B::none(), B::integer(3), B::integer(5),
+                                  t(in[5]),          B::number(0),     B::none(), B::none(),     B::integer(0),
+                                  B::boolean(false), B::number(0.375), B::none(), B::none(),     B::boolean(false)};
+                    });
     test.inputs[5] = {2, 1, 3};
     return test;
   }();
   for (const Case& test : {backward, efficient_backward}) {
     const auto result = numbers_of(test);
-    for (const std::string name : {"result 0", "result 1", "result 2"}) expect_near(result.at(name), gradients.at(name));
+    for (const std::string name : {"result 0", "result 1", "result 2"})
+      expect_near(result.at(name), gradients.at(name));
   }
 }
 
@@ -300,7 +340,8 @@ TEST(Vendors, SharedHeads) {
   shared.inputs = {kQuery, fewer, fewer};
   shared_backward.inputs = {kQuery, fewer, fewer, kQuery, kQuery, kLog};
   shared_backward.results = {kQuery, fewer, fewer};
-  // The same with both heads written out: the content of inputs depends on the place only, so one batch and one head each.
+  // The same with both heads written out: the content of inputs depends on the place only, so one batch and one head
+  // each.
   const auto output = numbers_of(shared);
   const auto gradients = numbers_of(shared_backward);
   const auto value = [](std::size_t n, std::size_t key, std::size_t k) { return content_of(2, (n * 5 + key) * 4 + k); };

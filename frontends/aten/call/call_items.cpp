@@ -8,7 +8,9 @@ namespace {
 
 using Kind = trace::Arg::Kind;
 
-bool is_given(const trace::Arg* arg) { return arg != nullptr && arg->kind != Kind::kNone && arg->kind != Kind::kUndefinedTensor; }
+bool is_given(const trace::Arg* arg) {
+  return arg != nullptr && arg->kind != Kind::kNone && arg->kind != Kind::kUndefinedTensor;
+}
 
 }  // namespace
 

@@ -10,22 +10,33 @@ namespace crucible::aten {
 namespace {
 
 const std::vector<Renamed> kLayerNorm = {{"normalized_shape", "shape"}, {"eps", "eps"}};
-const std::vector<Renamed> kGroupNorm = {{"N", "batches"}, {"C", "channels"}, {"HxW", "points"}, {"group", "groups"}, {"eps", "eps"}};
-const std::vector<Renamed> kBatchNorm = {{"eps", "eps"}, {"epsilon", "eps"}, {"momentum", "momentum"}, {"exponential_average_factor", "momentum"}};
+const std::vector<Renamed> kGroupNorm = {
+    {"N", "batches"}, {"C", "channels"}, {"HxW", "points"}, {"group", "groups"}, {"eps", "eps"}};
+const std::vector<Renamed> kBatchNorm = {
+    {"eps", "eps"}, {"epsilon", "eps"}, {"momentum", "momentum"}, {"exponential_average_factor", "momentum"}};
 const std::vector<Renamed> kLoss = {{"reduction", "reduction"}, {"ignore_index", "ignore_index"}};
-const std::vector<Renamed> kAdam = {{"lr", "lr"}, {"beta1", "beta1"}, {"beta2", "beta2"}, {"weight_decay", "weight_decay"}, {"eps", "eps"},
-                                    {"amsgrad", "amsgrad"}, {"maximize", "maximize"}};
-const std::vector<Renamed> kSgd = {{"lr", "lr"}, {"weight_decay", "weight_decay"}, {"momentum", "momentum"}, {"dampening", "dampening"},
-                                   {"nesterov", "nesterov"}, {"maximize", "maximize"}, {"is_first_step", "is_first_step"}};
-const std::vector<Renamed> kAdagrad = {{"lr", "lr"}, {"lr_decay", "lr_decay"}, {"weight_decay", "weight_decay"}, {"eps", "eps"}, {"maximize", "maximize"}};
+const std::vector<Renamed> kAdam = {
+    {"lr", "lr"},   {"beta1", "beta1"},     {"beta2", "beta2"},      {"weight_decay", "weight_decay"},
+    {"eps", "eps"}, {"amsgrad", "amsgrad"}, {"maximize", "maximize"}};
+const std::vector<Renamed> kSgd = {{"lr", "lr"},
+                                   {"weight_decay", "weight_decay"},
+                                   {"momentum", "momentum"},
+                                   {"dampening", "dampening"},
+                                   {"nesterov", "nesterov"},
+                                   {"maximize", "maximize"},
+                                   {"is_first_step", "is_first_step"}};
+const std::vector<Renamed> kAdagrad = {
+    {"lr", "lr"}, {"lr_decay", "lr_decay"}, {"weight_decay", "weight_decay"}, {"eps", "eps"}, {"maximize", "maximize"}};
 const std::vector<Renamed> kDim = {{"dim", "dims"}};
 const std::vector<Renamed> kGelu = {{"approximate", "tanh"}};
 const std::vector<std::string_view> kNormResults = {"output", "mean", "rstd"};
 const std::vector<std::string_view> kParameterGradients = {"grad_input", "grad_weight", "grad_bias"};
-const std::vector<Renamed> kSaved = {{"save_mean", "mean"}, {"save_invstd", "rstd"}, {"save_var", "rstd"}, {"grad_output", "grad_out"}};
+const std::vector<Renamed> kSaved = {
+    {"save_mean", "mean"}, {"save_invstd", "rstd"}, {"save_var", "rstd"}, {"grad_output", "grad_out"}};
 const std::vector<std::string_view> kAttention = {"output", "log_sum"};
 const std::vector<std::string_view> kAttentionGradients = {"grad_query", "grad_key", "grad_value", "grad_mask"};
-const std::vector<Renamed> kMask = {{"attn_mask", "mask"}, {"attn_bias", "mask"}, {"bias", "mask"}, {"grad_out_", "grad_out"}};
+const std::vector<Renamed> kMask = {
+    {"attn_mask", "mask"}, {"attn_bias", "mask"}, {"bias", "mask"}, {"grad_out_", "grad_out"}};
 
 const CompositeRow kRows[] = {
     {"aten::_softmax", "softmax", kDim, {"output"}},
@@ -65,7 +76,11 @@ const CompositeRow kRows[] = {
     {"aten::_thnn_fused_lstm_cell", "lstm_cell", {}, {"hy", "cy", "workspace"}},
     {"aten::_thnn_fused_gru_cell", "gru_cell", {}, {"hy", "workspace"}},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", "attention", {}, kAttention, kMask},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", "attention_backward", {}, kAttentionGradients, kMask},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+     "attention_backward",
+     {},
+     kAttentionGradients,
+     kMask},
     {"aten::_scaled_dot_product_flash_attention", "attention", {}, kAttention, kMask},
     {"aten::_scaled_dot_product_flash_attention_backward", "attention_backward", {}, kAttentionGradients, kMask},
     {"aten::_scaled_dot_product_efficient_attention", "attention", {}, kAttention, kMask},
@@ -73,7 +88,11 @@ const CompositeRow kRows[] = {
     {"aten::_scaled_dot_product_cudnn_attention", "attention", {}, kAttention, kMask},
     {"aten::_scaled_dot_product_cudnn_attention_backward", "attention_backward", {}, kAttentionGradients, kMask},
     {"aten::_scaled_dot_product_fused_attention_overrideable", "attention", {}, kAttention, kMask},
-    {"aten::_scaled_dot_product_fused_attention_overrideable_backward", "attention_backward", {}, kAttentionGradients, kMask},
+    {"aten::_scaled_dot_product_fused_attention_overrideable_backward",
+     "attention_backward",
+     {},
+     kAttentionGradients,
+     kMask},
     {"aten::_cudnn_attention_forward", "attention", {}, kAttention, kMask},
     {"aten::_cudnn_attention_backward", "attention_backward", {}, kAttentionGradients, kMask},
     {"aten::_flash_attention_forward", "attention", {}, kAttention, kMask},
@@ -122,7 +141,8 @@ void CompositeLog::set_input(std::string_view name, const Term& term) {
 }
 
 void CompositeLog::set_attribute(std::string_view name, double number, bool is_integer) {
-  graph::Scalar scalar{graph::kNone, is_integer, is_integer ? 0 : number, is_integer ? static_cast<std::int64_t>(number) : 0};
+  graph::Scalar scalar{graph::kNone, is_integer, is_integer ? 0 : number,
+                       is_integer ? static_cast<std::int64_t>(number) : 0};
   attributes.push_back({std::string(name), false, {scalar}});
 }
 
@@ -159,7 +179,8 @@ void OpCall::add_attributes(graph::Outline& outline) {
     switch (arg->kind) {
       case trace::Arg::Kind::kInt:
         attribute.is_list = name == "dims" || name == "shape";
-        attribute.numbers = {integer_of(name == "dims" && arg->integer < 0 ? wrap_dim(arg->integer, result_rank()) : arg->integer)};
+        attribute.numbers = {
+            integer_of(name == "dims" && arg->integer < 0 ? wrap_dim(arg->integer, result_rank()) : arg->integer)};
         break;
       case trace::Arg::Kind::kBool:
         attribute.numbers = {integer_of(arg->integer != 0)};
@@ -184,7 +205,9 @@ void OpCall::add_attributes(graph::Outline& outline) {
 }
 
 std::int64_t OpCall::result_rank() const {
-  return results_.empty() || results_[0] == trace::kNone ? 0 : static_cast<std::int64_t>(trace_.tensors[results_[0]].sizes.size());
+  return results_.empty() || results_[0] == trace::kNone
+             ? 0
+             : static_cast<std::int64_t>(trace_.tensors[results_[0]].sizes.size());
 }
 
 void OpCall::outline(std::vector<graph::Outline>& outlines) {

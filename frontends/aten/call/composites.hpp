@@ -19,7 +19,8 @@ struct Renamed {
 struct CompositeRow {
   std::string_view entry;      // "aten::_softmax"
   std::string_view composite;  // "softmax"
-  /// Arguments that are attributes. A dimension that is called "dims" is counted from the front; a text is 1 where it is its name.
+  /// Arguments that are attributes. A dimension that is called "dims" is counted from the front; a text is 1 where it
+  /// is its name.
   std::vector<Renamed> attributes;
   std::vector<std::string_view> results;  // in the order of the schema
   std::vector<Renamed> roles = {};        // tensor arguments with another name
@@ -44,7 +45,8 @@ struct CompositeLog {
   std::string name;           // another one than the row's
   bool is_refused = false;    // the lowering says that this form is none
   std::vector<Named> inputs;  // in the order in which they were asked for
-  std::vector<Named> written; // in the order of OpCall's writes; `element` is the result's number where there is no name
+  std::vector<Named>
+      written;  // in the order of OpCall's writes; `element` is the result's number where there is no name
   std::vector<graph::CompositeAttribute> attributes;
   std::vector<Part> parts;
 

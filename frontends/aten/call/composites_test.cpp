@@ -1,5 +1,5 @@
-// Composites of recorded ops: the interpreter's own implementation of each against its decomposition, on random data of several
-// shapes and on awkward numbers; and that expanding gives the program that is made where nobody takes composites.
+// Composites of recorded ops: the interpreter's own implementation of each against its decomposition, on random data of
+// several shapes and on awkward numbers; and that expanding gives the program made where nobody takes composites.
 #include "frontends/aten/call/composites.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +18,7 @@
 #include "core/graph/print.hpp"
 #include "core/graph/program_hash.hpp"
 #include "core/graph/reference_composite.hpp"
+#include "frontends/aten/call/composite_recording.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/testing/trace_builder.hpp"
 
@@ -28,91 +29,6 @@ using B = TraceBuilder;
 using Sizes = std::vector<std::int64_t>;
 using trace::Arg;
 using trace::TensorId;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-enum class Data : std::uint8_t { kPlain, kAwkward, kPositive };
-
-/// A recorded iteration of one op with random operands.
-class Recording {
- public:
-  Recording(std::uint64_t seed, DType dtype, bool is_awkward) : random_(seed), dtype_(dtype), is_awkward_(is_awkward) {}
-
-  B& builder() { return b_; }
-  std::int64_t side(std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random_); }
-  bool chance() { return side(0, 1) == 1; }
-
-  TensorId tensor(const Sizes& sizes, Data data = Data::kAwkward) { return typed(sizes, dtype_, [&] { return number(data); }); }
-  Arg arg(const Sizes& sizes, Data data = Data::kAwkward) { return B::tensor(tensor(sizes, data)); }
-  /// The same or None.
-  Arg maybe(const Sizes& sizes, Data data = Data::kPlain) { return chance() ? arg(sizes, data) : B::none(); }
-  Arg whole(const Sizes& sizes, std::int64_t low, std::int64_t high) {
-    return B::tensor(typed(sizes, DType::kI64, [&] { return static_cast<double>(side(low, high)); }));
-  }
-  Arg truths(const Sizes& sizes) {
-    return B::tensor(typed(sizes, DType::kBool, [&] { return static_cast<double>(chance()); }));
-  }
-  Arg single(double value) {
-    return B::tensor(typed({1}, DType::kF32, [&] { return value; }));
-  }
-  /// An operand whose elements a function of the others gives: what a forward pass kept.
-  Arg filled(const Sizes& sizes, const std::function<double()>& value) { return B::tensor(typed(sizes, dtype_, value)); }
-
-  /// Records the op; results of these sizes are watched.
-  void op(const std::string& schema, std::vector<Arg> args, const std::vector<Sizes>& results) {
-    std::vector<Arg> outputs;
-    std::vector<TensorId> made;
-    for (const Sizes& sizes : results) made.push_back(b_.fresh(sizes, dtype_));
-    for (const TensorId id : made) outputs.push_back(B::tensor(id));
-    b_.op(schema, std::move(args), std::move(outputs));
-    for (const TensorId id : made) watch(id);
-  }
-  /// What an op writes in place.
-  Arg state(const Sizes& sizes, Data data = Data::kAwkward) {
-    const TensorId id = tensor(sizes, data);
-    written_.push_back(id);
-    return B::tensor(id);
-  }
-
-  const trace::Trace& trace() {
-    for (const TensorId id : written_) {  // what was recorded of it does not matter here, but how much there is
-      const auto bytes = static_cast<std::size_t>(graph::View::contiguous(b_.tensor_of(id).sizes).elements()) * size_bytes(dtype_);
-      b_.final_state(b_.storage_of(id), std::vector<float>(bytes / sizeof(float)));
-    }
-    b_.end_iteration();
-    return b_.trace();
-  }
-
- private:
-  void watch(TensorId id) { b_.output(id, {}, "r" + std::to_string(watched_++)); }
-
-  double number(Data data) {
-    const double plain = std::normal_distribution<>(0, 1.5)(random_);
-    if (data == Data::kPositive) return std::abs(plain) + 0.1;
-    if (!is_awkward_ || data == Data::kPlain || side(0, 7) != 0) return plain;
-    constexpr double kAwkward[] = {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity, -0.0, 0.0, 1.0, -3.0};
-    return kAwkward[static_cast<std::size_t>(side(0, 6))];
-  }
-
-  TensorId typed(const Sizes& sizes, DType dtype, const std::function<double()>& next) {
-    const TensorId id = b_.fresh(sizes, dtype);
-    const std::size_t width = size_bytes(dtype);
-    graph::Bytes bytes(static_cast<std::size_t>(graph::View::contiguous(sizes).elements()) * width);
-    for (std::size_t at = 0; at < bytes.size(); at += width) {
-      const double value = next();
-      is_floating(dtype) ? graph::store_real(dtype, value, &bytes[at]) : graph::store_integer(dtype, static_cast<std::int64_t>(value), &bytes[at]);
-    }
-    b_.external_bytes(b_.storage_of(id), bytes, trace::Role::kUnknown, "t" + std::to_string(id));
-    return id;
-  }
-
-  std::mt19937_64 random_;
-  DType dtype_;
-  bool is_awkward_;
-  B b_;
-  std::vector<TensorId> written_;
-  std::size_t watched_ = 0;
-};
 
 struct Case {
   const char* name;  // of the composite
@@ -173,86 +89,108 @@ Normed normed(Recording& r) {
 
 void layer_norm(Recording& r) {
   const Normed n = normed(r);
-  r.op("aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
-       {r.arg(n.sizes), B::integers(n.shape), r.maybe(n.shape), r.maybe(n.shape), B::number(1e-3)}, {n.sizes, n.rows, n.rows});
+  r.op(
+      "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+      "(Tensor, Tensor, Tensor)",
+      {r.arg(n.sizes), B::integers(n.shape), r.maybe(n.shape), r.maybe(n.shape), B::number(1e-3)},
+      {n.sizes, n.rows, n.rows});
 }
 
 void layer_norm_backward(Recording& r) {
   const Normed n = normed(r);
-  r.op("aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-       {r.arg(n.sizes), r.arg(n.sizes, Data::kPlain), B::integers(n.shape), r.arg(n.rows, Data::kPlain), r.arg(n.rows, Data::kPositive), r.maybe(n.shape),
-        r.maybe(n.shape), mask_of(3)},
-       {n.sizes, n.shape, n.shape});
+  r.op(
+      "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor "
+      "rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      {r.arg(n.sizes), r.arg(n.sizes, Data::kPlain), B::integers(n.shape), r.arg(n.rows, Data::kPlain),
+       r.arg(n.rows, Data::kPositive), r.maybe(n.shape), r.maybe(n.shape), mask_of(3)},
+      {n.sizes, n.shape, n.shape});
 }
 
 void rms_norm(Recording& r) {
   const Normed n = normed(r);
   r.op("aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
-       {r.arg(n.sizes), B::integers(n.shape), r.maybe(n.shape), r.chance() ? B::number(1e-4) : B::none()}, {n.sizes, n.rows});
+       {r.arg(n.sizes), B::integers(n.shape), r.maybe(n.shape), r.chance() ? B::number(1e-4) : B::none()},
+       {n.sizes, n.rows});
 }
 
 void rms_norm_backward(Recording& r) {
   const Normed n = normed(r);
-  r.op("aten::_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)",
-       {r.arg(n.sizes), r.arg(n.sizes, Data::kPlain), B::integers(n.shape), r.arg(n.rows, Data::kPositive), r.arg(n.shape, Data::kPlain), mask_of(2)},
-       {n.sizes, n.shape});
+  r.op(
+      "aten::_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? "
+      "weight, bool[2] output_mask) -> (Tensor, Tensor)",
+      {r.arg(n.sizes), r.arg(n.sizes, Data::kPlain), B::integers(n.shape), r.arg(n.rows, Data::kPositive),
+       r.arg(n.shape, Data::kPlain), mask_of(2)},
+      {n.sizes, n.shape});
 }
 
 struct Channels {
   std::int64_t n, groups, width, h, w;
-  explicit Channels(Recording& r) : n(r.side(1, 3)), groups(r.side(1, 3)), width(r.side(1, 3)), h(r.side(1, 3)), w(r.side(1, 3)) {}
+  explicit Channels(Recording& r)
+      : n(r.side(1, 3)), groups(r.side(1, 3)), width(r.side(1, 3)), h(r.side(1, 3)), w(r.side(1, 3)) {}
   std::int64_t channels() const { return groups * width; }
   Sizes sizes() const { return {n, channels(), h, w}; }
 };
 
 void group_norm(Recording& r) {
   const Channels c(r);
-  r.op("aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
-       {r.arg(c.sizes()), r.maybe({c.channels()}), r.maybe({c.channels()}), B::integer(c.n), B::integer(c.channels()), B::integer(c.h * c.w),
-        B::integer(c.groups), B::number(1e-3)},
-       {c.sizes(), {c.n, c.groups}, {c.n, c.groups}});
+  r.op(
+      "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
+      "float eps) -> (Tensor, Tensor, Tensor)",
+      {r.arg(c.sizes()), r.maybe({c.channels()}), r.maybe({c.channels()}), B::integer(c.n), B::integer(c.channels()),
+       B::integer(c.h * c.w), B::integer(c.groups), B::number(1e-3)},
+      {c.sizes(), {c.n, c.groups}, {c.n, c.groups}});
 }
 
 void group_norm_backward(Recording& r) {
   const Channels c(r);
-  r.op("aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-       {r.arg(c.sizes()), r.arg(c.sizes(), Data::kPlain), r.arg({c.n, c.groups}, Data::kPlain), r.arg({c.n, c.groups}, Data::kPositive),
-        r.maybe({c.channels()}), B::integer(c.n), B::integer(c.channels()), B::integer(c.h * c.w), B::integer(c.groups), mask_of(3)},
-       {c.sizes(), {c.channels()}, {c.channels()}});
+  r.op(
+      "aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, "
+      "SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      {r.arg(c.sizes()), r.arg(c.sizes(), Data::kPlain), r.arg({c.n, c.groups}, Data::kPlain),
+       r.arg({c.n, c.groups}, Data::kPositive), r.maybe({c.channels()}), B::integer(c.n), B::integer(c.channels()),
+       B::integer(c.h * c.w), B::integer(c.groups), mask_of(3)},
+      {c.sizes(), {c.channels()}, {c.channels()}});
 }
 
 constexpr const char* kBatchNorm =
-    "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float "
+    "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+    "bool training, float "
     "momentum, float eps) -> (Tensor, Tensor, Tensor)";
 
 void batch_norm(Recording& r) {
   const Channels c(r);
   const bool tracks = r.chance();
   r.op(kBatchNorm,
-       {r.arg(c.sizes()), r.maybe({c.channels()}), r.maybe({c.channels()}), tracks ? r.state({c.channels()}) : B::none(),
-        tracks ? r.state({c.channels()}, Data::kPositive) : B::none(), B::boolean(true), B::number(0.1), B::number(1e-2)},
+       {r.arg(c.sizes()), r.maybe({c.channels()}), r.maybe({c.channels()}),
+        tracks ? r.state({c.channels()}) : B::none(), tracks ? r.state({c.channels()}, Data::kPositive) : B::none(),
+        B::boolean(true), B::number(0.1), B::number(1e-2)},
        {c.sizes(), {c.channels()}, {c.channels()}});
 }
 
 void batch_norm_inference(Recording& r) {
   const Channels c(r);
   r.op(kBatchNorm,
-       {r.arg(c.sizes()), r.maybe({c.channels()}), r.maybe({c.channels()}), r.arg({c.channels()}, Data::kPlain), r.arg({c.channels()}, Data::kPositive),
-        B::boolean(false), B::number(0.1), B::number(1e-2)},
+       {r.arg(c.sizes()), r.maybe({c.channels()}), r.maybe({c.channels()}), r.arg({c.channels()}, Data::kPlain),
+        r.arg({c.channels()}, Data::kPositive), B::boolean(false), B::number(0.1), B::number(1e-2)},
        {c.sizes()});
 }
 
 void batch_norm_backward(Recording& r) {
   const Channels c(r);
-  r.op("aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-       {r.arg(c.sizes()), r.arg(c.sizes(), Data::kPlain), r.maybe({c.channels()}), B::none(), B::none(), r.arg({c.channels()}, Data::kPlain),
-        r.arg({c.channels()}, Data::kPositive), B::boolean(true), B::number(1e-2), mask_of(3)},
-       {c.sizes(), {c.channels()}, {c.channels()}});
+  r.op(
+      "aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? "
+      "running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, "
+      "Tensor, Tensor)",
+      {r.arg(c.sizes()), r.arg(c.sizes(), Data::kPlain), r.maybe({c.channels()}), B::none(), B::none(),
+       r.arg({c.channels()}, Data::kPlain), r.arg({c.channels()}, Data::kPositive), B::boolean(true), B::number(1e-2),
+       mask_of(3)},
+      {c.sizes(), {c.channels()}, {c.channels()}});
 }
 
 void gelu(Recording& r) {
   const Sizes sizes = any_sizes(r);
-  r.op("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", {r.arg(sizes), text(r.chance() ? "tanh" : "none")}, {sizes});
+  r.op("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
+       {r.arg(sizes), text(r.chance() ? "tanh" : "none")}, {sizes});
 }
 
 void gelu_backward(Recording& r) {
@@ -264,23 +202,32 @@ void gelu_backward(Recording& r) {
 void nll_loss(Recording& r) {
   const std::int64_t n = r.side(1, 5), classes = r.side(1, 6), reduction = r.side(0, 2);
   const bool is_image = r.chance();
-  const Sizes scores = is_image ? Sizes{n, classes, 2, 3} : Sizes{n, classes}, target = is_image ? Sizes{n, 2, 3} : Sizes{n};
-  r.op(fmt::format("aten::nll_loss{}_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)", is_image ? "2d" : ""),
-       {r.arg(scores), r.whole(target, 0, classes - 1), r.maybe({classes}, Data::kPositive), B::integer(reduction), B::integer(r.chance() ? 0 : -100)},
+  const Sizes scores = is_image ? Sizes{n, classes, 2, 3} : Sizes{n, classes},
+              target = is_image ? Sizes{n, 2, 3} : Sizes{n};
+  r.op(fmt::format("aten::nll_loss{}_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
+                   "ignore_index) -> (Tensor output, Tensor total_weight)",
+                   is_image ? "2d" : ""),
+       {r.arg(scores), r.whole(target, 0, classes - 1), r.maybe({classes}, Data::kPositive), B::integer(reduction),
+        B::integer(r.chance() ? 0 : -100)},
        reduction == 0 ? std::vector<Sizes>{target} : std::vector<Sizes>{{}, {}});
 }
 
 void nll_loss_backward(Recording& r) {
   const std::int64_t n = r.side(1, 5), classes = r.side(1, 6), reduction = r.side(0, 2);
   const bool is_image = r.chance();
-  const Sizes scores = is_image ? Sizes{n, classes, 2, 3} : Sizes{n, classes}, target = is_image ? Sizes{n, 2, 3} : Sizes{n};
-  r.op(fmt::format("aten::nll_loss{}_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor", is_image ? "2d" : ""),
-       {r.arg(reduction == 0 ? target : Sizes{}), r.arg(scores), r.whole(target, 0, classes - 1), r.maybe({classes}, Data::kPositive), B::integer(reduction),
-        B::integer(r.chance() ? 0 : -100), r.arg({}, Data::kPositive)},
+  const Sizes scores = is_image ? Sizes{n, classes, 2, 3} : Sizes{n, classes},
+              target = is_image ? Sizes{n, 2, 3} : Sizes{n};
+  r.op(fmt::format("aten::nll_loss{}_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
+                   "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
+                   is_image ? "2d" : ""),
+       {r.arg(reduction == 0 ? target : Sizes{}), r.arg(scores), r.whole(target, 0, classes - 1),
+        r.maybe({classes}, Data::kPositive), B::integer(reduction), B::integer(r.chance() ? 0 : -100),
+        r.arg({}, Data::kPositive)},
        {scores});
 }
 
-/// Of numbers between 0 and 1: what a logarithm is taken of. `more`: how many weights the schema has, which may be None.
+/// Of numbers between 0 and 1: what a logarithm is taken of. `more`: how many weights the schema has, which may be
+/// None.
 void loss_of(Recording& r, const char* schema, int more, bool is_backward) {
   const Sizes sizes = any_sizes(r);
   const std::int64_t reduction = r.side(0, 2);
@@ -295,7 +242,14 @@ void loss_of(Recording& r, const char* schema, int more, bool is_backward) {
 
 struct Heads {
   std::int64_t b, shared, times, n, m, w, v;
-  explicit Heads(Recording& r) : b(r.side(1, 2)), shared(r.side(1, 2)), times(r.side(1, 2)), n(r.side(1, 4)), m(r.side(1, 5)), w(r.side(1, 4)), v(r.side(1, 4)) {}
+  explicit Heads(Recording& r)
+      : b(r.side(1, 2)),
+        shared(r.side(1, 2)),
+        times(r.side(1, 2)),
+        n(r.side(1, 4)),
+        m(r.side(1, 5)),
+        w(r.side(1, 4)),
+        v(r.side(1, 4)) {}
   Sizes query() const { return {b, shared * times, n, w}; }
   Sizes key() const { return {b, shared, m, w}; }
   Sizes value() const { return {b, shared, m, v}; }
@@ -309,27 +263,35 @@ struct Heads {
 
 void attention(Recording& r) {
   const Heads h(r);
-  r.op("aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-       {r.arg(h.query()), r.arg(h.key(), Data::kPlain), r.arg(h.value(), Data::kPlain), B::number(0), B::boolean(r.chance()), h.mask(r),
-        r.chance() ? B::number(0.3) : B::none()},
-       {h.output(), {h.b, h.shared * h.times, h.n}});
+  r.op(
+      "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
+      "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+      {r.arg(h.query()), r.arg(h.key(), Data::kPlain), r.arg(h.value(), Data::kPlain), B::number(0),
+       B::boolean(r.chance()), h.mask(r), r.chance() ? B::number(0.3) : B::none()},
+      {h.output(), {h.b, h.shared * h.times, h.n}});
 }
 
 void attention_backward(Recording& r) {
   const Heads h(r);
-  r.op("aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
-       {r.arg(h.output()), r.arg(h.query(), Data::kPlain), r.arg(h.key(), Data::kPlain), r.arg(h.value(), Data::kPlain), r.arg(h.output(), Data::kPlain),
-        r.arg({h.b, h.shared * h.times, h.n}, Data::kPlain), B::number(0), B::boolean(r.chance()), h.mask(r), r.chance() ? B::number(0.3) : B::none()},
-       {h.query(), h.key(), h.value()});
+  r.op(
+      "aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor "
+      "value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? "
+      "scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+      {r.arg(h.output()), r.arg(h.query(), Data::kPlain), r.arg(h.key(), Data::kPlain), r.arg(h.value(), Data::kPlain),
+       r.arg(h.output(), Data::kPlain), r.arg({h.b, h.shared * h.times, h.n}, Data::kPlain), B::number(0),
+       B::boolean(r.chance()), h.mask(r), r.chance() ? B::number(0.3) : B::none()},
+      {h.query(), h.key(), h.value()});
 }
 
 void lstm_cell(Recording& r) {
   const std::int64_t n = r.side(1, 4), h = r.side(1, 5);
   const bool has_bias = r.chance();
-  r.op("aten::_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor, Tensor)",
-       {r.arg({n, 4 * h}), r.arg({n, 4 * h}, Data::kPlain), r.arg({n, h}), has_bias ? r.arg({4 * h}, Data::kPlain) : B::none(),
-        has_bias ? r.arg({4 * h}, Data::kPlain) : B::none()},
-       {{n, h}, {n, h}, {n, 4 * h}});
+  r.op(
+      "aten::_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, "
+      "Tensor? hidden_bias=None) -> (Tensor, Tensor, Tensor)",
+      {r.arg({n, 4 * h}), r.arg({n, 4 * h}, Data::kPlain), r.arg({n, h}),
+       has_bias ? r.arg({4 * h}, Data::kPlain) : B::none(), has_bias ? r.arg({4 * h}, Data::kPlain) : B::none()},
+      {{n, h}, {n, h}, {n, 4 * h}});
 }
 
 /// Lists of two parameters.
@@ -359,42 +321,69 @@ void adam_of(Recording& r, const char* name) {
   const bool amsgrad = r.chance();
   const Rate rate(r, 0.01);
   const auto [scale, found] = scaling(r);
-  r.op(fmt::format("aten::{}{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, {} lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", name, rate.overload, rate.type),
-       {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kPositive),
-        amsgrad ? pair_of(r, Data::kPositive) : B::list({}), steps_of(r), rate.arg, B::number(0.9), B::number(0.99),
-        B::number(r.chance() ? 0.1 : 0), B::number(1e-8), B::boolean(amsgrad), B::boolean(r.chance()), scale, found},
-       {});
+  r.op(
+      fmt::format(
+          "aten::{}{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, "
+          "Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, {} lr, float beta1, float beta2, float weight_decay, "
+          "float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+          name, rate.overload, rate.type),
+      {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kPositive),
+       amsgrad ? pair_of(r, Data::kPositive) : B::list({}), steps_of(r), rate.arg, B::number(0.9), B::number(0.99),
+       B::number(r.chance() ? 0.1 : 0), B::number(1e-8), B::boolean(amsgrad), B::boolean(r.chance()), scale, found},
+      {});
 }
 
 void sgd(Recording& r) {
   const bool has_momentum = r.chance(), is_first = r.chance();
   const Rate rate(r, 0.01);
   const auto [scale, found] = scaling(r);
-  r.op(fmt::format("aten::_fused_sgd_{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, float weight_decay, float momentum, {} lr, float dampening, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", rate.overload, rate.type),
-       {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), has_momentum ? pair_of(r, Data::kAwkward) : B::list({}), B::number(r.chance() ? 0.1 : 0),
-        B::number(has_momentum ? 0.9 : 0), rate.arg, B::number(0.2), B::boolean(r.chance()), B::boolean(r.chance()), B::boolean(is_first), scale, found},
+  r.op(fmt::format("aten::_fused_sgd_{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, "
+                   "float weight_decay, float momentum, {} lr, float dampening, bool nesterov, bool maximize, bool "
+                   "is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+                   rate.overload, rate.type),
+       {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), has_momentum ? pair_of(r, Data::kAwkward) : B::list({}),
+        B::number(r.chance() ? 0.1 : 0), B::number(has_momentum ? 0.9 : 0), rate.arg, B::number(0.2),
+        B::boolean(r.chance()), B::boolean(r.chance()), B::boolean(is_first), scale, found},
        {});
 }
 
 void adagrad(Recording& r) {
   const Rate rate(r, 0.1);
   const auto [scale, found] = scaling(r);
-  r.op(fmt::format("aten::_fused_adagrad_{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor(d!)[] state_steps, *, {} lr, float lr_decay, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", rate.overload, rate.type),
-       {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kPositive), steps_of(r), rate.arg, B::number(r.chance() ? 0.1 : 0),
-        B::number(r.chance() ? 0.1 : 0), B::number(1e-8), B::boolean(r.chance()), scale, found},
+  r.op(fmt::format("aten::_fused_adagrad_{}(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, "
+                   "Tensor(d!)[] state_steps, *, {} lr, float lr_decay, float weight_decay, float eps, bool maximize, "
+                   "Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+                   rate.overload, rate.type),
+       {pair_of(r, Data::kAwkward), pair_of(r, Data::kAwkward), pair_of(r, Data::kPositive), steps_of(r), rate.arg,
+        B::number(r.chance() ? 0.1 : 0), B::number(r.chance() ? 0.1 : 0), B::number(1e-8), B::boolean(r.chance()),
+        scale, found},
        {});
 }
 
 const Case kCases[] = {
-    {"softmax", 1e-5, [](Recording& r) { softmax_of(r, "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"); }},
-    {"safe_softmax", 1e-5, [](Recording& r) {
+    {"softmax", 1e-5,
+     [](Recording& r) { softmax_of(r, "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"); }},
+    {"safe_softmax", 1e-5,
+     [](Recording& r) {
        Sizes sizes = any_sizes(r);
        const Arg dim = line_of(r, sizes);
-       r.op("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", {r.arg(sizes), dim, B::none()}, {sizes});
+       r.op("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+            {r.arg(sizes), dim, B::none()}, {sizes});
      }},
-    {"log_softmax", 1e-5, [](Recording& r) { softmax_of(r, "aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"); }},
-    {"softmax_backward", 1e-5, [](Recording& r) { softmax_backward_of(r, "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"); }},
-    {"log_softmax_backward", 1e-5, [](Recording& r) { softmax_backward_of(r, "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"); }},
+    {"log_softmax", 1e-5,
+     [](Recording& r) { softmax_of(r, "aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"); }},
+    {"softmax_backward", 1e-5,
+     [](Recording& r) {
+       softmax_backward_of(r,
+                           "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType "
+                           "input_dtype) -> Tensor");
+     }},
+    {"log_softmax_backward", 1e-5,
+     [](Recording& r) {
+       softmax_backward_of(r,
+                           "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType "
+                           "input_dtype) -> Tensor");
+     }},
     {"layer_norm", 1e-4, layer_norm},
     {"layer_norm_backward", 1e-4, layer_norm_backward},
     {"rms_norm", 1e-4, rms_norm},
@@ -408,11 +397,35 @@ const Case kCases[] = {
     {"gelu_backward", 1e-5, gelu_backward},
     {"nll_loss", 1e-5, nll_loss},
     {"nll_loss_backward", 1e-5, nll_loss_backward},
-    {"mse_loss", 1e-5, [](Recording& r) { loss_of(r, "aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", 0, false); }},
-    {"mse_loss_backward", 1e-5, [](Recording& r) { loss_of(r, "aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", 0, true); }},
-    {"binary_cross_entropy", 1e-5, [](Recording& r) { loss_of(r, "aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", 1, false); }},
-    {"binary_cross_entropy_backward", 1e-5, [](Recording& r) { loss_of(r, "aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", 1, true); }},
-    {"binary_cross_entropy_with_logits", 1e-5, [](Recording& r) { loss_of(r, "aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor", 2, false); }},
+    {"mse_loss", 1e-5,
+     [](Recording& r) {
+       loss_of(r, "aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", 0, false);
+     }},
+    {"mse_loss_backward", 1e-5,
+     [](Recording& r) {
+       loss_of(r, "aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", 0,
+               true);
+     }},
+    {"binary_cross_entropy", 1e-5,
+     [](Recording& r) {
+       loss_of(r,
+               "aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+               1, false);
+     }},
+    {"binary_cross_entropy_backward", 1e-5,
+     [](Recording& r) {
+       loss_of(r,
+               "aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? "
+               "weight=None, int reduction=1) -> Tensor",
+               1, true);
+     }},
+    {"binary_cross_entropy_with_logits", 1e-5,
+     [](Recording& r) {
+       loss_of(r,
+               "aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? "
+               "pos_weight=None, int reduction=1) -> Tensor",
+               2, false);
+     }},
     {"attention", 1e-5, attention},
     {"attention_backward", 1e-4, attention_backward},
     {"lstm_cell", 1e-5, lstm_cell},
@@ -438,25 +451,31 @@ std::vector<std::vector<double>> given(const graph::Program& program, const trac
   for (const graph::Output& output : program.outputs) {
     if (output.is_tensor()) add(*replay->tensors[0][tensor++], program.values[output.operand.value].dtype);
   }
-  for (std::size_t s = 0; s < program.states.size(); ++s) add(replay->states[s], program.values[program.states[s].end].dtype);
+  for (std::size_t s = 0; s < program.states.size(); ++s)
+    add(replay->states[s], program.values[program.states[s].end].dtype);
   return all;
 }
 
 bool agree(double a, double b, double tolerance) {
-  if (std::isnan(a) || std::isnan(b) || std::isinf(a) || std::isinf(b)) return (std::isnan(a) && std::isnan(b)) || a == b;
+  if (std::isnan(a) || std::isnan(b) || std::isinf(a) || std::isinf(b))
+    return (std::isnan(a) && std::isnan(b)) || a == b;
   return std::abs(a - b) <= tolerance * std::max({1.0, std::abs(a), std::abs(b)});
 }
 
 bool is_empty(const graph::Op& op) {
-  const auto has_none = [](const graph::Operand& operand) { return !operand.is_scalar() && operand.view.elements() == 0; };
+  const auto has_none = [](const graph::Operand& operand) {
+    return !operand.is_scalar() && operand.view.elements() == 0;
+  };
   return std::ranges::any_of(op.inputs, has_none) || std::ranges::any_of(op.outputs, has_none);
 }
 
-/// How many of the program's composite ops the interpreter's own implementation runs; `count`: of those that are not empty.
+/// How many of the program's composite ops the interpreter's own implementation runs; `count`: of those that are not
+/// empty.
 int ran_itself(const graph::Program& program, const trace::BlobStore& blobs, int& count) {
   std::vector<graph::Bytes> values(program.values.size());
   const auto load = [&](graph::ValueId value, std::uint32_t blob) {
-    values[value].resize(static_cast<std::size_t>(program.values[value].elements) * size_bytes(program.values[value].dtype));
+    values[value].resize(static_cast<std::size_t>(program.values[value].elements) *
+                         size_bytes(program.values[value].dtype));
     if (blob != graph::kNone) values[value] = *blobs.load(blob);
   };
   for (const graph::State& state : program.states) load(state.start, state.initial_blob);
@@ -503,7 +522,8 @@ TEST_P(Composites, OwnImplementationsAgreeWithTheDecomposition) {
       ASSERT_EQ(a[k].size(), b[k].size());
       for (std::size_t i = 0; i < a[k].size(); ++i) {
         ASSERT_TRUE(agree(a[k][i], b[k][i], tolerance))
-            << each.name << " seed " << seed << " result " << k << " element " << i << ": " << a[k][i] << " by itself, " << b[k][i] << " by its decomposition\n"
+            << each.name << " seed " << seed << " result " << k << " element " << i << ": " << a[k][i] << " by itself, "
+            << b[k][i] << " by its decomposition\n"
             << graph::to_text(*whole);
       }
     }
@@ -527,7 +547,8 @@ TEST_P(Composites, ExpandingGivesTheProgramWithoutThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Composites, testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Each, Composites, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 /// The rate of each iteration is an operand of the step, and what is computed from it, too.
 TEST(CompositeSteps, NumbersThatDifferAreOperands) {
@@ -535,15 +556,19 @@ TEST(CompositeSteps, NumbersThatDifferAreOperands) {
   const TensorId w = b.fresh({2}), g = b.fresh({2}), m = b.fresh({2}), v = b.fresh({2}), t = b.fresh({1});
   for (int i = 0; i < 2; ++i) {
     if (i == 0) {
-      for (const TensorId id : {w, m, v}) b.external(b.storage_of(id), {0.5f, 0.25f}, trace::Role::kParameter, "p" + std::to_string(id));
+      for (const TensorId id : {w, m, v})
+        b.external(b.storage_of(id), {0.5f, 0.25f}, trace::Role::kParameter, "p" + std::to_string(id));
     }
     b.external(b.storage_of(g), {1.0f + static_cast<float>(i), -1}, trace::Role::kInput, "g");
     b.external(b.storage_of(t), {1.0f + static_cast<float>(i)}, trace::Role::kInput, "t");
     const auto one = [](TensorId id) { return B::list({B::tensor(id)}); };
-    b.op("aten::_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
-         {one(w), one(g), one(m), one(v), B::list({}), one(t), B::number(i == 0 ? 0.1 : 0.05), B::number(0.9), B::number(0.99), B::number(0.1),
-          B::number(1e-8), B::boolean(false), B::boolean(false), B::none(), B::none()},
-         {});
+    b.op(
+        "aten::_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, "
+        "Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float "
+        "weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+        {one(w), one(g), one(m), one(v), B::list({}), one(t), B::number(i == 0 ? 0.1 : 0.05), B::number(0.9),
+         B::number(0.99), B::number(0.1), B::number(1e-8), B::boolean(false), B::boolean(false), B::none(), B::none()},
+        {});
     b.end_iteration();
   }
   for (const TensorId id : {w, m, v}) b.final_state(b.storage_of(id), {0, 0});
@@ -556,7 +581,8 @@ TEST(CompositeSteps, NumbersThatDifferAreOperands) {
   EXPECT_EQ(whole->composites[0]->name, "adamw");
   ASSERT_FALSE(whole->composites[0]->body.slots.empty());
   EXPECT_EQ(whole->composites[0]->body.slots[0].name, "lr");
-  const auto a = graph::replay_reference(*whole, *trace.blob_store, 2), c = graph::replay_reference(*without, *trace.blob_store, 2);
+  const auto a = graph::replay_reference(*whole, *trace.blob_store, 2),
+             c = graph::replay_reference(*without, *trace.blob_store, 2);
   ASSERT_TRUE(a && c);
   for (std::size_t s = 0; s < a->states.size(); ++s) {
     const auto x = floats(a->states[s]), y = floats(c->states[s]);

@@ -1,4 +1,5 @@
-// The fewest dimensions of tensors by operator: see preconditions.hpp. Operators that are not here read no size by its place.
+// The fewest dimensions of tensors by operator: see preconditions.hpp. Operators that are not here read no size by its
+// place.
 #include "frontends/aten/call/preconditions.hpp"
 
 namespace crucible::aten {

@@ -11,6 +11,7 @@
 #include "frontends/aten/call/preconditions.hpp"
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/complex/complex.hpp"
+#include "frontends/aten/reduction/reducing.hpp"
 #include "frontends/aten/sparse/sparse.hpp"
 
 namespace crucible::aten {
@@ -119,7 +120,8 @@ Term OpCall::as_tensor(const Term& term, trace::TensorId id) {
 Expression OpCall::tensor(std::string_view name) {
   if (items_) return item_term(name);
   const trace::Arg* arg = find(name);
-  // A stand-in would have sizes that the lowering's places of dimensions know nothing of: schemas of a file can call arguments otherwise.
+  // A stand-in would have sizes that the lowering's places of dimensions know nothing of: schemas of a file can call
+  // arguments otherwise.
   if (!expect(arg && arg->kind == Kind::kTensor, name, "a tensor")) throw NoSuchTensor();
   const Term term = part_of(arg->tensor, false);
   if (log_ != nullptr && !term.is_number()) log_->add_input(name, term);
@@ -163,8 +165,10 @@ void OpCall::require_fixed(const ArgumentPath& path, std::string_view name) {
     const trace::Arg& a = alignment_.argument(trace_, 0, path);
     const trace::Arg& b = alignment_.argument(trace_, i, path);
     if (a == b) continue;
-    emitter_.fail(fmt::format("iterations {} and {} differ: argument {} is {} vs {}; record with a larger --warmup",
-                              alignment_.iterations[0], alignment_.iterations[i], name, argument_text(trace_, a), argument_text(trace_, b)));
+    emitter_.fail_over(path.argument, path.element,
+                       fmt::format("iterations {} and {} differ: argument {} is {} vs {}", alignment_.iterations[0],
+                                   alignment_.iterations[i], name, argument_text(trace_, a),
+                                   argument_text(trace_, b)));
     return;
   }
 }
@@ -186,7 +190,9 @@ std::int64_t OpCall::integer(std::string_view name) {
 
 double OpCall::real(std::string_view name) {
   const trace::Arg* arg = find(name);
-  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble || arg->kind == Kind::kBool), name, "a number")) return 0;
+  if (!expect(arg && (arg->kind == Kind::kInt || arg->kind == Kind::kDouble || arg->kind == Kind::kBool), name,
+              "a number"))
+    return 0;
   require_fixed({position_, index_of(name), -1}, name);
   return arg->kind == Kind::kDouble ? arg->real : static_cast<double>(arg->integer);
 }
@@ -264,7 +270,8 @@ void OpCall::set_tensor(std::size_t k, trace::TensorId id, const Term& term) {
     }
     if (part_ == Part::kImaginary) return;  // it has none
   }
-  if (is_complex(tensor.dtype)) return emitter_.fail(fmt::format("result {} is of complex numbers, its lowering makes real ones", k));
+  if (is_complex(tensor.dtype))
+    return emitter_.fail(fmt::format("result {} is of complex numbers, its lowering makes real ones", k));
   if (!term.is_number() && emitter_.failure().empty() && !graph::broadcast(term.operand.view, tensor.sizes)) {
     emitter_.fail(fmt::format("result {} was recorded as [{}], its lowering makes [{}]", k,
                               fmt::join(tensor.sizes, ", "), fmt::join(term.sizes(), ", ")));
@@ -285,25 +292,61 @@ Sparse OpCall::sparse(std::string_view name) {
   const trace::Arg* arg = find(name);
   if (!expect(is_sparse(name), name, "a sparse tensor")) return {};
   const SparseParts& parts = alignment_.sparse.at(arg->tensor);
-  return {storages_.read(parts.indices), storages_.read(parts.values), trace_.tensors[arg->tensor].sizes};
+  Term indices = storages_.read(parts.indices);
+  if (parts.begins != trace::kNone)
+    indices = listed_places(emitter_, storages_.read(parts.begins), indices, parts.by_columns);
+  return {indices, storages_.read(parts.values), trace_.tensors[arg->tensor].sizes};
+}
+
+const SparseParts* OpCall::sparse_result(std::size_t k) const {
+  const auto found = wants(k) ? alignment_.sparse.find(results_[k]) : alignment_.sparse.end();
+  if (found != alignment_.sparse.end()) return &found->second;
+  emitter_.fail(fmt::format("result {} is no sparse tensor", k));
+  return nullptr;
 }
 
 std::int64_t OpCall::sparse_count(std::size_t k) const {
-  const auto found = wants(k) ? alignment_.sparse.find(results_[k]) : alignment_.sparse.end();
-  if (found != alignment_.sparse.end()) return trace_.tensors[found->second.indices].sizes[1];
-  emitter_.fail(fmt::format("result {} is no sparse tensor", k));
-  return 0;
+  const SparseParts* parts = sparse_result(k);
+  return parts == nullptr ? 0 : trace_.tensors[parts->indices].sizes.back();
+}
+
+std::int64_t OpCall::sparse_dims(std::size_t k) const {
+  const SparseParts* parts = sparse_result(k);
+  return parts == nullptr ? 0 : parts->sparse_dims;
+}
+
+bool OpCall::is_by_columns(std::size_t k) const {
+  const SparseParts* parts = sparse_result(k);
+  return parts != nullptr && parts->by_columns;
 }
 
 void OpCall::set_sparse(std::size_t k, const Sparse& value) {
-  if (!wants(k)) return;
-  const auto found = alignment_.sparse.find(results_[k]);
-  if (found == alignment_.sparse.end()) return emitter_.fail(fmt::format("result {} is no sparse tensor", k));
+  const SparseParts* result_parts = wants(k) ? sparse_result(k) : nullptr;
+  if (result_parts == nullptr) return;
+  const auto is_in = [&](trace::TensorId part, trace::TensorId id) { return storages_.same_storage(part, id); };
   const auto is_there = [&](trace::TensorId part) {
-    return std::ranges::any_of(tensors_in(op_.args), [&](trace::TensorId id) { return storages_.same_storage(part, id); });
+    return std::ranges::any_of(tensors_in(op_.args), [&](trace::TensorId id) { return is_in(part, id); });
   };
-  if (!is_there(found->second.indices)) set_tensor(k, found->second.indices, value.indices);
-  if (!is_there(found->second.values)) set_tensor(k, found->second.values, value.values);
+  // Places are never written in place: those of an argument are what they were.
+  const auto are_places = [&](trace::TensorId part) {
+    return is_there(part) || std::ranges::any_of(tensors_in(op_.args), [&](trace::TensorId id) {
+             const auto argument = alignment_.sparse.find(id);
+             if (argument == alignment_.sparse.end()) return false;
+             const SparseParts& parts = argument->second;
+             return is_in(part, parts.indices) || (parts.begins != trace::kNone && is_in(part, parts.begins));
+           });
+  };
+  const SparseParts& parts = *result_parts;
+  if (!is_there(parts.values)) set_tensor(k, parts.values, value.values);
+  if (parts.begins == trace::kNone) {
+    if (!are_places(parts.indices)) set_tensor(k, parts.indices, value.indices);
+    return;
+  }
+  const Term along = slice(value.indices, 0, parts.by_columns ? 1 : 0, 1),
+             across = slice(value.indices, 0, parts.by_columns ? 0 : 1, 1);
+  if (!are_places(parts.indices)) set_tensor(k, parts.indices, emitter_.drop(across, {0}));
+  if (!are_places(parts.begins))
+    set_tensor(k, parts.begins, beginnings(emitter_, emitter_.drop(along, {0}), value.sizes[parts.by_columns ? 1 : 0]));
 }
 
 bool OpCall::is_nested(std::string_view name) const {
@@ -354,7 +397,8 @@ void OpCall::set_pairs(trace::TensorId id, const Complex& value) {
   const trace::Tensor& tensor = trace_.tensors[id];
   const auto part = [&](const Term& term) {
     const DType dtype = component_of(tensor.dtype);
-    const Term wide = term.is_number() ? emitter_.fill(term, tensor.sizes, dtype) : emitter_.expand(emitter_.cast(term, dtype), tensor.sizes);
+    const Term wide = term.is_number() ? emitter_.fill(term, tensor.sizes, dtype)
+                                       : emitter_.expand(emitter_.cast(term, dtype), tensor.sizes);
     return emitter_.unsqueeze(wide, -1);
   };
   const Term pairs = emitter_.concat({part(value.real), part(value.imaginary)}, -1);
@@ -397,7 +441,7 @@ const trace::Tensor& OpCall::result(std::size_t k) const {
   return kNothing;
 }
 
-bool OpCall::enters(std::size_t k) const { return wants(k) && storages_.external(result(k).storage, 0) != nullptr; }
+bool OpCall::enters(std::size_t k) const { return wants(k) && storages_.is_from_outside(result(k).storage); }
 
 bool OpCall::aliases(std::size_t k, std::string_view name) const {
   const trace::Arg* arg = find(name);

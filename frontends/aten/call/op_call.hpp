@@ -55,7 +55,8 @@ class OpCall {
   bool has(std::string_view name) const;
   /// Throws NoSuchTensor where the argument is none.
   Expression tensor(std::string_view name);
-  /// As tensor(), in the precision that kernels compute in: f16 and bf16 as f32. floating(): integers and booleans as f32 too.
+  /// As tensor(), in the precision that kernels compute in: f16 and bf16 as f32. floating(): integers and booleans as
+  /// f32 too.
   Expression wide(std::string_view name);
   Expression floating(std::string_view name);
   std::vector<Term> tensors(std::string_view name);
@@ -83,13 +84,15 @@ class OpCall {
   Complex complex(std::string_view name);
   /// Result `k`, complex or real: of a real result the real part counts.
   void set_complex(std::size_t k, const Complex& value);
-  /// Runs a lowering function for real numbers on the real and on the imaginary parts of all complex arguments and results: for ops
-  /// that move elements, or add and scale them, whatever they are. Real tensors of floats, and numbers that become elements, have no
-  /// imaginary part; other tensors (indices, masks) and other numbers (places, factors) are the same for both.
+  /// Runs a lowering function for real numbers on the real and on the imaginary parts of all complex arguments and
+  /// results: for ops that move elements, or add and scale them, whatever they are. Real tensors of floats, and numbers
+  /// that become elements, have no imaginary part; other tensors (indices, masks) and other numbers (places, factors)
+  /// are the same for both.
   void by_parts(const std::function<void(OpCall&)>& lower);
-  /// Runs a lowering function for one tensor on every item of the op's first list of tensors: `names` is what that function calls the
-  /// arguments, by their position. An argument that is a list is its item, another one the same for all; result 0 is the result of the
-  /// item, written to the list `out` or `self` where the op returns none. In call_items.cpp.
+  /// Runs a lowering function for one tensor on every item of the op's first list of tensors: `names` is what that
+  /// function calls the arguments, by their position. An argument that is a list is its item, another one the same for
+  /// all; result 0 is the result of the item, written to the list `out` or `self` where the op returns none. In
+  /// call_items.cpp.
   void by_items(std::span<const std::string_view> names, const std::function<void(OpCall&)>& lower);
   /// In by_items(): which item it is.
   std::size_t item() const { return items_->at; }
@@ -100,6 +103,9 @@ class OpCall {
   bool is_sparse(std::string_view name) const;
   /// How many places result `k`, a sparse tensor, has.
   std::int64_t sparse_count(std::size_t k) const;
+  /// How many of its dimensions its indices name, and whether its columns lie one after the other.
+  std::int64_t sparse_dims(std::size_t k) const;
+  bool is_by_columns(std::size_t k) const;
   /// Result `k`, a sparse tensor; parts that lie in the storage of an argument are there already.
   void set_sparse(std::size_t k, const Sparse& value);
   bool is_nested(std::string_view name) const;
@@ -125,8 +131,8 @@ class OpCall {
   /// Says that numbers of this op that differ between iterations do not matter.
   void ignore_numbers() { numbers_ignored_ = true; }
 
-  /// The op as it is, for a plugin that has the framework; `reason` says why there is no lowering, "" for an unknown op.
-  /// In opaque.cpp.
+  /// The op as it is, for a plugin that has the framework; `reason` says why there is no lowering, "" for an unknown
+  /// op. In opaque.cpp.
   void lower_opaque(std::string reason);
 
   // What becomes a composite of the program, where the op is one (composites.hpp); without effect elsewhere.
@@ -164,6 +170,7 @@ class OpCall {
   bool expect(bool condition, std::string_view name, std::string_view what);
   std::int64_t within_memory(std::string_view name, std::int64_t number);
   void set_tensor(std::size_t k, trace::TensorId id, const Term& term);
+  const SparseParts* sparse_result(std::size_t k) const;
   void set_pairs(trace::TensorId id, const Complex& value);
   /// A tensor as present in by_parts(); `is_data`: one of real numbers has no imaginary part, whatever its dtype.
   Term part_of(trace::TensorId id, bool is_data);

@@ -1,6 +1,6 @@
 // An op without a lowering becomes an opaque op of the program: its schema and recorded arguments, its tensors as
-// operands, and as results what it returned in storages of its own and what it wrote in place. What it returned as a view
-// of an argument needs nothing: reading it reads the argument's storage.
+// operands, and as results what it returned in storages of its own and what it wrote in place. What it returned as a
+// view of an argument needs nothing: reading it reads the argument's storage.
 #include "core/graph/opaque.hpp"
 
 #include <fmt/format.h>

@@ -42,7 +42,8 @@ TraceBuilder spinning(const std::string& schema) {
     const auto y = b.fresh({4});
     if (i == 0) b.external(b.storage_of(w), {1, 2, 3, 4}, trace::Role::kParameter, "w");
     b.external(b.storage_of(x), {1, 2, 3, static_cast<float>(i)}, trace::Role::kInput, "x");
-    b.op(schema, {B::tensor(w), B::list({B::tensor(x), B::none()}), B::number(0.5 + i), B::integers({0, -1}), B::none()},
+    b.op(schema,
+         {B::tensor(w), B::list({B::tensor(x), B::none()}), B::number(0.5 + i), B::integers({0, -1}), B::none()},
          {B::tensor(y)});
     b.op(kAddInPlace, {B::tensor(w), B::tensor(y), B::integer(1)}, {B::tensor(w)});
     b.end_iteration();
@@ -51,7 +52,8 @@ TraceBuilder spinning(const std::string& schema) {
 }
 
 TEST(OpaqueLowering, KeepsArgumentsAndMakesNumbersThatDifferSlots) {
-  TraceBuilder b = spinning("aten::spin(Tensor self, Tensor?[] others, float rate, int[] dims, ScalarType? dtype=None) -> Tensor");
+  TraceBuilder b =
+      spinning("aten::spin(Tensor self, Tensor?[] others, float rate, int[] dims, ScalarType? dtype=None) -> Tensor");
   const auto refused = lower(b.trace());
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("1 op has no lowering:\n  aten::spin: 1 per iteration"));
@@ -77,7 +79,8 @@ TEST(OpaqueLowering, KeepsArgumentsAndMakesNumbersThatDifferSlots) {
 }
 
 TEST(OpaqueLowering, OwnLibrariesMayHaveAnyEffectAndGeneratorsDraw) {
-  const std::string rest = "(Tensor self, Tensor?[] others, float rate, int[] dims, Generator? generator=None) -> Tensor";
+  const std::string rest =
+      "(Tensor self, Tensor?[] others, float rate, int[] dims, Generator? generator=None) -> Tensor";
   TraceBuilder own = spinning("acme::spin" + rest), random = spinning("aten::spin" + rest);
   const graph::Program a = lowered(own), b = lowered(random);
   EXPECT_EQ(a.opaques.at(0)->effect, graph::OpaqueEffect::kUnknown);
@@ -135,9 +138,9 @@ TEST(OpaqueLowering, ALoweringThatGivesUpSaysWhy) {
   EXPECT_THAT(lower(b.trace()).error().message, HasSubstr("result 0 was recorded as [5]"));
   const graph::Program program = lowered(b);
   ASSERT_EQ(opaque_ops(program).size(), 1u);
-  EXPECT_THAT(graph::opaque_list(program),
-              AllOf(HasSubstr("1 op has no lowering:"), HasSubstr("aten::mul.Tensor: 1 per iteration, first at train.py:"),
-                    HasSubstr("(result 0 was recorded as [5], its lowering makes [2])")));
+  EXPECT_THAT(graph::opaque_list(program), AllOf(HasSubstr("1 op has no lowering:"),
+                                                 HasSubstr("aten::mul.Tensor: 1 per iteration, first at train.py:"),
+                                                 HasSubstr("(result 0 was recorded as [5], its lowering makes [2])")));
 }
 
 TEST(OpaqueLowering, AllOfThemStayAsTheyWere) {
@@ -171,7 +174,8 @@ TEST(OpaqueLowering, WhatWasNotRecordedCannotBeKept) {
   const auto program = lower(b.trace(), Opaques::kMissing);
   ASSERT_FALSE(program);
   EXPECT_EQ(program.error().code, ErrorCode::kBadInput);
-  EXPECT_THAT(program.error().message, AllOf(HasSubstr("acme::packed"), HasSubstr("argument what (__torch__.Packed) was not recorded")));
+  EXPECT_THAT(program.error().message,
+              AllOf(HasSubstr("acme::packed"), HasSubstr("argument what (__torch__.Packed) was not recorded")));
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ bool fits(const std::string& type, const Arg& arg) {
   if (type == "bool") return arg.kind == Kind::kBool;
   if (type == "str") return arg.kind == Kind::kString;
   if (type == "Scalar") {
-    return arg.kind == Kind::kInt || arg.kind == Kind::kDouble || arg.kind == Kind::kBool || arg.kind == Kind::kComplex ||
-           arg.kind == Kind::kTensor;
+    return arg.kind == Kind::kInt || arg.kind == Kind::kDouble || arg.kind == Kind::kBool ||
+           arg.kind == Kind::kComplex || arg.kind == Kind::kTensor;
   }
   return true;
 }
@@ -44,11 +44,13 @@ std::string wrong_kind(const Parameter& parameter, const Arg& arg) {
   const bool is_number = arg.kind == Kind::kInt || arg.kind == Kind::kDouble;
   if (!parameter.is_list && parameter.name == "other" && is_number) return "";
   if (!parameter.is_list) {
-    return fits(parameter.type, arg) ? "" : fmt::format("argument {} is not of type {}", parameter.name, parameter.type);
+    return fits(parameter.type, arg) ? ""
+                                     : fmt::format("argument {} is not of type {}", parameter.name, parameter.type);
   }
   if (arg.kind != Kind::kList) {
     // A list of one number may be recorded as the number.
-    return parameter.type == "int" && arg.kind == Kind::kInt ? "" : fmt::format("argument {} is not a list", parameter.name);
+    return parameter.type == "int" && arg.kind == Kind::kInt ? ""
+                                                             : fmt::format("argument {} is not a list", parameter.name);
   }
   for (const Arg& item : arg.list) {
     if (fits(parameter.type, item) || (parameter.has_optional_items && is_nothing(item))) continue;
@@ -73,7 +75,8 @@ std::string wrong_sizes(const trace::Trace& trace, const Arg& arg) {
     if (t.sizes.size() > kMostDimensions) return fmt::format("a tensor has {} dimensions", t.sizes.size());
     std::int64_t elements = 1;
     for (const std::int64_t size : t.sizes) {
-      if (size < 0 || size > kMostElements) return fmt::format("a tensor of sizes [{}] is not possible", fmt::join(t.sizes, ", "));
+      if (size < 0 || size > kMostElements)
+        return fmt::format("a tensor of sizes [{}] is not possible", fmt::join(t.sizes, ", "));
       if (size > 0 && (elements > kMostElements / size)) {
         return fmt::format("a tensor of sizes [{}] is larger than any memory", fmt::join(t.sizes, ", "));
       }
@@ -88,7 +91,8 @@ std::int64_t rank_of_meant(const trace::Trace& trace, const trace::Op& op, const
   std::int64_t first = -1;
   for (std::size_t i = 0; i < op.args.size(); ++i) {
     std::int64_t rank = -1;
-    for (const trace::TensorId id : tensors_in({op.args[i]})) rank = std::max(rank, static_cast<std::int64_t>(trace.tensors[id].sizes.size()));
+    for (const trace::TensorId id : tensors_in({op.args[i]}))
+      rank = std::max(rank, static_cast<std::int64_t>(trace.tensors[id].sizes.size()));
     if (rank >= 0 && parameters[i].name == "self") return rank;
     if (first < 0) first = rank;
   }
@@ -102,7 +106,9 @@ std::string wrong_dimension(const Parameter& parameter, const Arg& arg, std::int
   if (std::ranges::find(kNames, parameter.name) == kNames.end()) return "";
   // Without a tensor at all (rank -1) an op has no more dimensions than a number has.
   const std::int64_t count = std::max<std::int64_t>(1, rank + (adds_one ? 1 : 0));
-  const auto is_wrong = [&](const Arg& a) { return a.kind == Kind::kInt && (a.integer < -count || a.integer >= count); };
+  const auto is_wrong = [&](const Arg& a) {
+    return a.kind == Kind::kInt && (a.integer < -count || a.integer >= count);
+  };
   const auto complain = [&](const Arg& a) {
     return fmt::format("argument {} names dimension {} of {}", parameter.name, a.integer, count);
   };
@@ -123,10 +129,12 @@ bool names(std::string_view list, std::string_view name) {
 }
 
 std::string wrong_rank(const trace::Trace& trace, const Parameter& parameter, const Arg& arg, std::size_t least) {
-  if (least > 0 && is_nothing(arg) && !parameter.is_optional) return fmt::format("argument {} is missing", parameter.name);
+  if (least > 0 && is_nothing(arg) && !parameter.is_optional)
+    return fmt::format("argument {} is missing", parameter.name);
   for (const trace::TensorId id : tensors_in({arg})) {
     const auto rank = trace.tensors[id].sizes.size();
-    if (rank < least) return fmt::format("argument {} has {} dimensions, needs {} or more", parameter.name, rank, least);
+    if (rank < least)
+      return fmt::format("argument {} has {} dimensions, needs {} or more", parameter.name, rank, least);
   }
   return "";
 }
@@ -135,7 +143,8 @@ std::string wrong_rank(const trace::Trace& trace, const Parameter& parameter, co
 std::string wrong_lengths(const Signature& signature, const trace::Op& op) {
   const std::size_t count = op.args.empty() ? 0 : op.args[0].list.size();
   for (std::size_t i = 0; i < op.args.size(); ++i) {
-    const bool may_be_empty = signature.arguments[i].name == "max_exp_avg_sqs" || signature.arguments[i].name == "momentum_buffer_list";
+    const bool may_be_empty =
+        signature.arguments[i].name == "max_exp_avg_sqs" || signature.arguments[i].name == "momentum_buffer_list";
     if (op.args[i].kind != Kind::kList || (may_be_empty && op.args[i].list.empty())) continue;
     if (op.args[i].list.size() == count) continue;
     return fmt::format("argument {} has {} items, {} has {}", signature.arguments[i].name, op.args[i].list.size(),
@@ -161,7 +170,8 @@ std::string wrong_results(const trace::Op& op, const Signature& signature) {
     // A backward op gives nothing where its mask says so, other ones may leave out what only a gradient needs.
     const bool may_be_nothing = signature.results.size() > 1 && (k > 0 || is_backward) && is_nothing(op.outputs[k]);
     if (is_list != result.is_list && !may_be_nothing) return fmt::format("result {} is not what the schema says", k);
-    if (!is_list && op.outputs[k].kind != Kind::kTensor && !may_be_nothing) return fmt::format("result {} is not a tensor", k);
+    if (!is_list && op.outputs[k].kind != Kind::kTensor && !may_be_nothing)
+      return fmt::format("result {} is not a tensor", k);
   }
   return "";
 }
@@ -169,9 +179,10 @@ std::string wrong_results(const trace::Op& op, const Signature& signature) {
 }  // namespace
 
 std::string beyond_memory(std::string_view name, std::int64_t number) {
-  constexpr std::array<std::string_view, 10> kAnyNumber = {"start",        "end",         "low",  "high",      "from", "to",
-                                                           "ignore_index", "padding_idx", "seed", "fill_value"};
-  if (std::ranges::find(kAnyNumber, name) != kAnyNumber.end() || (number <= kMostElements && number >= -kMostElements)) return "";
+  constexpr std::array<std::string_view, 10> kAnyNumber = {
+      "start", "end", "low", "high", "from", "to", "ignore_index", "padding_idx", "seed", "fill_value"};
+  if (std::ranges::find(kAnyNumber, name) != kAnyNumber.end() || (number <= kMostElements && number >= -kMostElements))
+    return "";
   return fmt::format("argument {} is {}, beyond what any memory holds", name, number);
 }
 
@@ -213,7 +224,8 @@ std::string Preconditions::broken_by(const trace::Trace& trace, const trace::Op&
     if (!problem.empty()) return problem;
   }
   if (std::string problem = is_list_of_calls_ ? wrong_lengths(signature_, op) : ""; !problem.empty()) return problem;
-  const std::size_t least = result_rank_ == LeastRank::kAsFirst ? static_cast<std::size_t>(std::max<std::int64_t>(rank, 0)) : result_rank_;
+  const std::size_t least =
+      result_rank_ == LeastRank::kAsFirst ? static_cast<std::size_t>(std::max<std::int64_t>(rank, 0)) : result_rank_;
   for (const trace::TensorId id : tensors_in(op.outputs)) {
     const auto result_rank = trace.tensors[id].sizes.size();
     if (result_rank < least) return fmt::format("a result has {} dimensions, needs {} or more", result_rank, least);

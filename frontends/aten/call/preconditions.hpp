@@ -1,6 +1,7 @@
-// What must hold before a lowering function looks at a recorded op: arguments of the kinds that the schema says, tensors
-// with as many dimensions as the operator reads, dimensions that exist, sizes that memory could hold. Lowering functions
-// rely on it. A recording of the framework keeps all of this; a damaged or invented one is refused here, with a sentence.
+// What must hold before a lowering function looks at a recorded op: arguments of the kinds that the schema says,
+// tensors with as many dimensions as the operator reads, dimensions that exist, sizes that memory could hold. Lowering
+// functions rely on it. A recording of the framework keeps all of this; a damaged or invented one is refused here, with
+// a sentence.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct LeastRank {
 
 std::span<const LeastRank> least_ranks();
 
-/// What is wrong with a whole number that a lowering computes with: it counts elements or says places, and no tensor could have so many.
-/// Ends of ranges, labels and what fills a tensor may be any number. "" where nothing is wrong.
+/// What is wrong with a whole number that a lowering computes with: it counts elements or says places, and no tensor
+/// could have so many. Ends of ranges, labels and what fills a tensor may be any number. "" where nothing is wrong.
 std::string beyond_memory(std::string_view name, std::int64_t number);
 
 /// The checks of one operator, made once for all of its calls. Threads: any.

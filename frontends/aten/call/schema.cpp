@@ -58,7 +58,8 @@ bool is_schema(std::string_view text) {
     open.pop_back();
   }
   const auto first = text.find('('), arrow = text.rfind(" -> ");
-  return open.empty() && quote == 0 && first != std::string_view::npos && arrow != std::string_view::npos && first < arrow;
+  return open.empty() && quote == 0 && first != std::string_view::npos && arrow != std::string_view::npos &&
+         first < arrow;
 }
 
 std::vector<std::string> argument_names(std::string_view schema) {

@@ -26,11 +26,13 @@ TEST(Schema, WritesArgument) {
 }
 
 TEST(Schema, IsOneWhereItsBracketsAndItsArrowAre) {
-  for (const char* text : {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "aten::f(int[2] k=[0, 1]) -> ()",
-                           "aten::g(str s=\"a)b\", Tensor(a!)? x=None) -> (Tensor, Tensor(a!)[])"}) {
+  for (const char* text :
+       {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "aten::f(int[2] k=[0, 1]) -> ()",
+        "aten::g(str s=\"a)b\", Tensor(a!)? x=None) -> (Tensor, Tensor(a!)[])"}) {
     EXPECT_TRUE(is_schema(text)) << text;
   }
-  for (const char* text : {"aten::neg(] self) -> Tensor", "aten::neg -> (Tensor", "aten::neg(Tensor self", "aten::neg(Tensor self)) -> Tensor", "aten::neg(str s=\"a) -> Tensor",
+  for (const char* text : {"aten::neg(] self) -> Tensor", "aten::neg -> (Tensor", "aten::neg(Tensor self",
+                           "aten::neg(Tensor self)) -> Tensor", "aten::neg(str s=\"a) -> Tensor",
                            "aten::neg(int[2) k] -> Tensor", "", "aten::neg"}) {
     EXPECT_FALSE(is_schema(text)) << text;
   }

@@ -25,8 +25,8 @@ struct Signature {
   std::vector<Parameter> results;
 };
 
-/// Reads "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". What it does not understand becomes a
-/// type of its own.
+/// Reads "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". What it does not understand
+/// becomes a type of its own.
 Signature parse_signature(std::string_view schema);
 
 }  // namespace crucible::aten

@@ -62,7 +62,8 @@ Complex divide(Emitter& e, const Complex& a, const Complex& b) {
 Complex conjugate(Emitter& e, const Complex& x) { return {x.real, e.unary(OpKind::kNegate, x.imaginary)}; }
 
 Complex polar(Emitter& e, const Term& length, const Term& turn) {
-  return {e.binary(OpKind::kMultiply, length, e.unary(OpKind::kCos, turn)), e.binary(OpKind::kMultiply, length, e.unary(OpKind::kSin, turn))};
+  return {e.binary(OpKind::kMultiply, length, e.unary(OpKind::kCos, turn)),
+          e.binary(OpKind::kMultiply, length, e.unary(OpKind::kSin, turn))};
 }
 
 Term magnitude(Emitter& e, const Complex& x) {

@@ -1,5 +1,6 @@
-// Complex numbers in lowering functions: two real terms. In a program there are none: memory of complex numbers is memory of
-// real ones, real and imaginary parts in turn, and a tensor of them has one more dimension, of size 2, at the end.
+// Complex numbers in lowering functions: two real terms. In a program there are none: memory of complex numbers is
+// memory of real ones, real and imaginary parts in turn, and a tensor of them has one more dimension, of size 2, at the
+// end.
 #pragma once
 
 #include "frontends/aten/call/op_call.hpp"

@@ -1,5 +1,5 @@
-// Lowering of ops on complex numbers: views of their parts, arithmetic, sums, products, copies. find_entry() takes these where
-// an argument or a result is complex; what is not here is refused for complex numbers.
+// Lowering of ops on complex numbers: views of their parts, arithmetic, sums, products, copies. find_entry() takes
+// these where an argument or a result is complex; what is not here is refused for complex numbers.
 #include <algorithm>
 
 #include "frontends/aten/algebra/algebra.hpp"
@@ -20,7 +20,8 @@ Complex alpha_of(OpCall& c) { return c.has("alpha") ? c.complex("alpha") : Compl
 bool is_one(const Complex& x) {
   const auto is = [](const Term& t, double wanted) {
     const graph::Scalar& s = t.operand.scalar;
-    return t.is_number() && s.slot == graph::kNone && (s.is_integer ? static_cast<double>(s.integer) : s.real) == wanted;
+    return t.is_number() && s.slot == graph::kNone &&
+           (s.is_integer ? static_cast<double>(s.integer) : s.real) == wanted;
   };
   return is(x.real, 1) && is(x.imaginary, 0);
 }
@@ -57,7 +58,8 @@ void sign(OpCall& c) {
   Emitter& e = c.emit();
   const Complex x = c.complex("self");
   const Expression length(e, magnitude(e, x));
-  c.set_complex(0, {choose(length == 0, 0.0, Expression(e, x.real) / length), choose(length == 0, 0.0, Expression(e, x.imaginary) / length)});
+  c.set_complex(0, {choose(length == 0, 0.0, Expression(e, x.real) / length),
+                    choose(length == 0, 0.0, Expression(e, x.imaginary) / length)});
 }
 
 void exponential(OpCall& c) {
@@ -80,20 +82,24 @@ void mean(OpCall& c) {
   Emitter& e = c.emit();
   const Complex x = c.complex("self");
   const Dims dims = dims_of(c, x.real);
-  c.set_complex(0, {kept_or_dropped(c, e.mean(x.real, dims), dims), kept_or_dropped(c, e.mean(x.imaginary, dims), dims)});
+  c.set_complex(0,
+                {kept_or_dropped(c, e.mean(x.real, dims), dims), kept_or_dropped(c, e.mean(x.imaginary, dims), dims)});
 }
 
 void matrix_product(OpCall& c) {
   Emitter& e = c.emit();
   const Complex a = c.complex("self"), b = c.complex(c.has("mat2") ? "mat2" : "other");
   if (a.real.is_number() || b.real.is_number()) return e.fail("a matrix product of numbers");
-  const auto wide = [&](const Term& part, const Complex& whole) { return part.is_number() ? e.fill(part, whole.sizes(), whole.real.dtype) : part; };
+  const auto wide = [&](const Term& part, const Complex& whole) {
+    return part.is_number() ? e.fill(part, whole.sizes(), whole.real.dtype) : part;
+  };
   const Term ai = wide(a.imaginary, a), bi = wide(b.imaginary, b);
   c.set_complex(0, {e.binary(OpKind::kSubtract, e.matmul(a.real, b.real), e.matmul(ai, bi)),
                     e.binary(OpKind::kAdd, e.matmul(a.real, bi), e.matmul(ai, b.real))});
 }
 
-/// The same numbers in a storage of their own, or in that of `self`; complex from real ones, or the real parts of complex ones.
+/// The same numbers in a storage of their own, or in that of `self`; complex from real ones, or the real parts of
+/// complex ones.
 void copy(OpCall& c) {
   const bool in_place = c.has("src");
   if (!in_place && c.aliases(0, "self")) return;  // a conversion that had nothing to do
@@ -142,7 +148,8 @@ void constant_pad(OpCall& c) {
     before[rank - 1 - i] = std::clamp(pad[2 * i], -kMost, kMost);
     after[rank - 1 - i] = std::clamp(pad[2 * i + 1], -kMost, kMost);
   }
-  c.set_complex(0, {padded(e, x.real, before, after, value.real), padded(e, x.imaginary, before, after, value.imaginary)});
+  c.set_complex(0,
+                {padded(e, x.real, before, after, value.real), padded(e, x.imaginary, before, after, value.imaginary)});
 }
 
 constexpr Entry kEntries[] = {

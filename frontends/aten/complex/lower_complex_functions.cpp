@@ -1,11 +1,13 @@
 // Lowering of functions of complex numbers, of their products that are added to something, and of comparisons. See
-// lower_complex.cpp. Ops of real numbers that may be done with each part, or with magnitudes, say so in their own entries.
+// lower_complex.cpp. Ops of real numbers that may be done with each part, or with magnitudes, say so in their own
+// entries.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/complex/complex.hpp"
+#include "frontends/aten/contraction/matrices.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
@@ -25,7 +27,9 @@ struct Parts {
 Parts parts_of(Emitter& e, const Complex& z) {
   const Term& one = z.real.is_number() ? z.imaginary : z.real;
   if (one.is_number()) return {{e, e.fill(z.real, {}, DType::kF64)}, {e, e.fill(z.imaginary, {}, DType::kF64)}};
-  const auto part = [&](const Term& term) { return Expression(e, term.is_number() ? e.fill(term, one.sizes(), one.dtype) : term); };
+  const auto part = [&](const Term& term) {
+    return Expression(e, term.is_number() ? e.fill(term, one.sizes(), one.dtype) : term);
+  };
   return {part(z.real), part(z.imaginary)};
 }
 
@@ -37,7 +41,9 @@ Complex each(const Complex& z, const std::function<Term(const Term&)>& change) {
 /// Below zero, or zero with that sign.
 Expression is_negative(const Expression& x) { return (x < 0) || ((x == 0) && (x.unary(OpKind::kReciprocal) < 0)); }
 
-Complex logarithm(Emitter& e, const Complex& z) { return {e.unary(OpKind::kLog, magnitude(e, z)), e.binary(OpKind::kAtan2, z.imaginary, z.real)}; }
+Complex logarithm(Emitter& e, const Complex& z) {
+  return {e.unary(OpKind::kLog, magnitude(e, z)), e.binary(OpKind::kAtan2, z.imaginary, z.real)};
+}
 
 Complex exponential(Emitter& e, const Complex& z) { return polar(e, e.unary(OpKind::kExp, z.real), z.imaginary); }
 
@@ -51,7 +57,8 @@ Complex square_root(Emitter& e, const Complex& z) {
 }
 
 Complex scaled(Emitter& e, const Complex& z, double factor) {
-  return {e.binary(OpKind::kMultiply, z.real, Term::number(factor)), e.binary(OpKind::kMultiply, z.imaginary, Term::number(factor))};
+  return {e.binary(OpKind::kMultiply, z.real, Term::number(factor)),
+          e.binary(OpKind::kMultiply, z.imaginary, Term::number(factor))};
 }
 
 /// (sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y), whose limit for large x does not overflow.
@@ -60,7 +67,8 @@ Complex hyperbolic_tangent_of(Emitter& e, const Complex& z) {
   const Expression sine = y.unary(OpKind::kSin), cosine = y.unary(OpKind::kCos), turn = sine * cosine;
   const Expression is_large = magnitude(x) > 15;
   const Expression small = choose(is_large, 0.0, x);
-  const Expression rise = small.unary(OpKind::kSinh), span = small.unary(OpKind::kCosh), whole = rise * rise + cosine * cosine;
+  const Expression rise = small.unary(OpKind::kSinh), span = small.unary(OpKind::kCosh),
+                   whole = rise * rise + cosine * cosine;
   const Expression fade = exp(magnitude(x) * -2.0) * turn * 4.0;
   return {choose(is_large, choose(x < 0, -1.0, 1.0), rise * span / whole),
           choose(is_large, fade, turn / whole)};
@@ -119,7 +127,9 @@ Complex inverse_hyperbolic_sine(Emitter& e, const Complex& z) {
   return {choose(is_left, -u, u), choose(is_left, -v, v)};
 }
 /// -i asinh(i z)
-Complex inverse_sine(Emitter& e, const Complex& z) { return turned(e, inverse_hyperbolic_sine(e, turned(e, z, true)), false); }
+Complex inverse_sine(Emitter& e, const Complex& z) {
+  return turned(e, inverse_hyperbolic_sine(e, turned(e, z, true)), false);
+}
 Complex inverse_cosine(Emitter& e, const Complex& z) {
   const auto [u, v] = parts_of(e, inverse_sine(e, z));
   return {-u + std::numbers::pi / 2, -v};
@@ -132,7 +142,9 @@ Complex inverse_hyperbolic_cosine(Emitter& e, const Complex& z) {
 Complex inverse_hyperbolic_tangent(Emitter& e, const Complex& z) {
   return scaled(e, subtract(e, logarithm_plus_1(e, z), logarithm_plus_1(e, scaled(e, z, -1))), 0.5);
 }
-Complex inverse_tangent(Emitter& e, const Complex& z) { return turned(e, inverse_hyperbolic_tangent(e, turned(e, z, true)), false); }
+Complex inverse_tangent(Emitter& e, const Complex& z) {
+  return turned(e, inverse_hyperbolic_tangent(e, turned(e, z, true)), false);
+}
 Complex exponential_2(Emitter& e, const Complex& z) { return exponential(e, scaled(e, z, std::log(2.0))); }
 Complex inverse(Emitter& e, const Complex& z) { return divide(e, kOne, z); }
 Complex inverse_root(Emitter& e, const Complex& z) { return inverse(e, square_root(e, z)); }
@@ -169,14 +181,16 @@ void variance(OpCall& c) {
   Emitter& e = c.emit();
   const Complex z = c.complex("self");
   const Dims dims = dims_of(c, z.real);
-  const double count = static_cast<double>(reduced_elements(z.real, dims)) - (c.has("correction") ? c.real("correction") : 1.0);
+  const double count =
+      static_cast<double>(reduced_elements(z.real, dims)) - (c.has("correction") ? c.real("correction") : 1.0);
   const Complex mean{e.mean(z.real, dims), e.mean(z.imaginary, dims)};
   const Complex centered = subtract(e, z, mean);
   const Expression x(e, centered.real), y(e, centered.imaginary);
   Term result = e.binary(OpKind::kDivide, e.sum(x * x + y * y, dims), Term::number(std::max(count, 0.0)));
   if (takes_root) result = e.unary(OpKind::kSqrt, result);
   c.set(0, kept_or_dropped(c, result, dims));
-  if (c.result_count() > 1) c.set_complex(1, {kept_or_dropped(c, mean.real, dims), kept_or_dropped(c, mean.imaginary, dims)});
+  if (c.result_count() > 1)
+    c.set_complex(1, {kept_or_dropped(c, mean.real, dims), kept_or_dropped(c, mean.imaginary, dims)});
 }
 
 void logarithm_of_sum(OpCall& c) {
@@ -184,7 +198,9 @@ void logarithm_of_sum(OpCall& c) {
   // Both divided by the larger magnitude before they are added.
   const Complex a = c.complex("self"), b = c.complex("other");
   const Expression larger_part = larger(Expression(e, a.real), b.real);
-  const auto lowered = [&](const Complex& z) { return exponential(e, {Expression(e, z.real) - larger_part, z.imaginary}); };
+  const auto lowered = [&](const Complex& z) {
+    return exponential(e, {Expression(e, z.real) - larger_part, z.imaginary});
+  };
   const Complex sum = logarithm(e, add(e, lowered(a), lowered(b)));
   c.set_complex(0, {larger_part + sum.real, sum.imaginary});
 }
@@ -199,7 +215,9 @@ void running_product(OpCall& c) {
   if (dim < 0 || dim >= z.real.rank()) return e.fail("argument dim names no dimension");
   const std::int64_t length = z.real.size(dim);
   for (std::int64_t step = 1; step < length; step *= 2) {
-    const auto cut = [&](std::int64_t start, std::int64_t count) { return each(z, [&](const Term& t) { return narrow(t, dim, start, count); }); };
+    const auto cut = [&](std::int64_t start, std::int64_t count) {
+      return each(z, [&](const Term& t) { return narrow(t, dim, start, count); });
+    };
     const Complex head = cut(0, step), rest = multiply(e, cut(step, length - step), cut(0, length - step));
     z = {e.concat({head.real, rest.real}, dim), e.concat({head.imaginary, rest.imaginary}, dim)};
   }
@@ -238,7 +256,8 @@ void power(OpCall& c) {
 Complex product(Emitter& e, const Complex& a, const Complex& b) {
   const auto [ar, ai] = parts_of(e, a);
   const auto [br, bi] = parts_of(e, b);
-  return {e.binary(OpKind::kSubtract, e.matmul(ar, br), e.matmul(ai, bi)), e.binary(OpKind::kAdd, e.matmul(ar, bi), e.matmul(ai, br))};
+  return {e.binary(OpKind::kSubtract, e.matmul(ar, br), e.matmul(ai, bi)),
+          e.binary(OpKind::kAdd, e.matmul(ar, bi), e.matmul(ai, br))};
 }
 
 bool is_one(const Complex& z) { return is_fixed(z.real, 1) && is_fixed(z.imaginary, 0); }
@@ -260,7 +279,8 @@ void addmm(OpCall& c) {
 
 void addbmm(OpCall& c) {
   Emitter& e = c.emit();
-  set_added(c, each(product(e, c.complex("batch1"), c.complex("batch2")), [&](const Term& t) { return e.drop(e.sum(t, {0}), {0}); }));
+  set_added(c, each(product(e, c.complex("batch1"), c.complex("batch2")),
+                    [&](const Term& t) { return e.drop(e.sum(t, {0}), {0}); }));
 }
 
 Complex matrix_times_vector(Emitter& e, const Complex& matrix, const Complex& vector) {
@@ -283,7 +303,8 @@ void dot(OpCall& c) {
   Emitter& e = c.emit();
   const Complex self = c.complex("self"), a = conjugates ? conjugate(e, self) : self;
   const Complex row = each(a, [&](const Term& t) { return e.unsqueeze(t, 0); });
-  const Complex column = each(c.complex(c.has("tensor") ? "tensor" : "other"), [&](const Term& t) { return e.unsqueeze(t, 1); });
+  const Complex column =
+      each(c.complex(c.has("tensor") ? "tensor" : "other"), [&](const Term& t) { return e.unsqueeze(t, 1); });
   c.set_complex(0, each(product(e, row, column), [&](const Term& t) { return e.drop(t, {0, 1}); }));
 }
 
@@ -333,9 +354,27 @@ void product_of_all(OpCall& c) {
     if (left == 0) return c.set_complex(0, kOne);
     const Complex halves = multiply(e, cut(0, left / 2), cut(left / 2, left / 2));
     const Complex rest = left % 2 == 0 ? Complex{} : cut(left - 1, 1);
-    lines = left % 2 == 0 ? halves : Complex{e.concat({halves.real, rest.real}, dim), e.concat({halves.imaginary, rest.imaginary}, dim)};
+    lines = left % 2 == 0
+                ? halves
+                : Complex{e.concat({halves.real, rest.real}, dim), e.concat({halves.imaginary, rest.imaginary}, dim)};
   }
   c.set_complex(0, each(lines, [&](const Term& t) { return e.reshape(t, c.result(0).sizes); }));
+}
+
+/// The real matrix [[re, -im], [im, re]] is to (u, v) what the complex one is to u + iv; its inverse has the same form.
+void inverse(OpCall& c) {
+  Emitter& e = c.emit();
+  c.boolean("check_errors");
+  const auto [re, im] = parts_of(e, c.complex("A"));
+  const std::int64_t n = re.size(-1);
+  if (re.rank() < 2 || re.size(-2) != n) return e.fail("an inverse of what is no square matrix");
+  const Term above = e.concat({re, e.unary(OpKind::kNegate, im)}, -1), below = e.concat({im, re}, -1);
+  const LuFactors found = lu(e, e.concat({above, below}, -2));
+  const Expression both = e.concat({identity(e, n, re.dtype), e.fill(Term::integer(0), {n, n}, re.dtype)}, 0);
+  const Term solution = solve_lu(e, found, both, false);
+  c.set_complex(0, {narrow(solution, -2, 0, n), narrow(solution, -2, n, n)});
+  // 0 where there is an inverse; else a step of the real matrix's elimination, not of the complex one's.
+  c.set(1, first_bad(e, e.binary(OpKind::kEqual, diagonal(found.factors), Term::number(0))));
 }
 
 constexpr Entry kEntries[] = {
@@ -392,6 +431,7 @@ constexpr Entry kEntries[] = {
     {"aten::eq.Scalar", compare<OpKind::kEqual, OpKind::kLogicalAnd>},
     {"aten::ne.Tensor", compare<OpKind::kNotEqual, OpKind::kLogicalOr>},
     {"aten::ne.Scalar", compare<OpKind::kNotEqual, OpKind::kLogicalOr>},
+    {"aten::linalg_inv_ex", inverse},
     {"aten::prod", product_of_all},
     {"aten::prod.dim_int", product_of_all},
 };

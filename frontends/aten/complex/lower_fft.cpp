@@ -1,4 +1,5 @@
-// Lowering of discrete Fourier transforms, as products with tables of cosines and sines: exact in their meaning, n^2 in time.
+// Lowering of discrete Fourier transforms, as products with tables of cosines and sines: exact in their meaning, n^2 in
+// time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +24,8 @@ struct Table {
 
 Table table(Emitter& e, std::int64_t rows, std::int64_t columns, std::int64_t n, DType dtype) {
   const Expression j(e, e.position(0, {rows, columns})), k(e, e.position(1, {rows, columns}));
-  const Expression turns = (j * k).binary(OpKind::kRemainder, Term::integer(n)).cast(DType::kF64) / static_cast<double>(n);
+  const Expression turns =
+      (j * k).binary(OpKind::kRemainder, Term::integer(n)).cast(DType::kF64) / static_cast<double>(n);
   const Expression angle = turns * (2 * std::numbers::pi);
   return {angle.unary(OpKind::kCos).cast(dtype), angle.unary(OpKind::kSin).cast(dtype)};
 }
@@ -37,14 +39,19 @@ Complex along(Emitter& e, const Complex& x, std::int64_t dim, const std::functio
   }
   order.push_back(dim);
   back.resize(order.size());
-  for (std::size_t d = 0; d < order.size(); ++d) back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+  for (std::size_t d = 0; d < order.size(); ++d)
+    back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
   Sizes sizes;
   for (const auto d : order) sizes.push_back(x.sizes()[static_cast<std::size_t>(d)]);
   const std::int64_t length = sizes.back(), rows = length == 0 ? 0 : x.real.elements() / length;
-  const auto matrix = [&](const Term& part) { return part.is_number() ? part : e.reshape(e.permute(part, order), {rows, length}); };
+  const auto matrix = [&](const Term& part) {
+    return part.is_number() ? part : e.reshape(e.permute(part, order), {rows, length});
+  };
   const Complex done = work({matrix(x.real), matrix(x.imaginary)});
   sizes.back() = done.sizes().size() == 2 ? done.sizes()[1] : 0;
-  const auto tensor = [&](const Term& part) { return part.is_number() ? part : e.permute(e.reshape(part, sizes), back); };
+  const auto tensor = [&](const Term& part) {
+    return part.is_number() ? part : e.permute(e.reshape(part, sizes), back);
+  };
   return {tensor(done.real), tensor(done.imaginary)};
 }
 
@@ -90,7 +97,8 @@ Request request_of(OpCall& c, const Sizes& sizes, std::int64_t last) {
 
 Complex scaled(Emitter& e, const Complex& x, double scale) {
   if (scale == 1) return x;
-  return {e.binary(OpKind::kMultiply, x.real, Term::number(scale)), e.binary(OpKind::kMultiply, x.imaginary, Term::number(scale))};
+  return {e.binary(OpKind::kMultiply, x.real, Term::number(scale)),
+          e.binary(OpKind::kMultiply, x.imaginary, Term::number(scale))};
 }
 
 /// Over all of `dims` but the last `left_out`.

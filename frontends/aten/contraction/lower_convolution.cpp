@@ -129,8 +129,8 @@ Expression weight_gradient(Emitter& e, const Term& g, const Term& x, const Convo
   return e.reshape(flat, w);
 }
 
-/// The small side of a transposed convolution with zeros behind it where the output padding is a stride or more, so that
-/// what is left of it is less than a stride.
+/// The small side of a transposed convolution with zeros behind it where the output padding is a stride or more, so
+/// that what is left of it is less than a stride.
 Term extended(Emitter& e, const Term& x, const Convolution& p) {
   Sizes before(x.sizes().size(), 0), after = before;
   for (std::size_t d = 0; d < p.sides(); ++d) after[2 + d] = p.output_padding[d] / p.stride[d];

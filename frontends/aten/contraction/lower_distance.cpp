@@ -54,7 +54,8 @@ void cdist(OpCall& c) {
   c.set(0, e.drop(distance(e, differences(e, a, b), c.real("p")), {-1}));
 }
 
-/// Distances of order 2 as one product of matrices: the root of a a - 2 a b + b b, with the rounding that this has near 0.
+/// Distances of order 2 as one product of matrices: the root of a a - 2 a b + b b, with the rounding that this has near
+/// 0.
 void euclidean_distance(OpCall& c) {
   Emitter& e = c.emit();
   const Expression a = c.wide("x1"), b = c.wide("x2");

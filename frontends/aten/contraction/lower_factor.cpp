@@ -1,5 +1,5 @@
-// Lowering of matrix factorizations: Cholesky, LU, QR, eigenvalues of symmetric matrices, singular values, and what the framework
-// makes of a factorization's parts.
+// Lowering of matrix factorizations: Cholesky, LU, QR, eigenvalues of symmetric matrices, singular values, and what the
+// framework makes of a factorization's parts.
 #include <algorithm>
 
 #include "frontends/aten/algebra/algebra.hpp"
@@ -139,7 +139,8 @@ void qr(OpCall& c) {
   const std::int64_t rows = x.size(-2), least = std::min(rows, x.size(-1));
   const Reflectors found = householder_qr(e, x);
   const bool complete = mode == "complete";
-  set_or_leave(c, 0, mode != "r", mode == "r" ? Term(x) : householder_product(e, found.packed, found.factors, complete ? rows : least));
+  set_or_leave(c, 0, mode != "r",
+               mode == "r" ? Term(x) : householder_product(e, found.packed, found.factors, complete ? rows : least));
   Term r = found.packed;
   if (!complete && x.rank() >= 2) r.operand.view.sizes[x.sizes().size() - 2] = least;
   c.set(1, upper_part(e, r));
@@ -226,7 +227,8 @@ void solve(OpCall& c) {
   Term b = c.tensor("B");
   const bool left = c.boolean("left");
   // One right side: a list, or as many lists as there are matrices.
-  const bool is_list = b.rank() == 1 || (b.rank() + 1 == x.rank() && std::equal(b.sizes().begin(), b.sizes().end(), x.sizes().begin()));
+  const bool is_list =
+      b.rank() == 1 || (b.rank() + 1 == x.rank() && std::equal(b.sizes().begin(), b.sizes().end(), x.sizes().begin()));
   if (is_list) b = e.unsqueeze(b, -1);
   const LuFactors found = lu(e, x);
   const Term solution = left ? solve_lu(e, found, b, false) : transposed(e, solve_lu(e, found, transposed(e, b), true));
@@ -257,7 +259,8 @@ void old_triangular(OpCall& c) {
   Emitter& e = c.emit();
   const Expression a = c.tensor("A");
   const bool upper = c.boolean("upper"), turned = c.boolean("transpose");
-  c.set(0, solve_triangular(e, turned ? transposed(e, a) : a, c.tensor("self"), upper != turned, c.boolean("unitriangular")));
+  c.set(0, solve_triangular(e, turned ? transposed(e, a) : a, c.tensor("self"), upper != turned,
+                            c.boolean("unitriangular")));
   if (c.wants(1)) c.set(1, e.expand(a, c.result(1).sizes));
 }
 

@@ -22,7 +22,8 @@ Expression inverted_above(Emitter& e, const Term& values, const Term& sizes, con
   return choose(sizes > e.unsqueeze(bound, -1), inverse, e.fill(Term::number(0), {}, values.dtype));
 }
 
-/// Singular values at most max(atol, rtol largest) count as 0. Unless one is given, rtol is the rounding unit times the longer side.
+/// Singular values at most max(atol, rtol largest) count as 0. Unless one is given, rtol is the rounding unit times the
+/// longer side.
 Term pinv_bound(OpCall& c, const Term& x, const Term& largest) {
   Emitter& e = c.emit();
   const Expression usual =
@@ -64,7 +65,8 @@ void least_squares(OpCall& c) {
   const bool is_list = b.rank() + 1 == x.rank();
   if (is_list) b = e.unsqueeze(b, -1);
   if (c.has("driver")) c.text("driver");
-  const double limit = c.has("rcond") ? c.real("rcond") : rounding_unit(x.dtype) * static_cast<double>(std::max(x.size(-2), x.size(-1)));
+  const double limit =
+      c.has("rcond") ? c.real("rcond") : rounding_unit(x.dtype) * static_cast<double>(std::max(x.size(-2), x.size(-1)));
   const Svd found = singular_values(e, x);
   const Expression bound = largest_of(e, found.s) * Term::number(limit);
   const Expression inverse = inverted_above(e, found.s, found.s, bound);
@@ -78,16 +80,17 @@ void least_squares(OpCall& c) {
   };
   const Expression left = e.matmul(x, solution) - b;
   Term squares = e.drop(e.sum(left * left, {left.rank() - 2}), {-2});
-  if (is_list && squares.rank() > static_cast<std::int64_t>(c.wants(1) ? c.result(1).sizes.size() : 0)) squares = e.drop(squares, {-1});
+  if (is_list && squares.rank() > static_cast<std::int64_t>(c.wants(1) ? c.result(1).sizes.size() : 0))
+    squares = e.drop(squares, {-1});
   or_nothing(1, squares);
   const Expression counts = e.cast(found.s > e.unsqueeze(bound, -1), DType::kI64);
   or_nothing(2, e.drop(e.sum(counts, {counts.rank() - 1}), {-1}));
   or_nothing(3, found.s);
 }
 
-/// exp(x) = exp(x / 2^s)^(2^s), with s so that the norm is at most a half; there eighteen terms of the series are exact to f64's
-/// rounding. Squarings beyond a matrix's own s are computed and not taken. Of f16 and bf16 in f64: entries that cancel among large ones would have
-/// few digits right in f32.
+/// exp(x) = exp(x / 2^s)^(2^s), with s so that the norm is at most a half; there eighteen terms of the series are exact
+/// to f64's rounding. Squarings beyond a matrix's own s are computed and not taken. Of f16 and bf16 in f64: entries
+/// that cancel among large ones would have few digits right in f32.
 void matrix_exp(OpCall& c) {
   Emitter& e = c.emit();
   const Term self = c.tensor("self"), x = compute_dtype(self.dtype) == self.dtype ? self : e.cast(self, DType::kF64);

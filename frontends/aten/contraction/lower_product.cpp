@@ -1,4 +1,5 @@
-// Lowering of the rarer products of vectors and matrices: outer, cross and trilinear ones, and products added to a tensor.
+// Lowering of the rarer products of vectors and matrices: outer, cross and trilinear ones, and products added to a
+// tensor.
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/algebra/rounding.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"

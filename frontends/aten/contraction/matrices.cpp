@@ -15,7 +15,8 @@ using graph::OpKind;
 
 /// The batch that two terms have together, without their last dimensions; fails where they do not broadcast.
 Sizes common_batch(Emitter& e, const Term& a, std::int64_t a_dims, const Term& b, std::int64_t b_dims) {
-  Sizes x(a.sizes().begin(), a.sizes().end() - std::min(a_dims, a.rank())), y(b.sizes().begin(), b.sizes().end() - std::min(b_dims, b.rank()));
+  Sizes x(a.sizes().begin(), a.sizes().end() - std::min(a_dims, a.rank())),
+      y(b.sizes().begin(), b.sizes().end() - std::min(b_dims, b.rank()));
   if (x.size() < y.size()) std::swap(x, y);
   for (std::size_t i = 0; i < y.size(); ++i) {
     std::int64_t& size = x[x.size() - y.size() + i];
@@ -41,7 +42,9 @@ bool expect_matrix(Emitter& e, const Term& x) {
 
 }  // namespace
 
-Expression transposed(Emitter& e, const Term& x) { return expect_matrix(e, x) ? e.transpose(x, -2, -1) : Expression(e, x); }
+Expression transposed(Emitter& e, const Term& x) {
+  return expect_matrix(e, x) ? e.transpose(x, -2, -1) : Expression(e, x);
+}
 
 Sizes with_batch(const Term& x, std::int64_t matrix_dims, const Sizes& last) {
   Sizes sizes(x.sizes().begin(), x.sizes().end() - std::min(matrix_dims, x.rank()));
@@ -133,8 +136,9 @@ Expression sign_of_pivots(Emitter& e, const Term& pivots, DType dtype) {
 
 Reflectors householder_qr(Emitter& e, const Term& x) {
   if (!expect_matrix(e, x)) return {x, x};
-  const auto results = e.emit_many(
-      OpKind::kHouseholderQr, {x}, {{x.sizes(), x.dtype}, {with_batch(x, 2, {std::min(x.size(-2), x.size(-1))}), x.dtype}});
+  const auto results =
+      e.emit_many(OpKind::kHouseholderQr, {x},
+                  {{x.sizes(), x.dtype}, {with_batch(x, 2, {std::min(x.size(-2), x.size(-1))}), x.dtype}});
   return {results[0], results[1]};
 }
 
@@ -147,8 +151,8 @@ Term householder_product(Emitter& e, const Term& x, const Term& factors, std::in
 Eigen eigen_symmetric(Emitter& e, const Term& x, bool from_upper) {
   if (!expect_matrix(e, x)) return {x, x};
   const Term lower = from_upper ? transposed(e, x) : x;
-  const auto results =
-      e.emit_many(OpKind::kEigenSymmetric, {lower}, {{with_batch(x, 2, {x.size(-1)}), x.dtype}, {lower.sizes(), x.dtype}});
+  const auto results = e.emit_many(OpKind::kEigenSymmetric, {lower},
+                                   {{with_batch(x, 2, {x.size(-1)}), x.dtype}, {lower.sizes(), x.dtype}});
   return {results[0], results[1]};
 }
 
@@ -157,8 +161,9 @@ Svd singular_values(Emitter& e, const Term& x) {
   const bool is_wide = x.size(-2) < x.size(-1);
   const Term tall = is_wide ? transposed(e, x) : x;
   const std::int64_t k = tall.size(-1);
-  const auto results = e.emit_many(OpKind::kSingularValues, {tall},
-                                   {{tall.sizes(), x.dtype}, {with_batch(x, 2, {k}), x.dtype}, {with_batch(x, 2, {k, k}), x.dtype}});
+  const auto results =
+      e.emit_many(OpKind::kSingularValues, {tall},
+                  {{tall.sizes(), x.dtype}, {with_batch(x, 2, {k}), x.dtype}, {with_batch(x, 2, {k, k}), x.dtype}});
   if (is_wide) return {results[2], results[1], transposed(e, results[0])};
   return {results[0], results[1], transposed(e, results[2])};
 }

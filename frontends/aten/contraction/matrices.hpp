@@ -1,5 +1,5 @@
-// Matrices in the last two dimensions of terms, for the lowerings of linear algebra: factorizations as the program's ops name
-// them, and what is put together from their parts. Everything before the last two dimensions is a batch.
+// Matrices in the last two dimensions of terms, for the lowerings of linear algebra: factorizations as the program's
+// ops name them, and what is put together from their parts. Everything before the last two dimensions is a batch.
 #pragma once
 
 #include "frontends/aten/call/op_call.hpp"

@@ -71,8 +71,10 @@ Term adaptive_counts(Emitter& e, std::int64_t input, std::int64_t output, DType 
 }
 
 WindowIndex adaptive_windows(Emitter& e, std::int64_t input, std::int64_t output) {
-  // With input / output = a / b in lowest terms, o a takes every remainder s by b, and the window has ceil((s + a) / b) elements.
-  const std::int64_t common = std::max<std::int64_t>(1, std::gcd(input, output)), a = input / common, b = output / common;
+  // With input / output = a / b in lowest terms, o a takes every remainder s by b, and the window has ceil((s + a) / b)
+  // elements.
+  const std::int64_t common = std::max<std::int64_t>(1, std::gcd(input, output)), a = input / common,
+                     b = output / common;
   const std::int64_t shortest = b == 0 ? 1 : (a + b - 1) / b;
   const std::int64_t longest = b == 0 ? 1 : std::max<std::int64_t>(1, (a + 2 * b - 2) / b);
   const bool all_equal = shortest == longest;

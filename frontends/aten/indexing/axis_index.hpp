@@ -1,5 +1,6 @@
 // Reads and writes along single dimensions at computed indices: what resampling, adaptive pools and paddings share.
-// Indices are i64 tensors; what they are is arithmetic on coordinates, so that kernels compute them where they are used.
+// Indices are i64 tensors; what they are is arithmetic on coordinates, so that kernels compute them where they are
+// used.
 #pragma once
 
 #include <optional>

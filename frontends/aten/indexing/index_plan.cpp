@@ -23,6 +23,11 @@ Expression running_count(Emitter& e, const Term& mask) {
   return e.reshape(e.emit(OpKind::kScanSum, {flat}, {elements}, DType::kI64, attributes), mask.sizes());
 }
 
+Expression true_count(Emitter& e, const Term& mask) {
+  const Expression flat = e.reshape(e.cast(e.cast(mask, DType::kBool), DType::kI64), {mask.elements()});
+  return e.drop(e.sum(flat, {0}), {0});
+}
+
 std::vector<Term> true_coordinates(Emitter& e, const Term& mask, std::int64_t count, std::int64_t filler) {
   const Expression truth = e.cast(mask, DType::kBool);
   const Expression before = running_count(e, truth) - 1;
@@ -35,8 +40,21 @@ std::vector<Term> true_coordinates(Emitter& e, const Term& mask, std::int64_t co
   return coordinates;
 }
 
+namespace {
+
+/// The one element that a mask holds goes with all that other indices name: data decides whether it is one.
+std::vector<Term> repeated_if_one(Emitter& e, const std::vector<Term>& coordinates, const Term& count) {
+  std::vector<Term> repeated;
+  const Expression is_one = e.binary(OpKind::kEqual, count, Term::integer(1));
+  for (const Term& places : coordinates) repeated.push_back(e.select(is_one, narrow(places, 0, 0, 1), places));
+  return repeated;
+}
+
+}  // namespace
+
 IndexPlan plan_index(Emitter& e, const Term& x, const std::vector<std::optional<Term>>& indices,
-                     const std::function<std::int64_t(std::size_t dimension)>& mask_count, bool may_lie_outside) {
+                     const std::function<std::int64_t(std::size_t dimension, std::size_t rank)>& mask_count,
+                     bool may_lie_outside) {
   // Which dimensions of x have an index, and how many dimensions the indices have together.
   std::vector<bool> has_index;
   std::size_t common_rank = 0;
@@ -59,13 +77,18 @@ IndexPlan plan_index(Emitter& e, const Term& x, const std::vector<std::optional<
   const std::size_t start = neighbours ? first : 0;
 
   // The indices, negative ones wrapped, masks as coordinates.
+  const bool is_alone = std::ranges::count_if(indices, [](const auto& index) { return index.has_value(); }) == 1;
+  plan.mask_dim = static_cast<std::int64_t>(start + common_rank) - 1;
   plan.terms.assign(x.sizes().size(), Term::integer(0));
   Sizes common;
   std::size_t at = 0;
   for (const auto& index : indices) {
     std::vector<Term> given;
     if (index && is_mask(*index)) {
-      given = true_coordinates(e, *index, mask_count(start + common_rank - 1));
+      const std::int64_t held = mask_count(start + common_rank - 1, has_index.size() - count + common_rank);
+      given = true_coordinates(e, *index, held);
+      plan.mask_counts.push_back(true_count(e, *index));
+      if (!is_alone && held > 1) given = repeated_if_one(e, given, plan.mask_counts.back());
     } else if (index) {
       given = {may_lie_outside ? e.wrapped_where_asked(*index, x.sizes()[at]) : e.wrapped(*index, x.sizes()[at])};
     }

@@ -1,6 +1,8 @@
 // Lowering of x[tensors] and of assignments to it, of elements by row-major place, and of what masks choose.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/graph/view.hpp"
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
@@ -42,7 +44,7 @@ void index(OpCall& c) {
   }
   const Sizes& recorded = c.result(0).sizes;
   const IndexPlan plan =
-      plan_index(e, x, indices, [&](std::size_t d) { return d < recorded.size() ? recorded[d] : 0; });
+      plan_index(e, x, indices, [&](std::size_t d, std::size_t) { return d < recorded.size() ? recorded[d] : 0; });
   if (!e.failure().empty()) return;
   c.set(0, e.expand(e.take_at(x, plan.terms), plan.sizes));
 }
@@ -94,6 +96,36 @@ Term put_masked(Emitter& e, const Term& x, const Term& mask, std::size_t dim, co
   return e.expand(choose(truth, added, x), x.sizes());
 }
 
+/// How many elements masks among several indices hold, where another index or the values have one for each; nothing
+/// where all others are the same for all of them. `dimension`: where they stand in x[indices], which has `rank`.
+std::optional<std::int64_t> count_beside_masks(const std::vector<std::optional<Term>>& indices, const Term& values,
+                                               std::size_t dimension, std::size_t rank) {
+  for (const auto& index : indices) {
+    if (index && !is_mask(*index) && index->rank() > 0 && index->size(-1) != 1) return index->size(-1);
+  }
+  const auto from_end = static_cast<std::int64_t>(rank - dimension);
+  if (from_end > values.rank() || values.size(-from_end) == 1) return std::nullopt;
+  return values.size(-from_end);
+}
+
+/// No mask holds more.
+std::int64_t most_of_masks(const std::vector<std::optional<Term>>& indices) {
+  std::int64_t most = 0;
+  for (const auto& index : indices) {
+    if (index && is_mask(*index)) most = std::max(most, index->elements());
+  }
+  return most;
+}
+
+/// How many elements masks name together, each of which holds as many, or one for all.
+Expression count_of_all(Emitter& e, const std::vector<Term>& counts) {
+  Expression all(e, counts.front());
+  for (std::size_t i = 1; i < counts.size(); ++i) {
+    all = choose(all == 0 || Expression(e, counts[i]) == 0, 0, larger(all, counts[i]));
+  }
+  return all;
+}
+
 void index_put(OpCall& c) {
   Emitter& e = c.emit();
   const Expression x = c.tensor("self"), values = c.tensor("values");
@@ -110,12 +142,17 @@ void index_put(OpCall& c) {
     const Expression rows = e.reshape(e.expand(values, full), {count, width});
     return c.set(0, e.reshape(e.scatter_add_rows(rows, e.reshape(ids, {count}), x.size(0), -1), x.sizes()));
   }
-  const IndexPlan plan = plan_index(e, x, indices, [&](std::size_t) {
-    e.fail("a mask among other indices of an assignment is not supported");
-    return std::int64_t{0};
+  // What an assignment returns does not say how many elements its masks hold; what stands beside them may.
+  std::optional<std::int64_t> known;
+  const IndexPlan plan = plan_index(e, x, indices, [&](std::size_t dimension, std::size_t rank) {
+    known = count_beside_masks(indices, values, dimension, rank);
+    return known.value_or(most_of_masks(indices));
   });
   if (!e.failure().empty()) return;
-  const Expression place = e.linear_index(x.sizes(), plan.terms);
+  Expression place = e.linear_index(x.sizes(), plan.terms);
+  if (!known && !plan.mask_counts.empty()) {
+    place = choose(e.position(plan.mask_dim, plan.sizes) < count_of_all(e, plan.mask_counts), place, -1);
+  }
   const Expression source = e.expand(e.cast(values, x.dtype), plan.sizes);
   const Expression where = place.is_number() ? e.fill(place, plan.sizes, DType::kI64) : e.expand(place, plan.sizes);
   c.set(0, e.put(accumulate ? OpKind::kPutAdd : OpKind::kPutSet, x, where, source));
@@ -125,7 +162,8 @@ void index_put(OpCall& c) {
 void masked_index(OpCall& c) {
   Emitter& e = c.emit();
   const Expression x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool), fill = c.operand("fill");
-  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; }, true);
+  const IndexPlan plan =
+      plan_index(e, x, c.optional_tensors("indices"), [](std::size_t, std::size_t) { return std::int64_t{0}; }, true);
   if (!e.failure().empty()) return;
   const Expression found = e.expand(e.take_at(x, plan.terms), plan.sizes);
   c.set(0, choose(mask, found, e.fill(fill, {}, x.dtype)));
@@ -135,7 +173,8 @@ void masked_index(OpCall& c) {
 void masked_index_put(OpCall& c) {
   Emitter& e = c.emit();
   const Expression x = c.tensor("self"), mask = e.cast(c.tensor("mask"), DType::kBool);
-  const IndexPlan plan = plan_index(e, x, c.optional_tensors("indices"), [](std::size_t) { return std::int64_t{0}; }, true);
+  const IndexPlan plan =
+      plan_index(e, x, c.optional_tensors("indices"), [](std::size_t, std::size_t) { return std::int64_t{0}; }, true);
   if (!e.failure().empty()) return;
   const Expression place = choose(mask, e.linear_index(x.sizes(), plan.terms), -1);
   const Expression source = e.expand(e.cast(c.tensor("values"), x.dtype), plan.sizes);

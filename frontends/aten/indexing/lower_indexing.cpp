@@ -45,8 +45,8 @@ void index_select(OpCall& c) {
   c.set(0, e.transpose(e.reshape(rows, sizes), 0, dim));
 }
 
-/// Rows that an index names and whose norm is above max_norm are scaled down to it. A row that is named twice is written twice, with
-/// the same numbers.
+/// Rows that an index names and whose norm is above max_norm are scaled down to it. A row that is named twice is
+/// written twice, with the same numbers.
 void embedding_renorm(OpCall& c) {
   Emitter& e = c.emit();
   const Expression table = c.tensor("self"), given = c.tensor("indices");

@@ -35,8 +35,10 @@ void gather(OpCall& c) {
   if (c.has("sparse_grad")) c.boolean("sparse_grad");
   const auto dim = wrap_dim(c.integer("dim"), x.rank());
   e.expect_in(index, 0, x.size(dim) - 1);
-  if (index.elements() == 0) return c.set(0, e.fill(Term::integer(0), index.sizes(), x.dtype));  // whatever dimensions the index has
-  c.set(0, e.reshape(e.expand(e.take_at(x, along(e, dim, inside(e, index, x.size(dim)))), index.sizes()), c.result(0).sizes));
+  if (index.elements() == 0)
+    return c.set(0, e.fill(Term::integer(0), index.sizes(), x.dtype));  // whatever dimensions the index has
+  c.set(0, e.reshape(e.expand(e.take_at(x, along(e, dim, inside(e, index, x.size(dim)))), index.sizes()),
+                     c.result(0).sizes));
 }
 
 /// The first elements of `x` along each dimension, as many as `sizes` says.
@@ -55,7 +57,8 @@ Write scattered(OpCall& c, const Term& given) {
   Emitter& e = c.emit();
   const Term base = at_least_1d(e, c.tensor("self")), index = at_least_1d(e, c.tensor("index"));
   const auto dim = wrap_dim(c.integer("dim"), base.rank());
-  if (index.elements() == 0) return {base, e.fill(Term::integer(-1), {0}, DType::kI64), e.fill(Term::integer(0), {0}, base.dtype)};
+  if (index.elements() == 0)
+    return {base, e.fill(Term::integer(-1), {0}, DType::kI64), e.fill(Term::integer(0), {0}, base.dtype)};
   e.expect_in(index, 0, base.size(dim) - 1);
   Term source = given;
   if (given.is_number() || given.rank() == 0) {

@@ -1,6 +1,6 @@
-// Lowering of connectionist temporal classification: the likelihood of a target sequence over all its alignments with a longer
-// input, and its gradient. Forward and backward variables are kept for the target with blanks around each label; the recursion over
-// time is written out step by step, all samples of the batch and all places of the target at once.
+// Lowering of connectionist temporal classification: the likelihood of a target sequence over all its alignments with a
+// longer input, and its gradient. Forward and backward variables are kept for the target with blanks around each label;
+// the recursion over time is written out step by step, all samples of the batch and all places of the target at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct Problem {
   Expression place;                         // of a label in the scores of all times: [T, n, l]
   Expression emitted;                       // the score of each label: [T, n, l]
   Expression counts;                        // [n, l]: the place belongs to the sample's target
-  Expression skips;                         // [n, l]: a label that differs from the one before, so that the blank may be missing
+  Expression skips;  // [n, l]: a label that differs from the one before, so that the blank may be missing
 };
 
 Problem problem_of(OpCall& c, std::int64_t places) {
@@ -104,7 +104,8 @@ bool fits(OpCall& c) {
   const Expression scores = c.tensor("log_probs");
   constexpr std::int64_t kMostTimes = 8192;  // each is written out
   if (scores.rank() == 3 && scores.size(0) > 0 && scores.size(0) <= kMostTimes) return true;
-  c.emit().fail(fmt::format("the scores of ctc_loss need three dimensions, of which the first has 1 to {} elements", kMostTimes));
+  c.emit().fail(
+      fmt::format("the scores of ctc_loss need three dimensions, of which the first has 1 to {} elements", kMostTimes));
   return false;
 }
 
@@ -122,7 +123,8 @@ void ctc_loss(OpCall& c) {
   const Expression blank(e, e.take(all, end));
   const Expression label = choose(p.label_lengths > 0, Term(e.take(all, end - 1)), -kInfinity);
   const Expression empty = choose(p.label_lengths == 0, 0.0, kInfinity);
-  const Expression loss = choose(p.input_lengths == 0, empty, -log_of_sum(blank, label, choose(label == label, -kInfinity, label)));
+  const Expression loss =
+      choose(p.input_lengths == 0, empty, -log_of_sum(blank, label, choose(label == label, -kInfinity, label)));
   c.set(0, e.drop(loss, {1}));
   c.set(1, all);
 }

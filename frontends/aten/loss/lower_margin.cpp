@@ -1,4 +1,5 @@
-// Lowering of losses that want the score of a class to lead the others by a margin, and of the gradient of randomized ReLU outside training.
+// Lowering of losses that want the score of a class to lead the others by a margin, and of the gradient of randomized
+// ReLU outside training.
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -31,8 +32,8 @@ Expression gradient_of_rows(OpCall& c, std::int64_t rows) {
   return {e, e.expand(g, {rows, 1})};
 }
 
-/// What multi-margin loss is made from: scores [n, c], the target of each row [n, 1], how far each other score is inside
-/// the margin, the weight of the target's class.
+/// What multi-margin loss is made from: scores [n, c], the target of each row [n, 1], how far each other score is
+/// inside the margin, the weight of the target's class.
 struct MultiMargin {
   Expression scores, target, excess, is_target, weight;
   double classes;
@@ -130,7 +131,8 @@ void multilabel_margin_loss_backward(OpCall& c) {
   c.set(0, e.reshape(e.put(OpKind::kPutAdd, others, m.place, own), c.result(0).sizes));
 }
 
-/// With the mean slope. In training forward writes its drawn slopes into an argument, which the recording does not keep.
+/// With the mean slope. In training forward writes its drawn slopes into an argument, which the recording does not
+/// keep.
 void rrelu_with_noise_backward(OpCall& c) {
   const Expression g = c.wide("grad_output"), x = c.wide("self");
   const double lower = c.real("lower"), upper = c.real("upper");

@@ -1,5 +1,5 @@
-// Lowering of layer norm and RMS norm from their definitions: two-pass variance, statistics in keepdim shapes so that only
-// the normalised tensor itself is full-size.
+// Lowering of layer norm and RMS norm from their definitions: two-pass variance, statistics in keepdim shapes so that
+// only the normalised tensor itself is full-size.
 #include <limits>
 #include <numeric>
 
@@ -51,7 +51,8 @@ void native_layer_norm_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Expression g = c.wide("grad_out"), x = c.wide("input");
   const Sizes shape = c.integers("normalized_shape");
-  if (static_cast<std::int64_t>(shape.size()) > x.rank()) return e.fail("argument normalized_shape is longer than the sizes");
+  if (static_cast<std::int64_t>(shape.size()) > x.rank())
+    return e.fail("argument normalized_shape is longer than the sizes");
   const Dims dims = trailing(x.rank(), shape.size()), rows = leading(x.rank(), shape.size());
   const Expression scale = c.wide("rstd");
   const Expression h = normalized(e, x, c.wide("mean"), scale);
@@ -80,7 +81,8 @@ void fused_rms_norm_backward(OpCall& c) {
   Emitter& e = c.emit();
   const Expression g = c.wide("grad_out"), x = c.wide("input");
   const Sizes shape = c.integers("normalized_shape");
-  if (static_cast<std::int64_t>(shape.size()) > x.rank()) return e.fail("argument normalized_shape is longer than the sizes");
+  if (static_cast<std::int64_t>(shape.size()) > x.rank())
+    return e.fail("argument normalized_shape is longer than the sizes");
   const Dims dims = trailing(x.rank(), shape.size()), rows = leading(x.rank(), shape.size());
   const Expression scale = c.wide("rstd");
   const Expression h = multiply(e, x, scale);

@@ -1,5 +1,5 @@
-// Formulas that all normalising ops share. Statistics stay in keepdim shapes, so that only the normalised tensor itself is
-// full-size.
+// Formulas that all normalising ops share. Statistics stay in keepdim shapes, so that only the normalised tensor itself
+// is full-size.
 #pragma once
 
 #include <cstdint>

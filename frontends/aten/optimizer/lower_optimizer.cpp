@@ -26,10 +26,12 @@ class Step {
 
   std::size_t count() const { return parameters_.size(); }
 
-  /// A list beside the parameters, one tensor for each. Where it is of another length the lowering has failed, and numbers stand in.
+  /// A list beside the parameters, one tensor for each. Where it is of another length the lowering has failed, and
+  /// numbers stand in.
   std::vector<Term> list(std::string_view name) {
     std::vector<Term> terms = c_.tensors(name);
-    if (terms.size() != count()) e_.fail(fmt::format("argument {} has {} tensors for {} parameters", name, terms.size(), count()));
+    if (terms.size() != count())
+      e_.fail(fmt::format("argument {} has {} tensors for {} parameters", name, terms.size(), count()));
     terms.resize(count(), Term::number(0));
     return terms;
   }

@@ -1,5 +1,5 @@
-// Lowering of activations and their gradients. Gradients at the kinks and at NaN are those of the framework's vectorised
-// CPU kernels (its loop for the rest of a row takes some NaN for numbers).
+// Lowering of activations and their gradients. Gradients at the kinks and at NaN are those of the framework's
+// vectorised CPU kernels (its loop for the rest of a row takes some NaN for numbers).
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 

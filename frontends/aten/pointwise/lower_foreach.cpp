@@ -1,5 +1,6 @@
-// Lowering of _foreach_ ops: what the op of one tensor means, for every tensor of a list (OpCall::by_items()). An in-place
-// variant returns nothing and writes its list `self`, one with an out argument writes that; the functional one returns a list.
+// Lowering of _foreach_ ops: what the op of one tensor means, for every tensor of a list (OpCall::by_items()). An
+// in-place variant returns nothing and writes its list `self`, one with an out argument writes that; the functional one
+// returns a list.
 #include <algorithm>
 #include <string>
 
@@ -30,7 +31,8 @@ void add_combined(OpCall& c) {
   factor.operand.view.offset += static_cast<std::int64_t>(c.item()) * factor.operand.view.strides[0];
   factor.operand.view.sizes.clear();
   factor.operand.view.strides.clear();
-  c.set(0, formula(c.emit(), self, c.operand("tensor1"), c.operand("tensor2"), c.emit().cast(factor, compute_dtype(self.dtype))));
+  c.set(0, formula(c.emit(), self, c.operand("tensor1"), c.operand("tensor2"),
+                   c.emit().cast(factor, compute_dtype(self.dtype))));
 }
 
 /// Converted when it is written, from the whole numbers that it is chosen from.

@@ -1,5 +1,5 @@
-// Lowering of ops on the parts that numbers are made of: exponent and mantissa, the next representable number, common divisors
-// and multiples.
+// Lowering of ops on the parts that numbers are made of: exponent and mantissa, the next representable number, common
+// divisors and multiples.
 #include <algorithm>
 #include <limits>
 
@@ -72,7 +72,10 @@ void next_after(OpCall& c) {
   const Expression lowest = one * format.lowest;
   const Expression step = scaled_by_power(one, choose(x == 0, lowest, exponent) - format.bits);
   const Expression moved = choose(to > x, x + step, x - step);
-  const Expression largest = scaled_by_power(one - scaled_by_power(one, one * -format.bits), one * (dtype == DType::kF64 ? 1024.0 : dtype == DType::kF16 ? 16.0 : 128.0));
+  const Expression largest =
+      scaled_by_power(one - scaled_by_power(one, one * -format.bits), one * (dtype == DType::kF64   ? 1024.0
+                                                                             : dtype == DType::kF16 ? 16.0
+                                                                                                    : 128.0));
   const Expression back = choose(x > 0, largest, -largest);
   const Expression next = choose(magnitude(x) == kInfinity, back, moved);
   c.set(0, choose(is_nan(x) || is_nan(to), x + to, choose(x == to, to, next)));

@@ -78,7 +78,8 @@ void average_pool(OpCall& c) {
   std::vector<std::int64_t> taps;
   for (std::size_t i = 0; i < axes.size(); ++i) taps.push_back(x.rank() + static_cast<std::int64_t>(i));
   const Expression sums = e.drop(e.sum(windows(e, x, dims, axes, Term::integer(0)), taps), taps);
-  c.set(0, e.binary(is_floating(x.dtype) ? OpKind::kDivide : OpKind::kDivideInteger, sums, divisor(c, axes, x.rank(), x.dtype)));
+  c.set(0, e.binary(is_floating(x.dtype) ? OpKind::kDivide : OpKind::kDivideInteger, sums,
+                    divisor(c, axes, x.rank(), x.dtype)));
 }
 
 /// Every element of g along `dim` added to all inputs of its window.

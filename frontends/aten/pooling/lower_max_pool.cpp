@@ -49,7 +49,8 @@ void max_pool2d(OpCall& c) {
   c.set(1, e.reshape(y[1], c.result(1).sizes));
 }
 
-/// Lines as planes of one row: [n, c, l] as [n, c, 1, l]. Without gradients the framework pools them by a kernel of their own.
+/// Lines as planes of one row: [n, c, l] as [n, c, 1, l]. Without gradients the framework pools them by a kernel of
+/// their own.
 void max_pool1d(OpCall& c) {
   Emitter& e = c.emit();
   const Expression x = c.tensor("self");

@@ -15,6 +15,7 @@
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/call/signature.hpp"
 #include "frontends/aten/complex/complex.hpp"
+#include "frontends/aten/recording/align_parts.hpp"
 #include "frontends/aten/recording/thread_order.hpp"
 
 namespace crucible::aten {
@@ -53,13 +54,17 @@ std::string real_text(double number) {
 /// "the Python number 0.5", or of which type it is where the recording has not its bytes.
 std::string number_text(const trace::Trace& trace, const trace::Tensor& tensor) {
   for (const trace::External& external : trace.externals) {
-    if (external.storage != tensor.storage || !trace.blob_store || is_complex(tensor.dtype) || tensor.dtype == DType::kOther) continue;
+    if (external.storage != tensor.storage || !trace.blob_store || is_complex(tensor.dtype) ||
+        tensor.dtype == DType::kOther)
+      continue;
     const auto bytes = trace.blob_store->load(external.blob);
     const std::size_t size = size_bytes(tensor.dtype), held = bytes && size > 0 ? bytes->size() / size : 0;
     if (tensor.offset < 0 || static_cast<std::uint64_t>(tensor.offset) >= held) break;
     const std::size_t at = static_cast<std::size_t>(tensor.offset) * size;
-    if (tensor.dtype == DType::kBool) return std::to_integer<int>((*bytes)[at]) != 0 ? "the Python number True" : "the Python number False";
-    if (is_floating(tensor.dtype)) return fmt::format("the Python number {}", real_text(graph::load_real(tensor.dtype, bytes->data() + at)));
+    if (tensor.dtype == DType::kBool)
+      return std::to_integer<int>((*bytes)[at]) != 0 ? "the Python number True" : "the Python number False";
+    if (is_floating(tensor.dtype))
+      return fmt::format("the Python number {}", real_text(graph::load_real(tensor.dtype, bytes->data() + at)));
     return fmt::format("the Python number {}", graph::load_integer(tensor.dtype, bytes->data() + at));
   }
   return fmt::format("a Python number ({})", name(tensor.dtype));
@@ -67,9 +72,11 @@ std::string number_text(const trace::Trace& trace, const trace::Tensor& tensor) 
 
 std::string tensor_text(const trace::Trace& trace, const trace::Tensor& tensor) {
   if (is_python_number(tensor)) return number_text(trace, tensor);
-  if (tensor.sizes.empty()) return fmt::format("a {} tensor without dimensions{}", name(tensor.dtype), tensor.storage == trace::kNone ? " and memory" : "");
-  return fmt::format("{}[{}] with strides [{}]{}", name(tensor.dtype), fmt::join(tensor.sizes, ", "), fmt::join(tensor.strides, ", "),
-                     tensor.storage == trace::kNone ? " without memory" : "");
+  if (tensor.sizes.empty())
+    return fmt::format("a {} tensor without dimensions{}", name(tensor.dtype),
+                       tensor.storage == trace::kNone ? " and memory" : "");
+  return fmt::format("{}[{}] with strides [{}]{}", name(tensor.dtype), fmt::join(tensor.sizes, ", "),
+                     fmt::join(tensor.strides, ", "), tensor.storage == trace::kNone ? " without memory" : "");
 }
 
 /// Compares one later iteration with the first.
@@ -88,26 +95,40 @@ class Comparison {
       const bool longer = first.size() > other.size();
       const auto extra = longer ? first[other.size()] : other[first.size()];
       return Error{ErrorCode::kBadInput,
-                   fmt::format("{}: the first has {} ops, the other {}; the first op without a partner is {} at {}; {}",
+                   fmt::format("{}: the first has {} ops, the other {}; the first op without a partner is {} at {}",
                                iterations_text(), first.size(), other.size(),
                                trace_.schemas[trace_.ops[extra].schema].full_name(),
-                               trace_.site_text(trace_.ops[extra].site), kAdvice)};
+                               trace_.site_text(trace_.ops[extra].site))};
     }
-    return {};
+    return compare_losses();
   }
 
  private:
-  static constexpr std::string_view kAdvice = "record with a larger --warmup, mark steps with crucible.step(), or "
-                                                 "replay one iteration alone (crucible trace trim FILE --iterations N-N -o ONE.crtrace)";
-
   std::string iterations_text() const {
     return fmt::format("iterations {} and {} differ", alignment_.iterations[0], alignment_.iterations[iteration_]);
   }
 
   Error differ(std::uint32_t position, const std::string& what) const {
     const trace::Op& op = trace_.ops[alignment_.ops[0][position]];
-    return Error{ErrorCode::kBadInput, fmt::format("{} at op {} ({}): {}; {}", iterations_text(), position,
-                                                   trace_.site_text(op.site), what, kAdvice)};
+    return Error{ErrorCode::kBadInput,
+                 fmt::format("{} at op {} ({}): {}", iterations_text(), position, trace_.site_text(op.site), what)};
+  }
+
+  Result<void> compare_losses() const {
+    const auto& first = trace_.iterations[alignment_.iterations[0]].losses;
+    const auto& other = trace_.iterations[alignment_.iterations[iteration_]].losses;
+    if (first.size() != other.size()) {
+      return Error{ErrorCode::kBadInput, fmt::format("{}: the first calls backward on {} losses, the other on {}",
+                                                     iterations_text(), first.size(), other.size())};
+    }
+    const auto& to_first = alignment_.to_first[iteration_];
+    for (std::size_t k = 0; k < first.size(); ++k) {
+      const auto own = to_first.find(trace_.tensors[other[k].tensor].storage);
+      if (own != to_first.end() && own->second == trace_.tensors[first[k].tensor].storage) continue;
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("{}: loss {} is the result of another op", iterations_text(), k)};
+    }
+    return {};
   }
 
   Result<void> compare_op(std::uint32_t position) {
@@ -125,28 +146,33 @@ class Comparison {
     for (argument_ = 0; argument_ < a.args.size(); ++argument_) {
       const Arg &x = a.args[argument_], &y = b.args[argument_];
       if (!same(x, y, {position, argument_, -1}, true)) {
-        return differ(position, fmt::format("{} argument {}: {}{}", name_a, argument_name(a, argument_), both_texts(x, y), reason_));
+        return differ(position, fmt::format("{} argument {}: {}{}", name_a, argument_name(a, argument_),
+                                            both_texts(x, y), reason_));
       }
     }
     const auto mixed_text = [&] {
       const Arg &x = a.args[mixed_], &y = b.args[mixed_];
-      return fmt::format("argument {} is {}, a whole number in one iteration and a real one in the other, so that the op computes in another type",
-                         argument_name(a, mixed_), both_texts(x, y));
+      return fmt::format(
+          "argument {} is {}, a whole number in one iteration and a real one in the other, so that the op computes in "
+          "another type",
+          argument_name(a, mixed_), both_texts(x, y));
     };
     for (std::uint32_t k = 0; k < a.outputs.size(); ++k) {
       if (!same(a.outputs[k], b.outputs[k], {position, k, -1}, false)) {
-        return differ(position, fmt::format("{} result {}: {}{}{}", name_a, k, both_texts(a.outputs[k], b.outputs[k]), reason_,
-                                            mixed_ == trace::kNone ? "" : "; " + mixed_text()));
+        return differ(position, fmt::format("{} result {}: {}{}{}", name_a, k, both_texts(a.outputs[k], b.outputs[k]),
+                                            reason_, mixed_ == trace::kNone ? "" : "; " + mixed_text()));
       }
     }
-    if (mixed_ != trace::kNone && !is_same_with_either(a)) return differ(position, fmt::format("{}: {}", name_a, mixed_text()));
+    if (mixed_ != trace::kNone && !is_same_with_either(a))
+      return differ(position, fmt::format("{}: {}", name_a, mixed_text()));
     return {};
   }
 
   /// "2 vs 2.5". Where both read alike, what tells them apart is not among what is shown.
   std::string both_texts(const Arg& a, const Arg& b) const {
     const std::string first = argument_text(trace_, a), other = argument_text(trace_, b);
-    return fmt::format("{} vs {}{}{}", first, other, kind_text(a, b), first == other && kind_text(a, b).empty() && reason_.empty() ? " of another kind" : "");
+    return fmt::format("{} vs {}{}{}", first, other, kind_text(a, b),
+                       first == other && kind_text(a, b).empty() && reason_.empty() ? " of another kind" : "");
   }
 
   /// How tensors differ that have the same type and sizes.
@@ -163,15 +189,18 @@ class Comparison {
     return first == other ? "" : fmt::format(" ({} vs {})", first, other);
   }
 
-  /// Whether an op of which one number is whole in one iteration and real in another does the same with both, where its results have
-  /// the same type: a number decides the type that is computed in where no tensor is of real numbers. An op that takes a number as
-  /// what is written, and one whose results are real whatever its operands are, compute in the type of the result.
+  /// Whether an op of which one number is whole in one iteration and real in another does the same with both, where its
+  /// results have the same type: a number decides the type that is computed in where no tensor is of real numbers. An
+  /// op that takes a number as what is written, and one whose results are real whatever its operands are, compute in
+  /// the type of the result.
   bool is_same_with_either(const trace::Op& op) const {
-    static constexpr std::array<std::string_view, 9> kWrites = {"fill",        "fill_",      "full",       "full_like", "new_full",
-                                                                "masked_fill", "index_fill", "scatter",    "scalar_tensor"};
+    static constexpr std::array<std::string_view, 9> kWrites = {
+        "fill", "fill_", "full", "full_like", "new_full", "masked_fill", "index_fill", "scatter", "scalar_tensor"};
     std::string_view base = trace_.schemas[op.schema].name;
     base.remove_prefix(std::min(base.size(), base.rfind(':') + 1));
-    if (std::ranges::any_of(kWrites, [&](std::string_view writes) { return base == writes || base == std::string(writes) + "_"; })) return true;
+    if (std::ranges::any_of(
+            kWrites, [&](std::string_view writes) { return base == writes || base == std::string(writes) + "_"; }))
+      return true;
     bool has_out = false;
     for (std::uint32_t k = 0; k < op.args.size(); ++k) {
       if (argument_name(op, k) == "out") {
@@ -184,7 +213,8 @@ class Comparison {
       }
     }
     const auto results = tensors_in(op.outputs);
-    return !has_out && !results.empty() && std::ranges::all_of(results, [&](auto id) { return is_floating(trace_.tensors[id].dtype); });
+    return !has_out && !results.empty() &&
+           std::ranges::all_of(results, [&](auto id) { return is_floating(trace_.tensors[id].dtype); });
   }
 
   void note_kinds(bool is_real, bool is_other_real) {
@@ -193,7 +223,8 @@ class Comparison {
 
   /// Of the schema's type Scalar, as which a truth value is a number.
   bool takes_a_number(const ArgumentPath& path) const {
-    const auto arguments = parse_signature(trace_.schemas[trace_.ops[alignment_.ops[0][path.position]].schema].text).arguments;
+    const auto arguments =
+        parse_signature(trace_.schemas[trace_.ops[alignment_.ops[0][path.position]].schema].text).arguments;
     return path.argument < arguments.size() && arguments[path.argument].type == "Scalar";
   }
 
@@ -245,25 +276,35 @@ class Comparison {
       const LazyView &x = lazy_a->second, &y = lazy_b->second;
       return x.conjugate == y.conjugate && x.negative == y.negative && same_tensor(x.base, y.base);
     }
-    const auto sparse_a = alignment_.sparse.find(id_a), sparse_b = alignment_.sparse.find(id_b), dense = alignment_.sparse.end();
-    if ((sparse_a == dense) != (sparse_b == dense) || alignment_.zeros.contains(id_a) != alignment_.zeros.contains(id_b)) return false;
+    const auto sparse_a = alignment_.sparse.find(id_a), sparse_b = alignment_.sparse.find(id_b),
+               dense = alignment_.sparse.end();
+    if ((sparse_a == dense) != (sparse_b == dense) ||
+        alignment_.zeros.contains(id_a) != alignment_.zeros.contains(id_b))
+      return false;
     if (sparse_a != dense) {
       const SparseParts &x = sparse_a->second, &y = sparse_b->second;
+      if ((x.begins == trace::kNone) != (y.begins == trace::kNone) || x.by_columns != y.by_columns) return false;
+      if (x.begins != trace::kNone && !same_tensor(x.begins, y.begins)) return false;
       return trace_.tensors[id_a].sizes == trace_.tensors[id_b].sizes && x.sparse_dims == y.sparse_dims &&
              same_tensor(x.indices, y.indices) && same_tensor(x.values, y.values);
     }
-    const auto nested_a = alignment_.nested.find(id_a), nested_b = alignment_.nested.find(id_b), plain = alignment_.nested.end();
+    const auto nested_a = alignment_.nested.find(id_a), nested_b = alignment_.nested.find(id_b),
+               plain = alignment_.nested.end();
     if ((nested_a == plain) != (nested_b == plain)) return false;
     if (nested_a != plain) {
-      if (nested_a->second.sizes == nested_b->second.sizes) return same_tensor(nested_a->second.buffer, nested_b->second.buffer);
+      if (nested_a->second.sizes == nested_b->second.sizes)
+        return same_tensor(nested_a->second.buffer, nested_b->second.buffer);
       reason_ = " (a tensor of tensors whose sizes differ between the iterations)";
       return false;
     }
     const trace::Tensor& a = trace_.tensors[id_a];
     const trace::Tensor& b = trace_.tensors[id_b];
-    const auto is_plain = [](DType dtype) { return dtype == DType::kBool || dtype == DType::kI64 || dtype == DType::kF64; };
+    const auto is_plain = [](DType dtype) {
+      return dtype == DType::kBool || dtype == DType::kI64 || dtype == DType::kF64;
+    };
     // A number of Python may be whole in one iteration and real in another; compare_op() sees whether that matters.
-    const bool is_of_two_types = a.dtype != b.dtype && is_python_number(a) && is_python_number(b) && is_plain(a.dtype) && is_plain(b.dtype);
+    const bool is_of_two_types =
+        a.dtype != b.dtype && is_python_number(a) && is_python_number(b) && is_plain(a.dtype) && is_plain(b.dtype);
     if ((a.dtype != b.dtype && !is_of_two_types) || a.sizes != b.sizes || a.strides != b.strides) return false;
     if (a.is_wrapped_number != b.is_wrapped_number || (a.storage == trace::kNone) != (b.storage == trace::kNone)) {
       return false;
@@ -296,14 +337,38 @@ class Comparison {
   const trace::Trace& trace_;
   Alignment& alignment_;
   std::size_t iteration_;
-  std::uint32_t position_ = 0;                              // of the op that is compared
-  std::uint32_t argument_ = 0, mixed_ = trace::kNone;       // its argument; the last one that is whole here and real there
+  std::uint32_t position_ = 0;                         // of the op that is compared
+  std::uint32_t argument_ = 0, mixed_ = trace::kNone;  // its argument; the last one that is whole here and real there
   std::unordered_map<trace::TensorId, std::int64_t> seen_;  // its tensors: the other iteration's offset
   std::string reason_;
 };
 
+/// The parts of a sparse matrix whose rows or columns lie one after the other; nothing where they do not fit each
+/// other.
+std::optional<SparseParts> compressed_parts(const trace::Trace& trace, const trace::CompoundTensor& compound) {
+  SparseParts parts{.sparse_dims = 2, .by_columns = compound.kind == "sparse_csc"};
+  for (const auto& [name, part] : compound.parts) {
+    if (part.kind != Kind::kTensor || trace.tensors[part.tensor].storage == trace::kNone) continue;
+    if (name == "compressed_indices") parts.begins = part.tensor;
+    if (name == "plain_indices") parts.indices = part.tensor;
+    if (name == "values") parts.values = part.tensor;
+  }
+  if (parts.begins == trace::kNone || parts.indices == trace::kNone || parts.values == trace::kNone)
+    return std::nullopt;
+  const trace::Tensor &whole = trace.tensors[compound.tensor], &begins = trace.tensors[parts.begins],
+                      &indices = trace.tensors[parts.indices], &values = trace.tensors[parts.values];
+  const auto is_index = [](const trace::Tensor& t) {
+    return (t.dtype == DType::kI64 || t.dtype == DType::kI32) && t.sizes.size() == 1;
+  };
+  if (whole.sizes.size() != 2 || !is_index(begins) || !is_index(indices)) return std::nullopt;
+  if (begins.sizes[0] < 1 || begins.sizes[0] - 1 != whole.sizes[parts.by_columns ? 1 : 0]) return std::nullopt;
+  if (values.sizes != indices.sizes || values.dtype != whole.dtype) return std::nullopt;
+  return parts;
+}
+
 /// The parts of a sparse tensor whose places are listed one by one; nothing where they do not fit each other.
 std::optional<SparseParts> sparse_parts(const trace::Trace& trace, const trace::CompoundTensor& compound) {
+  if (compound.kind == "sparse_csr" || compound.kind == "sparse_csc") return compressed_parts(trace, compound);
   if (compound.kind != "sparse_coo") return std::nullopt;
   SparseParts parts;
   for (const auto& [name, part] : compound.parts) {
@@ -312,10 +377,14 @@ std::optional<SparseParts> sparse_parts(const trace::Trace& trace, const trace::
     if (name == "sparse_dim" && part.kind == Kind::kInt) parts.sparse_dims = part.integer;
   }
   if (parts.indices == trace::kNone || parts.values == trace::kNone) return std::nullopt;
-  const trace::Tensor &whole = trace.tensors[compound.tensor], &indices = trace.tensors[parts.indices], &values = trace.tensors[parts.values];
+  const trace::Tensor &whole = trace.tensors[compound.tensor], &indices = trace.tensors[parts.indices],
+                      &values = trace.tensors[parts.values];
   const auto rank = static_cast<std::int64_t>(whole.sizes.size());
-  if (indices.storage == trace::kNone || values.storage == trace::kNone || parts.sparse_dims < 0 || parts.sparse_dims > rank) return std::nullopt;
-  if (indices.dtype != DType::kI64 || indices.sizes.size() != 2 || indices.sizes[0] != parts.sparse_dims) return std::nullopt;
+  if (indices.storage == trace::kNone || values.storage == trace::kNone || parts.sparse_dims < 0 ||
+      parts.sparse_dims > rank)
+    return std::nullopt;
+  if (indices.dtype != DType::kI64 || indices.sizes.size() != 2 || indices.sizes[0] != parts.sparse_dims)
+    return std::nullopt;
   // One row of values for each place: the dimensions that the indices do not name.
   std::vector<std::int64_t> wanted(whole.sizes.begin() + parts.sparse_dims, whole.sizes.end());
   wanted.insert(wanted.begin(), indices.sizes[1]);
@@ -328,14 +397,15 @@ std::vector<std::vector<std::int64_t>> rows_of(const trace::Trace& trace, trace:
                                                const std::unordered_map<trace::StorageId, trace::BlobId>& blobs) {
   const trace::Tensor& table = trace.tensors[id];
   const auto found = blobs.find(table.storage);
-  const bool is_matrix = table.dtype == DType::kI64 && table.sizes.size() == 2 && table.offset == 0 && table.strides[1] == 1 &&
-                         table.strides[0] == table.sizes[1];
+  const bool is_matrix = table.dtype == DType::kI64 && table.sizes.size() == 2 && table.offset == 0 &&
+                         table.strides[1] == 1 && table.strides[0] == table.sizes[1];
   if (!is_matrix || found == blobs.end() || !trace.blob_store) return {};
   const auto bytes = trace.blob_store->load(found->second);
   const auto rows = static_cast<std::size_t>(table.sizes[0]), columns = static_cast<std::size_t>(table.sizes[1]);
   if (!bytes || columns == 0 || columns > 64 || bytes->size() / columns / sizeof(std::int64_t) < rows) return {};
   std::vector<std::vector<std::int64_t>> numbers(rows, std::vector<std::int64_t>(columns));
-  for (std::size_t i = 0; i < rows; ++i) std::memcpy(numbers[i].data(), bytes->data() + i * columns * sizeof(std::int64_t), columns * sizeof(std::int64_t));
+  for (std::size_t i = 0; i < rows; ++i)
+    std::memcpy(numbers[i].data(), bytes->data() + i * columns * sizeof(std::int64_t), columns * sizeof(std::int64_t));
   return numbers;
 }
 
@@ -356,7 +426,9 @@ std::optional<NestedParts> nested_parts(const trace::Trace& trace, const trace::
   std::int64_t total = 0;
   for (std::size_t i = 0; i < parts.sizes.size(); ++i) {
     const auto elements = graph::checked_elements(parts.sizes[i]);
-    if (!elements || strides[i] != graph::View::contiguous(parts.sizes[i]).strides || __builtin_add_overflow(total, *elements, &total)) return std::nullopt;
+    if (!elements || strides[i] != graph::View::contiguous(parts.sizes[i]).strides ||
+        __builtin_add_overflow(total, *elements, &total))
+      return std::nullopt;
   }
   const bool is_list = buffer.storage != trace::kNone && buffer.offset == 0 && buffer.sizes == std::vector{total};
   return is_list && (total < 2 || buffer.strides[0] == 1) ? std::optional(std::move(parts)) : std::nullopt;
@@ -406,59 +478,75 @@ std::vector<trace::TensorId> tensors_in(const std::vector<Arg>& args, bool keep_
   return ids;
 }
 
-Result<Alignment> align(const trace::Trace& trace) {
-  Alignment alignment;
+Alignment first_of_group(const trace::Trace& trace, const Alignment& kinds, std::uint32_t iteration,
+                         std::vector<std::uint32_t> ops) {
+  Alignment group = kinds;
+  group.iterations.push_back(iteration);
+  group.to_first.resize(1);
+  group.from_first.resize(1);
+  for (const auto op : ops) {
+    for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
+      for (const auto id : tensors_in(*args)) {
+        const auto found = group.sparse.find(id);
+        std::vector<trace::TensorId> parts{group.base_of(id)};
+        if (found != group.sparse.end()) parts = {found->second.indices, found->second.values};
+        if (found != group.sparse.end() && found->second.begins != trace::kNone)
+          parts.push_back(found->second.begins);
+        if (const auto nested = group.nested.find(id); nested != group.nested.end()) parts = {nested->second.buffer};
+        for (const auto part : parts) {
+          const auto storage = trace.tensors[part].storage;
+          if (storage != trace::kNone) group.to_first[0][storage] = group.from_first[0][storage] = storage;
+        }
+      }
+    }
+  }
+  group.ops.push_back(std::move(ops));
+  return group;
+}
+
+Result<void> join(const trace::Trace& trace, Alignment& group, std::uint32_t iteration,
+                  const std::vector<std::uint32_t>& ops) {
+  const auto differing = group.differing;
+  const auto moved = group.moved;
+  const auto number_dtypes = group.number_dtypes;
+  group.iterations.push_back(iteration);
+  group.to_first.emplace_back();
+  group.from_first.emplace_back();
+  group.ops.push_back(in_order_of(trace, group.ops[0], ops));
+  Result<void> same = Comparison(trace, group, group.count() - 1).run();
+  if (same) return same;
+  group.differing = differing;
+  group.moved = moved;
+  group.number_dtypes = number_dtypes;
+  group.iterations.pop_back();
+  group.to_first.pop_back();
+  group.from_first.pop_back();
+  group.ops.pop_back();
+  return same;
+}
+
+Alignment kinds_of_tensors(const trace::Trace& trace) {
+  Alignment kinds;
   std::unordered_map<trace::StorageId, trace::BlobId> blobs;
   if (!trace.compounds.empty()) {
     for (const trace::External& external : trace.externals) blobs.emplace(external.storage, external.blob);
   }
   for (const trace::CompoundTensor& compound : trace.compounds) {
-    if (auto parts = nested_parts(trace, compound, blobs)) alignment.nested.emplace(compound.tensor, std::move(*parts));
-    if (compound.kind == "zero") alignment.zeros.insert(compound.tensor);
-    if (const auto parts = sparse_parts(trace, compound)) alignment.sparse.emplace(compound.tensor, *parts);
+    if (auto parts = nested_parts(trace, compound, blobs)) kinds.nested.emplace(compound.tensor, std::move(*parts));
+    if (compound.kind == "zero") kinds.zeros.insert(compound.tensor);
+    if (const auto parts = sparse_parts(trace, compound)) kinds.sparse.emplace(compound.tensor, *parts);
     const bool conjugate = compound.kind.starts_with("conjugate"), negative = compound.kind.ends_with("negative");
-    if ((!conjugate && !negative) || compound.parts.size() != 1 || compound.parts[0].second.kind != Kind::kTensor) continue;
+    if ((!conjugate && !negative) || compound.parts.size() != 1 || compound.parts[0].second.kind != Kind::kTensor)
+      continue;
     const trace::TensorId base = compound.parts[0].second.tensor;
-    if (trace.tensors[base].storage == trace::kNone || trace.tensors[base].dtype != trace.tensors[compound.tensor].dtype) continue;
-    alignment.lazy.emplace(compound.tensor, LazyView{base, conjugate, negative});
+    if (trace.tensors[base].storage == trace::kNone ||
+        trace.tensors[base].dtype != trace.tensors[compound.tensor].dtype)
+      continue;
+    kinds.lazy.emplace(compound.tensor, LazyView{base, conjugate, negative});
   }
-  for (std::uint32_t i = 0; i < trace.iterations.size(); ++i) {
-    const trace::Iteration& iteration = trace.iterations[i];
-    if (!iteration.complete && !alignment.iterations.empty()) break;
-    if (!iteration.complete) continue;
-    alignment.iterations.push_back(i);
-    auto& ops = alignment.ops.emplace_back();
-    for (std::uint32_t op = iteration.first_op; op < iteration.first_op + iteration.op_count; ++op) {
-      if (!is_dropped(trace, trace.ops[op])) ops.push_back(op);
-    }
-  }
-  if (alignment.iterations.empty()) {
-    const std::string& reason = trace.metadata.incomplete_reason;
-    return Error{ErrorCode::kBadInput,
-                 fmt::format("the recording holds no complete iteration{}{}: record at least one whole step",
-                             reason.empty() ? "" : ", because ", reason)};
-  }
-  alignment.to_first.resize(alignment.count());
-  alignment.from_first.resize(alignment.count());
-  for (auto op : alignment.ops[0]) {
-    for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
-      for (auto id : tensors_in(*args)) {
-        const auto found = alignment.sparse.find(id);
-        std::vector<trace::TensorId> parts{alignment.base_of(id)};
-        if (found != alignment.sparse.end()) parts = {found->second.indices, found->second.values};
-        if (const auto nested = alignment.nested.find(id); nested != alignment.nested.end()) parts = {nested->second.buffer};
-        for (auto part : parts) {
-          const auto storage = trace.tensors[part].storage;
-          if (storage != trace::kNone) alignment.to_first[0][storage] = alignment.from_first[0][storage] = storage;
-        }
-      }
-    }
-  }
-  for (std::size_t i = 1; i < alignment.count(); ++i) {
-    alignment.ops[i] = in_order_of(trace, alignment.ops[0], std::move(alignment.ops[i]));
-    CRUCIBLE_TRY_VOID(Comparison(trace, alignment, i).run());
-  }
-  return alignment;
+  return kinds;
 }
+
+bool is_aligned(const trace::Trace& trace, const trace::Op& op) { return !is_dropped(trace, op); }
 
 }  // namespace crucible::aten

@@ -1,10 +1,13 @@
-// The recorded iterations side by side: which op of each stands at the same position, which storage plays the same
-// part, and at which arguments numbers differ. It knows nothing of what ops mean.
+// The recorded iterations side by side, in groups that run the same ops on the same sizes: which op of each stands at
+// the same position, which storage plays the same part, and at which arguments numbers differ. It knows nothing of what
+// ops mean.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -22,16 +25,22 @@ struct ArgumentPath {
   auto operator<=>(const ArgumentPath&) const = default;
 };
 
-/// A tensor that the framework reads in another way than it lies in memory: each number conjugated, or its sign changed.
+/// A tensor that the framework reads in another way than it lies in memory: each number conjugated, or its sign
+/// changed.
 struct LazyView {
   trace::TensorId base = trace::kNone;  // the same view, as it lies
   bool conjugate = false, negative = false;
 };
 
-/// A tensor of which the framework keeps some elements alone: their places and what stands there are tensors of their own.
+/// A tensor of which the framework keeps some elements alone: their places and what stands there are tensors of their
+/// own.
 struct SparseParts {
   trace::TensorId indices = trace::kNone, values = trace::kNone;
   std::int64_t sparse_dims = 0;  // how many of its dimensions the indices name; values have the others
+  /// Of a matrix whose rows (or columns) lie one after the other: where each begins in `indices`, which name columns
+  /// (rows) alone.
+  trace::TensorId begins = trace::kNone;
+  bool by_columns = false;
 };
 
 /// A tensor of tensors of different sizes, one after the other in one buffer, a list of elements.
@@ -40,25 +49,37 @@ struct NestedParts {
   std::vector<std::vector<std::int64_t>> sizes;  // of each tensor, the same in all iterations
 };
 
+/// Iterations of one group.
 struct Alignment {
   std::unordered_map<trace::TensorId, LazyView> lazy;
   std::unordered_map<trace::TensorId, SparseParts> sparse;
   std::unordered_map<trace::TensorId, NestedParts> nested;
   std::unordered_set<trace::TensorId> zeros;  // tensors without memory: all elements are 0
-  std::vector<std::uint32_t> iterations;        // indices in Trace::iterations: complete and consecutive
+  std::vector<std::uint32_t> iterations;        // indices in Trace::iterations: complete ones, ascending
   std::vector<std::vector<std::uint32_t>> ops;  // per iteration, per position: index in Trace::ops
-  /// Per iteration: its storage -> the storage of iteration 0 that plays the same part, and back.
+  /// Per iteration: its storage -> the storage of the group's first that plays the same part, and back.
   std::vector<std::unordered_map<trace::StorageId, trace::StorageId>> to_first, from_first;
   std::set<ArgumentPath> differing;  // numbers that are not the same in all iterations
   /// Tensors of an op (by its position and the tensor's id in the first iteration) that differ in their offset alone:
   /// the offset in each iteration.
   std::map<std::pair<std::uint32_t, trace::TensorId>, std::vector<std::int64_t>> moved;
 
-  /// Numbers of Python that entered as tensors and have another type in an iteration than in the first: that type, by the iteration and
-  /// the storage of the first one.
+  /// Numbers of Python that entered as tensors and have another type in an iteration than in the first: that type, by
+  /// the iteration and the storage of the first one.
   std::map<std::pair<std::size_t, trace::StorageId>, DType> number_dtypes;
 
+  /// How the group's first iteration differs from that of the group before it was compared with, in words; "" of the
+  /// first group.
+  std::string difference;
+
+  /// Per storage of the recording: the first iteration that touches it. Shared by the groups; null where there is one.
+  std::shared_ptr<const std::vector<std::uint32_t>> first_seen;
+
   std::size_t count() const { return iterations.size(); }
+  /// Whether iterations before the group's first had it.
+  bool existed_before(trace::StorageId storage) const {
+    return first_seen && storage < first_seen->size() && (*first_seen)[storage] < iterations[0];
+  }
   /// The type that a number of Python, `first` in the first iteration, has in iteration `i`.
   DType number_dtype(std::size_t i, const trace::Tensor& first) const;
   /// The tensor itself, or what a lazy view is a view of.
@@ -70,10 +91,11 @@ struct Alignment {
   const trace::Arg& argument(const trace::Trace& trace, std::size_t i, const ArgumentPath& path) const;
 };
 
-/// Aligns all complete iterations. Profiler marks and ops that neither return nor write a tensor are left out.
-/// Errors: kBadInput when no iteration is complete, or when two differ in anything but numbers and the offsets of
-/// tensors in their storages: the first differing op of both is named with its place.
-Result<Alignment> align(const trace::Trace& trace);
+/// Groups the complete iterations, up to the first that is not: those of a group differ in nothing but numbers and the
+/// offsets of tensors in their storages. Groups stand in the order of their first iterations. Profiler marks and ops
+/// that neither return nor write a tensor are left out. The work grows with the number of ops, whatever the number of
+/// groups. Errors: kBadInput when no iteration is complete.
+Result<std::vector<Alignment>> align(const trace::Trace& trace);
 
 /// The argument in a few words, as messages show it: "2", "the Python number 0.5", "f32[3, 4] with strides [4, 1]".
 std::string argument_text(const trace::Trace& trace, const trace::Arg& arg);

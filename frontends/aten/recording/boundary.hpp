@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "frontends/aten/algebra/emitter.hpp"
+#include "core/graph/variants.hpp"
 #include "frontends/aten/recording/align.hpp"
+#include "frontends/aten/recording/history.hpp"
 #include "frontends/aten/recording/storage_map.hpp"
 
 namespace crucible::aten {
@@ -25,8 +27,9 @@ class Losses {
   std::vector<Term> terms_;  // per loss of iteration 0; a number where it has not been read
 };
 
-/// Sorts every value from outside into states, inputs and constants.
-/// Errors: kBadInput when bytes are missing, or when a storage is neither carried nor given in every iteration.
-Result<void> classify(const trace::Trace& trace, const Alignment& alignment, StorageMap& storages, Emitter& emitter);
+/// Sorts every value from outside into states, inputs and constants, the same states in all groups and in one order:
+/// a group that does not touch one has it all the same. Returns the iterations in their order, with the groups as
+/// variants. Errors: kBadInput when bytes are missing, or when what is read was not left by anybody.
+Result<std::vector<graph::Turn>> classify(const trace::Trace& trace, const std::vector<LoweredGroup>& groups);
 
 }  // namespace crucible::aten

@@ -64,7 +64,7 @@ TEST(MovingViews, AreWrittenWhereEachIterationHasThem) {
   EXPECT_THAT(final_state(b), ElementsAre(8, 9, 11, 12));
 }
 
-TEST(MovingViews, OneViewThatBecomesTwoIsRefused) {
+TEST(MovingViews, OneViewThatBecomesTwoIsAnotherVariant) {
   TraceBuilder b;
   const auto table = b.fresh({2, 2});
   b.external(b.storage_of(table), {1, 2, 3, 4}, trace::Role::kParameter);
@@ -74,10 +74,10 @@ TEST(MovingViews, OneViewThatBecomesTwoIsRefused) {
     b.op(kAdd, {B::tensor(fixed), B::tensor(moving), B::integer(1)}, {B::tensor(b.fresh({2}))});
     b.end_iteration();
   }
-  const auto program = lower(b.trace());
-  ASSERT_FALSE(program);
-  EXPECT_EQ(program.error().code, ErrorCode::kBadInput);
-  EXPECT_THAT(program.error().message, HasSubstr("one view of the first iteration stands for two of the other"));
+  const auto variants = lower_variants(b.trace());
+  ASSERT_TRUE(variants) << variants.error().message;
+  ASSERT_EQ(variants->programs.size(), 2u);
+  EXPECT_THAT(variants->differences[1], HasSubstr("one view of the first iteration stands for two of the other"));
 }
 
 TEST(MovingViews, AViewThatLeavesItsStorageIsRefused) {
@@ -99,10 +99,11 @@ TEST(MovingViews, AViewThatLeavesItsStorageIsRefused) {
 
 /// Found by the structured fuzzer: a schema of a file's own leaves the dimension out.
 TEST(MovingViews, PartsOfNoDimensionAreRefused) {
-  const std::pair<const char*, std::size_t> calls[] = {{"aten::select_copy.int(Tensor self, SymInt index) -> Tensor", 1},
-                                                       {"aten::slice_copy.Tensor(Tensor self, SymInt? step) -> Tensor", 1},
-                                                       {"aten::diagonal_copy(Tensor self, int offset) -> Tensor", 1},
-                                                       {"aten::unfold_copy(Tensor self, int size, int step) -> Tensor", 2}};
+  const std::pair<const char*, std::size_t> calls[] = {
+      {"aten::select_copy.int(Tensor self, SymInt index) -> Tensor", 1},
+      {"aten::slice_copy.Tensor(Tensor self, SymInt? step) -> Tensor", 1},
+      {"aten::diagonal_copy(Tensor self, int offset) -> Tensor", 1},
+      {"aten::unfold_copy(Tensor self, int size, int step) -> Tensor", 2}};
   for (const auto& [schema, numbers] : calls) {
     for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{}, std::vector<std::int64_t>{3}}) {
       TraceBuilder b;
@@ -115,7 +116,9 @@ TEST(MovingViews, PartsOfNoDimensionAreRefused) {
       b.end_iteration();
       const auto program = lower(b.trace());
       ASSERT_FALSE(program) << schema;
-      EXPECT_THAT(program.error().message, testing::AnyOf(HasSubstr("argument dim"), HasSubstr("has 0 dimensions"), HasSubstr("has 1 dimensions"))) << schema;
+      EXPECT_THAT(program.error().message, testing::AnyOf(HasSubstr("argument dim"), HasSubstr("has 0 dimensions"),
+                                                          HasSubstr("has 1 dimensions")))
+          << schema;
     }
   }
 }

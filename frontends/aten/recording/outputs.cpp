@@ -25,7 +25,9 @@ void Outputs::read(StorageMap& storages) {
     std::string why = obstacle(output, storages);
     if (why.empty()) why = find_partners(output, occurrences[output.name]++, blobs);
     if (why.empty()) {
-      found_.push_back({printable(output.name), is_complex(trace_.tensors[output.tensor].dtype) ? storages.read_pairs(output.tensor) : storages.read(output.tensor),
+      found_.push_back({printable(output.name),
+                        is_complex(trace_.tensors[output.tensor].dtype) ? storages.read_pairs(output.tensor)
+                                                                        : storages.read(output.tensor),
                         std::move(blobs)});
     } else {
       left_out_.push_back(fmt::format("{}: {}", printable(output.name), why));
@@ -40,7 +42,8 @@ std::string Outputs::obstacle(const trace::Output& output, const StorageMap& sto
   if (entry == nullptr || !alignment_.to_first[0].contains(tensor.storage)) {
     return "no recorded op reads or writes it";
   }
-  if (size_bytes(tensor.dtype) == 0) return fmt::format("it is {} in memory that holds {}", name(tensor.dtype), name(entry->dtype));
+  if (size_bytes(tensor.dtype) == 0)
+    return fmt::format("it is {} in memory that holds {}", name(tensor.dtype), name(entry->dtype));
   const auto last = graph::last_index({tensor.offset, tensor.sizes, tensor.strides});
   return last && *last < entry->elements_as(tensor.dtype) ? "" : "it is larger than its memory when the iteration ends";
 }
@@ -74,7 +77,8 @@ void Outputs::finish(Emitter& emitter) {
     if (state.end != state.start) overwritten.insert(state.start);
   }
   for (Found& found : found_) {
-    if (overwritten.contains(found.term.operand.value)) found.term = emitter.copy(found.term);  // the state's end takes its place
+    if (overwritten.contains(found.term.operand.value))
+      found.term = emitter.copy(found.term);  // the state's end takes its place
     program.outputs.push_back({std::move(found.name), found.term.operand, {}, std::move(found.blobs)});
   }
   program.left_out = std::move(left_out_);

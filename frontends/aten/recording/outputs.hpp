@@ -14,14 +14,15 @@
 
 namespace crucible::aten {
 
-/// An iteration of inference ends when its module returns, so outputs are what their storages hold after the last op. Of
-/// several modules called in turn, what an earlier one returned must not be written in place by what follows.
+/// An iteration of inference ends when its module returns, so outputs are what their storages hold after the last op.
+/// Of several modules called in turn, what an earlier one returned must not be written in place by what follows.
 class Outputs {
  public:
   Outputs(const trace::Trace& trace, const Alignment& alignment);
   /// Reads them; call when all ops are lowered and before what enters from outside is classified.
   void read(StorageMap& storages);
-  /// Puts them behind the losses; call when everything is classified. What cannot be compared goes to Program::left_out.
+  /// Puts them behind the losses; call when everything is classified. What cannot be compared goes to
+  /// Program::left_out.
   void finish(Emitter& emitter);
 
  private:
@@ -32,11 +33,13 @@ class Outputs {
   };
   /// Why the output cannot be one of the program, or "".
   std::string obstacle(const trace::Output& output, const StorageMap& storages) const;
-  std::string find_partners(const trace::Output& output, std::size_t occurrence, std::vector<trace::BlobId>& blobs) const;
+  std::string find_partners(const trace::Output& output, std::size_t occurrence,
+                            std::vector<trace::BlobId>& blobs) const;
 
   const trace::Trace& trace_;
   const Alignment& alignment_;
-  std::map<std::pair<std::uint32_t, std::string_view>, std::vector<const trace::Output*>> named_;  // by iteration and name
+  std::map<std::pair<std::uint32_t, std::string_view>, std::vector<const trace::Output*>>
+      named_;  // by iteration and name
   std::vector<Found> found_;
   std::vector<std::string> left_out_;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
@@ -19,7 +20,7 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
   std::map<std::uint32_t, std::size_t> place_of;
   for (std::size_t i = 0; i < alignment.iterations.size(); ++i) place_of.emplace(alignment.iterations[i], i);
   for (const trace::External& external : trace.externals) {
-    const auto [at, is_new] = externals_.emplace(std::pair{external.iteration, external.storage}, &external);
+    const auto [at, is_new] = externals_.emplace(std::pair{external.storage, external.iteration}, &external);
     const auto place = place_of.find(external.iteration);
     if (is_new || at->second->blob == external.blob || place == place_of.end()) continue;
     const auto first = alignment.to_first[place->second].find(external.storage);
@@ -37,8 +38,15 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
 }
 
 const trace::External* StorageMap::external(trace::StorageId storage, std::size_t i) const {
-  const auto found = externals_.find({alignment_.iterations[i], storage});
+  const auto found = externals_.find({storage, alignment_.iterations[i]});
   return found == externals_.end() ? nullptr : found->second;
+}
+
+trace::BlobId StorageMap::known_blob(trace::StorageId storage, std::size_t i) const {
+  const auto later = externals_.upper_bound({storage, alignment_.iterations[i]});
+  if (later == externals_.begin()) return trace::kNone;
+  const auto& [key, external] = *std::prev(later);
+  return key.first == storage ? external->blob : trace::kNone;
 }
 
 trace::BlobId StorageMap::external_blob(trace::StorageId storage, std::size_t i) const {
@@ -67,8 +75,10 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
     if (width != 0) {
       emitter_.fail(fmt::format("tensors of dtype {} are not supported", name(tensor.dtype)));
     } else {
-      emitter_.fail("a tensor has a dtype that recordings have no name for (complex numbers of two f16, f8, u16 to u64, quantized ones): "
-                    "compute it in another one, complex64 for instance");
+      emitter_.fail(
+          "a tensor has a dtype that recordings have no name for (complex numbers of two f16, f8, u16 to u64, "
+          "quantized ones): "
+          "compute it in another one, complex64 for instance");
     }
     return nullptr;
   }
@@ -127,8 +137,7 @@ Term StorageMap::read_number(const trace::Tensor& tensor) {
   bool is_truth = true;
   for (std::size_t i = 0; i < alignment_.count(); ++i) {
     const auto storage = alignment_.from_first[i].at(tensor.storage);
-    auto blob = external_blob(storage, i);
-    if (blob == trace::kNone) blob = external_blob(storage, 0);  // one number object that every iteration uses
+    const auto blob = known_blob(storage, i);  // one number object may be used by many iterations
     auto bytes = trace_.blob_store && blob != trace::kNone ? trace_.blob_store->load(blob) : Error{};
     const DType dtype = alignment_.number_dtype(i, tensor);
     // In elements, so that no offset of a file's own choice wraps to a place inside.
@@ -188,7 +197,7 @@ Term StorageMap::base_of(const trace::Tensor& tensor, Entry& entry) {
   Term base;
   base.dtype = entry.dtype;
   base.operand.view = View::contiguous({entry.elements});
-  const bool is_external = entry.value == graph::kNone && external(tensor.storage, 0) != nullptr;
+  const bool is_external = entry.value == graph::kNone && is_from_outside(tensor.storage);
   if (is_external) {
     entry.outside = emitter_.outside_value(graph::ValueKind::kInput, entry.dtype, entry.elements, "");
     entry.value = entry.outside;
@@ -205,7 +214,7 @@ Term StorageMap::read(trace::TensorId id) {
   const trace::Tensor& tensor = trace_.tensors[id];
   if (alignment_.zeros.contains(id)) return emitter_.fill(Term::integer(0), tensor.sizes, tensor.dtype);
   const bool untouched = tensor.storage != trace::kNone && !entries_.contains(tensor.storage);
-  if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && external(tensor.storage, 0)) {
+  if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && known_blob(tensor.storage, 0) != trace::kNone) {
     return read_number(tensor);
   }
   return read_view(id, tensor);
@@ -264,7 +273,9 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
   if (alignment_.zeros.contains(id)) return;  // its readers know what is there
   const bool complex = is_complex(trace_.tensors[id].dtype);
   if (const auto lazy = alignment_.lazy.find(id); lazy != alignment_.lazy.end()) {
-    const auto signed_as = [&](const Term& term, bool negative) { return negative ? emitter_.unary(graph::OpKind::kNegate, term) : term; };
+    const auto signed_as = [&](const Term& term, bool negative) {
+      return negative ? emitter_.unary(graph::OpKind::kNegate, term) : term;
+    };
     const bool negative = lazy->second.negative;
     if (!complex) return write(lazy->second.base, signed_as(written, negative), first_op);
     const Term real = signed_as(narrow(written, -1, 0, 1), negative);
@@ -302,7 +313,8 @@ void StorageMap::write(trace::TensorId id, const Term& written, graph::OpId firs
 }
 
 Term StorageMap::laid_out(Term term, const View& view, std::int64_t elements, graph::OpId first_op) {
-  const bool same = graph::same_map(term.operand.view, view) && emitter_.program().values[term.operand.value].elements == elements;
+  const bool same =
+      graph::same_map(term.operand.view, view) && emitter_.program().values[term.operand.value].elements == elements;
   if (!same && !emitter_.relay(term, view, first_op)) {
     term = emitter_.copy(term);
     emitter_.relay(term, view, emitter_.next_op() - 1);
@@ -310,8 +322,10 @@ Term StorageMap::laid_out(Term term, const View& view, std::int64_t elements, gr
   return term;
 }
 
-void StorageMap::write_cast(trace::TensorId id, const trace::Tensor& tensor, Entry& entry, const View& view, Term term, graph::OpId first_op) {
-  const std::int64_t elements = entry.elements_as(tensor.dtype), width = size_bytes(tensor.dtype), own = size_bytes(entry.dtype);
+void StorageMap::write_cast(trace::TensorId id, const trace::Tensor& tensor, Entry& entry, const View& view, Term term,
+                            graph::OpId first_op) {
+  const std::int64_t elements = entry.elements_as(tensor.dtype), width = size_bytes(tensor.dtype),
+                     own = size_bytes(entry.dtype);
   const auto offsets = offsets_of(id);
   const auto update = [&](const Term& base, const View& region, const Term& source) {
     graph::Attributes attributes;

@@ -1,8 +1,8 @@
 // Aliases resolved at the level of storages: which SSA value holds each storage's elements at this point of the
 // iteration. Reading a tensor gives a view of that value; writing one makes a new value. No op's meaning is known here.
 //
-// A storage has bytes and no dtype: its value has the dtype of the first tensor that reads or writes it. Tensors of other dtypes
-// read those bytes through a bitcast, and what they write is cast to the storage's dtype.
+// A storage has bytes and no dtype: its value has the dtype of the first tensor that reads or writes it. Tensors of
+// other dtypes read those bytes through a bitcast, and what they write is cast to the storage's dtype.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +61,13 @@ class StorageMap {
   /// The recorded bytes of storage `storage` (of iteration `i`) as it entered iteration `i`; kNone where none are.
   trace::BlobId external_blob(trace::StorageId storage, std::size_t i) const;
   const trace::External* external(trace::StorageId storage, std::size_t i) const;
+  /// The last bytes of it that the recording has of iteration `i` or an earlier one, of whatever group; kNone where it
+  /// has none.
+  trace::BlobId known_blob(trace::StorageId storage, std::size_t i) const;
+  /// Whether a storage of the group's first iteration was there before that began.
+  bool is_from_outside(trace::StorageId storage) const {
+    return external(storage, 0) != nullptr || alignment_.existed_before(storage);
+  }
 
  private:
   Entry* open(const trace::Tensor& tensor);
@@ -68,8 +75,10 @@ class StorageMap {
   Term read_view(trace::TensorId id, const trace::Tensor& tensor);
   bool view_of(const trace::Tensor& tensor, const Entry& entry, graph::View& view);
   Term whole_as(Entry& entry, DType dtype);
-  /// The entry's new value, with `term`, of the tensor's dtype, in the place of `view`; that dtype is another one than the entry's.
-  void write_cast(trace::TensorId id, const trace::Tensor& tensor, Entry& entry, const graph::View& view, Term term, graph::OpId first_op);
+  /// The entry's new value, with `term`, of the tensor's dtype, in the place of `view`; that dtype is another one than
+  /// the entry's.
+  void write_cast(trace::TensorId id, const trace::Tensor& tensor, Entry& entry, const graph::View& view, Term term,
+                  graph::OpId first_op);
   /// `term` where it is laid out as `view`, which covers a value; else such a copy.
   Term laid_out(Term term, const graph::View& view, std::int64_t elements, graph::OpId first_op);
   /// The offsets of a tensor that moves between iterations, of complex numbers in their components.
@@ -84,9 +93,11 @@ class StorageMap {
   Emitter& emitter_;
   std::uint32_t position_ = trace::kNone;
   std::map<trace::StorageId, Entry> entries_;
-  std::map<std::pair<std::uint32_t, trace::StorageId>, const trace::External*> externals_;
-  std::set<trace::StorageId> half_bool_;  // of the first iteration: bools and something else, so that no byte may become 0 or 1
-  std::set<trace::StorageId> changing_;  // of the first iteration; their bytes are in the recording more than once per iteration
+  std::map<std::pair<trace::StorageId, std::uint32_t>, const trace::External*> externals_;  // the number: an iteration
+  std::set<trace::StorageId>
+      half_bool_;  // of the first iteration: bools and something else, so that no byte may become 0 or 1
+  std::set<trace::StorageId>
+      changing_;  // of the first iteration; their bytes are in the recording more than once per iteration
 };
 
 }  // namespace crucible::aten

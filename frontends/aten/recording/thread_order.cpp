@@ -1,5 +1,5 @@
-// An op is known by what it is and by what made its arguments. Then it is a matter of taking, for each op of the first iteration, one
-// of the other's that is known by the same and has all before it that it needs.
+// An op is known by what it is and by what made its arguments. Then it is a matter of taking, for each op of the first
+// iteration, one of the other's that is known by the same and has all before it that it needs.
 #include "frontends/aten/recording/thread_order.hpp"
 
 #include <algorithm>
@@ -33,13 +33,19 @@ std::uint64_t hash_of(std::initializer_list<std::uint64_t> numbers) {
 class Known {
  public:
   Known(const trace::Trace& trace, const Ops& ops, const std::unordered_set<StorageId>& lasting)
-      : trace_(trace), effects_(trace), lasting_(lasting), needs_(ops.size()), needed_by_(ops.size()), labels_(ops.size()) {
+      : trace_(trace),
+        effects_(trace),
+        lasting_(lasting),
+        needs_(ops.size()),
+        needed_by_(ops.size()),
+        labels_(ops.size()) {
     for (std::uint32_t position = 0; position < ops.size(); ++position) add(trace.ops[ops[position]], position);
     // Two ops that compute the same from the same are told apart by what is made of their results.
     std::vector<std::uint64_t> below(ops.size());
     for (std::size_t position = ops.size(); position-- > 0;) {
       std::uint64_t all = 0;
-      for (std::size_t i = 0; i < needed_by_[position].size(); ++i) all += hash_of({below[needed_by_[position][i]], labels_[position][i]});
+      for (std::size_t i = 0; i < needed_by_[position].size(); ++i)
+        all += hash_of({below[needed_by_[position][i]], labels_[position][i]});
       below[position] = hash_of({names_[position], all});
     }
     names_ = std::move(below);
@@ -94,7 +100,9 @@ class Known {
 
   State& state(StorageId storage) {
     const auto [found, is_new] = states_.try_emplace(storage);
-    if (is_new) found->second.made_by = lasting_.contains(storage) ? (std::uint64_t{1} << 32) + storage : trace_.storages[storage].size_bytes;
+    if (is_new)
+      found->second.made_by =
+          lasting_.contains(storage) ? (std::uint64_t{1} << 32) + storage : trace_.storages[storage].size_bytes;
     return found->second;
   }
 
@@ -144,7 +152,8 @@ class Pairs {
     if (ours.size() != theirs.size()) return false;
     for (std::size_t i = 0; i < ours.size(); ++i) {
       const auto forth = forth_.find(ours[i]), back = back_.find(theirs[i]);
-      if ((forth != forth_.end() && forth->second != theirs[i]) || (back != back_.end() && back->second != ours[i])) return false;
+      if ((forth != forth_.end() && forth->second != theirs[i]) || (back != back_.end() && back->second != ours[i]))
+        return false;
     }
     for (std::size_t i = 0; i < ours.size(); ++i) {
       forth_[ours[i]] = theirs[i];
@@ -160,7 +169,8 @@ class Pairs {
 }  // namespace
 
 std::vector<std::uint32_t> in_order_of(const trace::Trace& trace, const Ops& first, Ops other) {
-  if (first.size() != other.size() || first.empty() || (!is_of_threads(trace, first) && !is_of_threads(trace, other))) return other;
+  if (first.size() != other.size() || first.empty() || (!is_of_threads(trace, first) && !is_of_threads(trace, other)))
+    return other;
   // What both iterations have is the same to both: parameters.
   std::unordered_set<StorageId> lasting = storages_of(trace, first);
   const std::unordered_set<StorageId> others = storages_of(trace, other);

@@ -1,5 +1,5 @@
-// Iterations whose ops came from several threads at once (torch.jit.fork, crucible.record_thread()): each has them in an order of
-// its own, and every order that keeps what depends on what is the same program.
+// Iterations whose ops came from several threads at once (torch.jit.fork, crucible.record_thread()): each has them in
+// an order of its own, and every order that keeps what depends on what is the same program.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,10 @@
 
 namespace crucible::aten {
 
-/// `other`, ops of one iteration, in the order in which `first`, those of another, has the corresponding ones. As it was when
-/// both are of one thread alone, or do not correspond in any order that keeps reads and writes of each storage apart.
-std::vector<std::uint32_t> in_order_of(const trace::Trace& trace, const std::vector<std::uint32_t>& first, std::vector<std::uint32_t> other);
+/// `other`, ops of one iteration, in the order in which `first`, those of another, has the corresponding ones. As it
+/// was when both are of one thread alone, or do not correspond in any order that keeps reads and writes of each storage
+/// apart.
+std::vector<std::uint32_t> in_order_of(const trace::Trace& trace, const std::vector<std::uint32_t>& first,
+                                       std::vector<std::uint32_t> other);
 
 }  // namespace crucible::aten

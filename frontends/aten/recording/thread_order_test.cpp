@@ -35,7 +35,8 @@ std::vector<Step> random_steps(std::mt19937& random) {
     step.reads = {below(variables), below(variables)};
     step.writes = below(4) == 0 && step.reads[0] > 2;
     step.schema = step.writes ? "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
-                              : (below(2) == 0 ? "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor" : "aten::sub.Tensor(Tensor self, Tensor other) -> Tensor");
+                              : (below(2) == 0 ? "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"
+                                               : "aten::sub.Tensor(Tensor self, Tensor other) -> Tensor");
     if (!step.writes) ++variables;
     steps.push_back(std::move(step));
   }
@@ -49,8 +50,10 @@ std::vector<std::set<std::size_t>> needs_of(const std::vector<Step>& steps) {
   std::size_t variables = 3;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     for (std::size_t before = 0; before < i; ++before) {
-      const bool written_there = steps[before].writes && std::ranges::find(steps[i].reads, steps[before].reads[0]) != steps[i].reads.end();
-      const bool written_here = steps[i].writes && std::ranges::find(steps[before].reads, steps[i].reads[0]) != steps[before].reads.end();
+      const bool written_there =
+          steps[before].writes && std::ranges::find(steps[i].reads, steps[before].reads[0]) != steps[i].reads.end();
+      const bool written_here =
+          steps[i].writes && std::ranges::find(steps[before].reads, steps[i].reads[0]) != steps[before].reads.end();
       if (written_there || written_here) needs[i].insert(before);
     }
     for (const std::size_t variable : steps[i].reads) {
@@ -66,7 +69,8 @@ std::vector<std::size_t> random_order(const std::vector<std::set<std::size_t>>& 
   std::set<std::size_t> done;
   while (order.size() < needs.size()) {
     const std::size_t i = random() % needs.size();
-    if (done.contains(i) || !std::ranges::all_of(needs[i], [&](std::size_t before) { return done.contains(before); })) continue;
+    if (done.contains(i) || !std::ranges::all_of(needs[i], [&](std::size_t before) { return done.contains(before); }))
+      continue;
     done.insert(i);
     order.push_back(i);
   }
@@ -84,7 +88,8 @@ trace::Trace recorded(const std::vector<Step>& steps, std::mt19937& random, bool
     for (std::size_t i = 0, next = 3; i < steps.size(); ++i) place[i] = steps[i].writes ? steps[i].reads[0] : next++;
     for (std::size_t i = 0; i < steps.size(); ++i) variables.push_back(maker.tensor({2}));
     for (const std::size_t i : random_order(needs, random)) {
-      maker.op(steps[i].schema, {tensor_of(variables[steps[i].reads[0]]), tensor_of(variables[steps[i].reads[1]])}, {tensor_of(variables[place[i]])});
+      maker.op(steps[i].schema, {tensor_of(variables[steps[i].reads[0]]), tensor_of(variables[steps[i].reads[1]])},
+               {tensor_of(variables[place[i]])});
       maker.trace.ops.back().thread = one_thread ? 0 : steps[i].thread;
     }
   }
@@ -97,11 +102,13 @@ TEST(ThreadOrder, IterationsOfThreadsAreBroughtIntoTheOrderOfTheFirst) {
   for (int round = 0; round < 300; ++round) {
     const std::vector<Step> steps = random_steps(random);
     const trace::Trace trace = recorded(steps, random, false);
-    const Result<Alignment> aligned = align(trace);
+    const Result<std::vector<Alignment>> aligned = align(trace);
     ASSERT_TRUE(aligned) << round << ": " << aligned.error().message;
-    for (const auto& ops : aligned->ops) {
+    ASSERT_EQ(aligned->size(), 1u) << round << ": " << aligned->back().difference;
+    for (const auto& ops : aligned->front().ops) {
       orders_that_differ += !std::ranges::is_sorted(ops);
-      // Every op of the iteration is there once, and none before what it depends on: a read sees the same writes as recorded.
+      // Every op of the iteration is there once, and none before what it depends on: a read sees the same writes as
+      // recorded.
       std::vector<std::uint32_t> sorted = ops;
       std::ranges::sort(sorted);
       for (std::size_t i = 1; i < sorted.size(); ++i) ASSERT_EQ(sorted[i], sorted[i - 1] + 1);
@@ -122,7 +129,9 @@ TEST(ThreadOrder, IterationsOfThreadsAreBroughtIntoTheOrderOfTheFirst) {
 TEST(ThreadOrder, OneThreadKeepsItsOrder) {
   std::mt19937 random(7);
   const trace::Trace trace = recorded(random_steps(random), random, true);
-  EXPECT_FALSE(align(trace));  // another order on one thread is another program as far as anybody knows
+  const Result<std::vector<Alignment>> aligned = align(trace);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_GT(aligned->size(), 1u);  // another order on one thread is another program as far as anybody knows
 }
 
 }  // namespace

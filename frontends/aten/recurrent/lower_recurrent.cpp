@@ -28,10 +28,12 @@ Term given_or_zero(OpCall& c, const char* name, const Sizes& sizes, DType dtype)
   return c.has(name) ? e.reshape(c.wide(name), sizes) : zeros(e, sizes, dtype);
 }
 
-/// Each step is so many ops. More of them than this nobody records; a sequence without elements may say it has any number.
+/// Each step is so many ops. More of them than this nobody records; a sequence without elements may say it has any
+/// number.
 void expect_steps(Emitter& e, std::int64_t steps) {
   constexpr std::int64_t kMostSteps = 1 << 16;
-  if (steps < 1 || steps > kMostSteps) e.fail(fmt::format("a sequence of {} steps: 1 to {} are supported", steps, kMostSteps));
+  if (steps < 1 || steps > kMostSteps)
+    e.fail(fmt::format("a sequence of {} steps: 1 to {} are supported", steps, kMostSteps));
 }
 
 /// oneDNN: one layer of an LSTM in one direction.

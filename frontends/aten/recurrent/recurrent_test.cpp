@@ -251,8 +251,9 @@ struct CudnnTrace {
     const auto y = b.fresh({kBatch, kSteps, 2 * kHidden}), hy = b.fresh({4, kBatch, kHidden}), cy = b.fresh({0}),
                reserve = b.fresh({8}, DType::kU8), buffer = b.fresh({8});
     b.op(kCudnn,
-         {input, B::list(weights), B::integer(4), B::none(), states, B::none(), B::integer(3), B::integer(kHidden), B::integer(0), B::integer(2),
-          B::boolean(true), B::number(dropout), B::boolean(true), B::boolean(true), B::integers({}), B::none()},
+         {input, B::list(weights), B::integer(4), B::none(), states, B::none(), B::integer(3), B::integer(kHidden),
+          B::integer(0), B::integer(2), B::boolean(true), B::number(dropout), B::boolean(true), B::boolean(true),
+          B::integers({}), B::none()},
          {B::tensor(y), B::tensor(hy), B::tensor(cy), B::tensor(reserve), B::tensor(buffer)});
     b.op(kAddInPlace, {B::tensor(kept), B::tensor(y), B::integer(1)}, {B::tensor(kept)});
     b.end_iteration();

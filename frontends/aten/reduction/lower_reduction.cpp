@@ -112,7 +112,8 @@ void add_matrix_product(OpCall& c, const Term& a, const Term& b) {
   Emitter& e = c.emit();
   const Expression alpha = c.operand("alpha"), beta = c.operand("beta");
   const graph::Number first = alpha.is_number() ? e.number_values(alpha)[0] : graph::Number(1.0);
-  const bool fixed = alpha.is_number() && alpha.operand.scalar.slot == graph::kNone && (!first.is_integer() || graph::Number(first.real()).integer() == first.integer());
+  const bool fixed = alpha.is_number() && alpha.operand.scalar.slot == graph::kNone &&
+                     (!first.is_integer() || graph::Number(first.real()).integer() == first.integer());
   Term product = e.matmul(a, b, fixed ? first.real() : 1.0);
   if (fixed && is_fixed(beta, 0)) return c.set(0, product);
   product = unrounded(e, product);

@@ -1,5 +1,5 @@
-// Lowering of linear and cubic resampling with a filter as wide as the step along the input (antialiasing), with gradients:
-// along each side windows of varying place and length, and weights that sum to one.
+// Lowering of linear and cubic resampling with a filter as wide as the step along the input (antialiasing), with
+// gradients: along each side windows of varying place and length, and weights that sum to one.
 #include <algorithm>
 #include <cmath>
 

@@ -156,7 +156,8 @@ std::vector<Tap> side_taps(Emitter& e, const Sampling& s, const Term& coordinate
     return taps;
   }
   const Place place = brought_inside(e, s, {raw, scale}, size);
-  if (s.mode == Mode::kNearest) return {tap_at(e, rounded(e, place.value), size, ones, multiply(e, ones, Term::number(0)))};
+  if (s.mode == Mode::kNearest)
+    return {tap_at(e, rounded(e, place.value), size, ones, multiply(e, ones, Term::number(0)))};
   const Expression floor = e.unary(OpKind::kFloor, place.value);
   const Expression next = floor + 1.0;
   return {tap_at(e, floor, size, next - place.value, e.unary(OpKind::kNegate, place.slope)),

@@ -1,5 +1,5 @@
-// Lowering of linear and cubic resampling over one to three dimensions, with gradients, side by side: each output along a
-// side is a weighted sum of a few inputs, at places and with weights that follow the framework's arithmetic.
+// Lowering of linear and cubic resampling over one to three dimensions, with gradients, side by side: each output along
+// a side is a weighted sum of a few inputs, at places and with weights that follow the framework's arithmetic.
 #include <algorithm>
 #include <cmath>
 

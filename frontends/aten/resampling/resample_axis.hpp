@@ -1,5 +1,5 @@
-// Which inputs an output along one side of a resampled image is made from: the framework's scale rules, worked out before
-// the program runs, so that regular patterns become views.
+// Which inputs an output along one side of a resampled image is made from: the framework's scale rules, worked out
+// before the program runs, so that regular patterns become views.
 #pragma once
 
 #include <cstdint>

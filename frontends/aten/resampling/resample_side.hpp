@@ -1,5 +1,5 @@
-// The sides of an image that weighted resampling works along, and how far one output moves along each: shared by plain and
-// antialiased interpolation.
+// The sides of an image that weighted resampling works along, and how far one output moves along each: shared by plain
+// and antialiased interpolation.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,8 @@ void constant(OpCall& c) {
   c.set(0, Term::integer(value));
 }
 
-/// The content of an empty tensor is nobody's business; zeros, and dead code as soon as it is overwritten. Unless the framework
-/// filled it without an op: then the recording has the bytes from when they were first read.
+/// The content of an empty tensor is nobody's business; zeros, and dead code as soon as it is overwritten. Unless the
+/// framework filled it without an op: then the recording has the bytes from when they were first read.
 void empty(OpCall& c) {
   if (!c.enters(0)) c.set(0, Term::integer(0));
 }

@@ -157,7 +157,8 @@ void narrow_copy(OpCall& c) {
   const Expression x = c.tensor("self");
   const auto dim = c.integer("dim");
   const std::int64_t start = c.integer("start"), length = c.integer("length"), size = x.size(dim);
-  if (start < -size || start > size || length < 0 || length > size) return c.emit().fail("arguments start and length do not fit the dimension");
+  if (start < -size || start > size || length < 0 || length > size)
+    return c.emit().fail("arguments start and length do not fit the dimension");
   c.set(0, narrow(x, dim, start < 0 ? start + size : start, length));
 }
 
@@ -182,7 +183,8 @@ View part_of(OpCall& c, const View& view) {
   }
   // The dimension is there, so a number beyond its size is a mistake, and may be one that no arithmetic holds.
   const auto fits = [&](const char* dim, const char* argument, std::int64_t lowest) {
-    const std::int64_t size = rank == 0 ? 1 : view.sizes[static_cast<std::size_t>(wrap_dim(c.integer(dim), rank))], given = c.integer(argument);
+    const std::int64_t size = rank == 0 ? 1 : view.sizes[static_cast<std::size_t>(wrap_dim(c.integer(dim), rank))],
+                       given = c.integer(argument);
     const bool inside = given >= lowest * size && given < size + (lowest < 0 ? 0 : 1);
     if (!inside) c.emit().fail(fmt::format("argument {} is {} in a dimension of {}", argument, given, size));
     return inside;

@@ -46,14 +46,16 @@ void logspace(OpCall& c) {
   c.set(0, Expression(e, e.fill(Term::number(base), {}, dtype)).binary(OpKind::kPower, power));
 }
 
-/// Tensors padded with zeros to a multiple of `num_chunks` along a dimension, what follows that flattened, side by side.
+/// Tensors padded with zeros to a multiple of `num_chunks` along a dimension, what follows that flattened, side by
+/// side.
 void chunk_cat(OpCall& c) {
   Emitter& e = c.emit();
   const std::int64_t dim = c.integer("dim"), chunks = c.integer("num_chunks");
   std::vector<Term> pieces;
   for (const Term& given : c.tensors("tensors")) {
     const auto d = wrap_dim(dim, given.rank());
-    if (chunks < 1 || chunks > std::numeric_limits<std::int32_t>::max() || d < 0 || d >= given.rank()) return e.fail("arguments dim and num_chunks do not fit the tensors");
+    if (chunks < 1 || chunks > std::numeric_limits<std::int32_t>::max() || d < 0 || d >= given.rank())
+      return e.fail("arguments dim and num_chunks do not fit the tensors");
     Term x = e.cast(given, c.result(0).dtype);
     const std::int64_t length = x.size(d), padded = (length + chunks - 1) / chunks * chunks;
     if (padded > length) {

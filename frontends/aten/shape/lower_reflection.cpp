@@ -1,5 +1,5 @@
-// Lowering of paddings that repeat the tensor itself, mirrored or its edge, over the last one to three dimensions, and of
-// their gradients.
+// Lowering of paddings that repeat the tensor itself, mirrored or its edge, over the last one to three dimensions, and
+// of their gradients.
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/axis_index.hpp"
 #include "frontends/aten/lower_table.hpp"
@@ -27,7 +27,8 @@ Term source_index(Emitter& e, bool mirrored, std::int64_t input, std::int64_t be
 template <class Visit>
 void for_each_side(OpCall& c, std::int64_t rank, Visit visit) {
   const Sizes padding = c.integers("padding");
-  if (static_cast<std::int64_t>(padding.size()) / 2 > rank) return c.emit().fail("margins for more dimensions than there are");
+  if (static_cast<std::int64_t>(padding.size()) / 2 > rank)
+    return c.emit().fail("margins for more dimensions than there are");
   for (std::size_t i = 0; 2 * i + 1 < padding.size(); ++i) {
     const std::int64_t dim = rank - 1 - static_cast<std::int64_t>(i);
     if (padding[2 * i] != 0 || padding[2 * i + 1] != 0) visit(dim, padding[2 * i]);

@@ -58,7 +58,8 @@ void unfold_backward(OpCall& c) {
   const auto size = c.integer("size"), step = c.integer("step"), dim = c.integer("dim");
   if (input.empty()) return c.set(0, e.reshape(g, {}));  // a 0-dim tensor has one window of itself
   const auto d = wrap_dim(dim, static_cast<std::int64_t>(input.size()));
-  if (d < 0 || d >= static_cast<std::int64_t>(input.size()) || g.rank() != static_cast<std::int64_t>(input.size()) + 1 || step < 1) {
+  if (d < 0 || d >= static_cast<std::int64_t>(input.size()) ||
+      g.rank() != static_cast<std::int64_t>(input.size()) + 1 || step < 1) {
     return e.fail("arguments dim, step and input_sizes do not fit the gradient");
   }
   const Axis axis{input[static_cast<std::size_t>(d)], g.size(d), size, step};

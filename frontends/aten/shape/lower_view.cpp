@@ -103,7 +103,8 @@ void select_backward(OpCall& c) {
 void slice_backward(OpCall& c) {
   graph::View region = graph::View::contiguous(c.result(0).sizes);
   const auto dim = static_cast<std::size_t>(wrap_dim(c.integer("dim"), static_cast<std::int64_t>(region.sizes.size())));
-  if (dim >= region.sizes.size() || c.tensor("grad_output").sizes().size() != region.sizes.size() || c.integer("step") < 1) {
+  if (dim >= region.sizes.size() || c.tensor("grad_output").sizes().size() != region.sizes.size() ||
+      c.integer("step") < 1) {
     return c.emit().fail("arguments dim and step, the gradient and the result do not fit each other");
   }
   const auto step = c.integer("step"), size = region.sizes[dim];
@@ -116,7 +117,8 @@ void slice_backward(OpCall& c) {
   const auto first = start < 0 ? start + size : start;
   region.offset += region.strides[dim] * std::min(std::max<std::int64_t>(first, 0), size);
   region.sizes = c.tensor("grad_output").sizes();
-  if (region.sizes[dim] > 1 && step > size) return c.emit().fail("argument step is larger than the dimension, of which the gradient has more than one part");
+  if (region.sizes[dim] > 1 && step > size)
+    return c.emit().fail("argument step is larger than the dimension, of which the gradient has more than one part");
   if (region.sizes[dim] > 1) region.strides[dim] *= step;
   scatter_view(c, region);
 }

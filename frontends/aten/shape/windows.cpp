@@ -114,7 +114,8 @@ Term padded(Emitter& e, const Term& x, const Sizes& before, const Sizes& after, 
     return x;
   }
   region = View::contiguous(sizes);
-  for (std::size_t d = 0; d < sizes.size(); ++d) region.offset += std::max<std::int64_t>(0, before[d]) * region.strides[d];
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    region.offset += std::max<std::int64_t>(0, before[d]) * region.strides[d];
   region.sizes = inner.sizes();
   if (inner.elements() == 0) return e.fill(number, sizes, x.dtype);
   return placed(e, inner, sizes, region, number);

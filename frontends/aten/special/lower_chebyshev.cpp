@@ -1,5 +1,5 @@
-// Lowering of Chebyshev polynomials of the four kinds, whose order is data: from their closed forms, waves between -1 and 1 and
-// hyperbolic functions outside, in f64.
+// Lowering of Chebyshev polynomials of the four kinds, whose order is data: from their closed forms, waves between -1
+// and 1 and hyperbolic functions outside, in f64.
 #include <limits>
 
 #include "frontends/aten/algebra/algebra.hpp"

@@ -54,7 +54,8 @@ Expression zeta(const Expression& x, const Expression& q) {
   const Expression both = right + choose(is_even, left, -left);
   const Expression is_whole = x == x.unary(OpKind::kFloor), is_pole = (q <= 0) && (q == q.unary(OpKind::kFloor));
   const Expression finite = choose(q > 0, choose(q == kInfinity, kNan, right), choose(is_whole, both, kNan));
-  const Expression limit = choose(q == 1, 1.0, choose(q < 1, kInfinity, kNan));  // of x to infinity, as the framework has it
+  const Expression limit =
+      choose(q == 1, 1.0, choose(q < 1, kInfinity, kNan));  // of x to infinity, as the framework has it
   const Expression value = choose(is_pole, kInfinity, choose(x == kInfinity, limit, finite));
   return choose(x == 1, kInfinity, choose(x < 1, kNan, value));
 }

@@ -1,12 +1,13 @@
-// Lowering of special functions that are sums of Chebyshev polynomials or ratios of polynomials: Bessel and Airy functions, the
-// scaled complement of the error function, quantile and logarithm of the normal distribution. Every range is computed everywhere
-// and chosen afterwards; what a formula gives outside its range does not matter.
+// Lowering of special functions that are sums of Chebyshev polynomials or ratios of polynomials: Bessel and Airy
+// functions, the scaled complement of the error function, quantile and logarithm of the normal distribution. Every
+// range is computed everywhere and chosen afterwards; what a formula gives outside its range does not matter.
 #include <cmath>
 #include <limits>
 #include <numbers>
 
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
+#include "frontends/aten/special/bessel.hpp"
 #include "frontends/aten/special/special_coefficients.hpp"
 
 namespace crucible::aten {
@@ -39,7 +40,8 @@ Expression chebyshev(const Expression& x, Coefficients c) {
   return (now - before) * 0.5;
 }
 
-/// c[0] x^(n - 1) + ... + c[n - 1]. The framework's Bessel functions lack the leading 1 that Cephes has below the line; so do these.
+/// c[0] x^(n - 1) + ... + c[n - 1]. The framework's Bessel functions lack the leading 1 that Cephes has below the line;
+/// so do these.
 Expression polynomial(const Expression& x, Coefficients c) {
   Expression sum = constant(x, c[0]);
   for (std::size_t i = 1; i < c.size(); ++i) sum = sum * x + c[i];
@@ -89,7 +91,8 @@ struct Waves {
 
 Waves waves(const Expression& x, int order) {
   const Expression z = 25.0 / (x * x);
-  const auto even = order == 0 ? even_over_0() : even_over_1(), even_below = order == 0 ? even_under_0() : even_under_1();
+  const auto even = order == 0 ? even_over_0() : even_over_1(),
+             even_below = order == 0 ? even_under_0() : even_under_1();
   const auto odd = order == 0 ? odd_over_0() : odd_over_1(), odd_below = order == 0 ? odd_under_0() : odd_under_1();
   return {polynomial(z, even) / polynomial(z, even_below), 5.0 / x * (polynomial(z, odd) / polynomial(z, odd_below)),
           x - (order == 0 ? 0.25 : 0.75) * std::numbers::pi, kRootOf2OverPi / square_root(x)};
@@ -218,6 +221,8 @@ constexpr Entry kEntries[] = {
 };
 
 }  // namespace
+
+Expression bessel_i0(const Expression& x) { return bessel_i(x, 0); }
 
 std::span<const Entry> special_entries() { return kEntries; }
 

@@ -1,7 +1,7 @@
 // Coefficients of special functions: sums of Chebyshev polynomials and ratios of polynomials, highest term first.
 //
-// Source: those of Bessel and Airy functions and of the normal quantile are the published ones of the Cephes Math Library (S. Moshier),
-// which the framework uses too; that of erfcx was computed with 40 digits.
+// Source: those of Bessel and Airy functions and of the normal quantile are the published ones of the Cephes Math
+// Library (S. Moshier), which the framework uses too; that of erfcx was computed with 40 digits.
 #pragma once
 
 #include <span>

@@ -15,7 +15,8 @@ using Sizes = std::vector<std::int64_t>;
 using trace::Arg;
 using B = TraceBuilder;
 
-constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max(), kSmallest = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max(),
+                       kSmallest = std::numeric_limits<std::int64_t>::min();
 
 class OpMaker {
  public:
@@ -28,7 +29,8 @@ class OpMaker {
     for (std::size_t rank = choices_.of(std::vector<std::size_t>{2, 1, 3, 4, 4, 0, 5}); rank > 0; --rank) {
       base_.push_back(choices_.of(std::vector<std::int64_t>{2, 3, 1, 4, 2, 4}));
     }
-    dtype_ = choices_.of(std::vector<DType>{DType::kF32, DType::kF32, DType::kI64, DType::kBF16, DType::kF64, DType::kBool, DType::kC64});
+    dtype_ = choices_.of(std::vector<DType>{DType::kF32, DType::kF32, DType::kI64, DType::kBF16, DType::kF64,
+                                            DType::kBool, DType::kC64});
   }
 
   void record() {
@@ -54,7 +56,8 @@ class OpMaker {
  private:
   std::int64_t strange_integer() {
     return choices_.of(std::vector<std::int64_t>{-1, 0, 5, -7, 1000000, std::int64_t{1} << 31, -(std::int64_t{1} << 31),
-                                                 std::int64_t{1} << 40, std::int64_t{1} << 62, kLargest, kSmallest, kLargest / 2});
+                                                 std::int64_t{1} << 40, std::int64_t{1} << 62, kLargest, kSmallest,
+                                                 kLargest / 2});
   }
 
   Sizes sizes() {
@@ -70,8 +73,8 @@ class OpMaker {
         case 2:
           if (!sizes.empty()) {
             sizes[choices_.below(sizes.size())] =
-                choices_.of(std::vector<std::int64_t>{7, std::int64_t{1} << 20, std::int64_t{1} << 40, std::int64_t{1} << 61,
-                                                      std::int64_t{1} << 62, kLargest});
+                choices_.of(std::vector<std::int64_t>{7, std::int64_t{1} << 20, std::int64_t{1} << 40,
+                                                      std::int64_t{1} << 61, std::int64_t{1} << 62, kLargest});
           }
           break;
         default:
@@ -99,7 +102,8 @@ class OpMaker {
   }
 
   DType dtype(const Parameter& parameter) {
-    if (strange_ && choices_.one_in(2)) return static_cast<DType>(choices_.of(std::vector<int>{0, 1, 5, 6, 7, 10, 11, 255}));
+    if (strange_ && choices_.one_in(2))
+      return static_cast<DType>(choices_.of(std::vector<int>{0, 1, 5, 6, 7, 10, 11, 255}));
     const std::string& name = parameter.name;
     const bool is_index = name.find("ind") != std::string::npos || name.find("target") != std::string::npos ||
                           name.find("offset") != std::string::npos;
@@ -127,7 +131,8 @@ class OpMaker {
     const trace::TensorId id = b_.view(storage, sizes, strides, offset, dtype);
     if (fits && elements <= 512) {
       std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * size_bytes(dtype));
-      for (std::size_t k = 0; k < bytes.size(); k += size_bytes(dtype)) bytes[k] = static_cast<std::byte>(k / size_bytes(dtype) % 2);
+      for (std::size_t k = 0; k < bytes.size(); k += size_bytes(dtype))
+        bytes[k] = static_cast<std::byte>(k / size_bytes(dtype) % 2);
       contents_.emplace_back(storage, std::move(bytes));
     } else {
       contents_.emplace_back(storage, std::vector<std::byte>(8));
@@ -142,8 +147,10 @@ class OpMaker {
     Sizes wanted(sizes.begin() + static_cast<std::ptrdiff_t>(dims), sizes.end());
     wanted.insert(wanted.begin(), count);
     if (strange_ && choices_.one_in(4)) dims += 1;
-    const Arg indices = new_tensor({static_cast<std::int64_t>(dims), count}, strange_ && choices_.one_in(4) ? dtype : DType::kI64);
-    return B::tensor(b_.sparse(sizes, indices.tensor, new_tensor(wanted, dtype).tensor, strange_ && choices_.one_in(4) ? strange_integer() : static_cast<std::int64_t>(dims)));
+    const Arg indices =
+        new_tensor({static_cast<std::int64_t>(dims), count}, strange_ && choices_.one_in(4) ? dtype : DType::kI64);
+    return B::tensor(b_.sparse(sizes, indices.tensor, new_tensor(wanted, dtype).tensor,
+                               strange_ && choices_.one_in(4) ? strange_integer() : static_cast<std::int64_t>(dims)));
   }
 
   Arg tensor(const Sizes& sizes, DType dtype) {
@@ -188,7 +195,8 @@ class OpMaker {
     Arg arg;
     if (type == "str") {
       arg.kind = Arg::Kind::kString;
-      arg.text = choices_.of(std::vector<std::string>{"mean", "sum", "none", "tanh", "trunc", "floor", "amax", "prod", "ij", "", "?"});
+      arg.text = choices_.of(
+          std::vector<std::string>{"mean", "sum", "none", "tanh", "trunc", "floor", "amax", "prod", "ij", "", "?"});
     } else if (type == "ScalarType") {
       arg.kind = Arg::Kind::kDType;
       arg.integer = choices_.of(Sizes{8, 5, 0, 7, 9, 10, 255});
@@ -219,8 +227,8 @@ class OpMaker {
 
   double real() {
     if (!strange_) return choices_.of(std::vector<double>{0.5, 1, 0, 2, -1, 0.1});
-    return choices_.of(std::vector<double>{std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -0.0,
-                                           1e300, -1e300, 1e-300});
+    return choices_.of(std::vector<double>{std::numeric_limits<double>::quiet_NaN(),
+                                           std::numeric_limits<double>::infinity(), -0.0, 1e300, -1e300, 1e-300});
   }
 
   /// The default where it is a number, a list of them, a truth or None.
@@ -240,7 +248,8 @@ class OpMaker {
     }
     std::int64_t number = 0;
     if (parameter.type == "int" && std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc()) {
-      return parameter.is_list ? B::integers(Sizes(static_cast<std::size_t>(std::max(parameter.length, 1)), number)) : B::integer(number);
+      return parameter.is_list ? B::integers(Sizes(static_cast<std::size_t>(std::max(parameter.length, 1)), number))
+                               : B::integer(number);
     }
     double value = 0;
     if (std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc()) return B::number(value);
@@ -256,7 +265,8 @@ class OpMaker {
     if (!parameter.is_list || (strange_ && choices_.one_in(6))) {
       arg = one(parameter);
     } else {
-      const auto usual = parameter.length > 0 ? static_cast<std::size_t>(parameter.length) : choices_.of(std::vector<std::size_t>{2, 1, 3, base_.size()});
+      const auto usual = parameter.length > 0 ? static_cast<std::size_t>(parameter.length)
+                                              : choices_.of(std::vector<std::size_t>{2, 1, 3, base_.size()});
       const std::size_t count = strange_ ? choices_.below(8) : usual;
       std::vector<Arg> items;
       for (std::size_t i = 0; i < count; ++i) {
@@ -278,7 +288,8 @@ class OpMaker {
     if (parameter.type != "Tensor") return one(parameter);
     if (!parameter.is_list) return result_tensor();
     std::vector<Arg> items;
-    for (std::size_t n = choices_.of(std::vector<std::size_t>{2, 1, 3, 4, 0}); n > 0; --n) items.push_back(result_tensor());
+    for (std::size_t n = choices_.of(std::vector<std::size_t>{2, 1, 3, 4, 0}); n > 0; --n)
+      items.push_back(result_tensor());
     return B::list(std::move(items));
   }
 

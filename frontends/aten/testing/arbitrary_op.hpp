@@ -1,5 +1,6 @@
-// Test support: recordings of one operator with arguments that no framework would have recorded: wrong ranks, sizes that
-// overflow, lists of wrong length, missing tensors, other kinds. A lowering answers them with a program or an error.
+// Test support: recordings of one operator with arguments that no framework would have recorded: wrong ranks, sizes
+// that overflow, lists of wrong length, missing tensors, other kinds. A lowering answers them with a program or an
+// error.
 #pragma once
 
 #include <cstdint>

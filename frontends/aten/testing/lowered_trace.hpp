@@ -28,6 +28,15 @@ inline std::string refusal(TraceBuilder& b) {
   return program.error().message;
 }
 
+/// How the second variant of a recording differs from the first; "" where there are not two.
+inline std::string difference(TraceBuilder& b) {
+  const auto variants = lower_variants(b.trace());
+  EXPECT_TRUE(variants) << variants.error().message;
+  if (!variants) return "";
+  EXPECT_EQ(variants->programs.size(), 2u);
+  return variants->programs.size() == 2 ? variants->differences[1] : "";
+}
+
 /// The last state after replaying all iterations.
 inline Floats final_state(TraceBuilder& b, const graph::Program& program, std::size_t index = 0) {
   auto replay = graph::replay_reference(program, *b.trace().blob_store, program.iterations);

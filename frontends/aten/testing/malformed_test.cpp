@@ -60,7 +60,8 @@ struct Attempt {
   std::string problem;  // a broken promise, or ""
 };
 
-/// Composites of what can be lowered: valid, and run by the interpreter's own implementations without a crash. "" for no problem.
+/// Composites of what can be lowered: valid, and run by the interpreter's own implementations without a crash. "" for
+/// no problem.
 std::string problem_of_composites(const trace::Trace& trace, bool is_run) {
   const auto whole = lower(trace, Opaques::kRefuse, graph::reference_keeps);
   if (!whole) return "with composites: " + whole.error().message;
@@ -107,8 +108,8 @@ void replace_integers(trace::Arg& arg, std::int64_t number) {
   for (trace::Arg& item : arg.list) replace_integers(item, number);
 }
 
-/// The call's argument `missing` is nothing, and every whole number far away: what one of them alone would be refused for must not
-/// be looked at with the other.
+/// The call's argument `missing` is nothing, and every whole number far away: what one of them alone would be refused
+/// for must not be looked at with the other.
 void try_call_without(const Signature& signature, Choices choices, std::size_t missing, std::int64_t number) {
   TraceBuilder builder;
   record_arbitrary(builder, signature, choices, {});
@@ -130,13 +131,15 @@ struct Tally {
 void make_calls(const Signature& signature, std::uint64_t first, std::uint64_t count, int to) {
   // By the schema, so that a seed means the same call when the table has grown.
   const std::uint64_t base = checksum64(std::as_bytes(std::span(signature.text)));
-  const auto say = [&](const std::string& text) { return write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size()); };
+  const auto say = [&](const std::string& text) {
+    return write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  };
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     if (!say("seed " + std::to_string(seed) + " ")) return;
     Attempt attempt = try_call(signature, Choices(base + seed));
     std::ranges::replace(attempt.problem, '\n', ' ');
-    if (!say(std::to_string(attempt.lowered) + " " + std::to_string(attempt.ran) + " " + std::to_string(attempt.by_verifier) +
-             " " + attempt.problem + "\n")) {
+    if (!say(std::to_string(attempt.lowered) + " " + std::to_string(attempt.ran) + " " +
+             std::to_string(attempt.by_verifier) + " " + attempt.problem + "\n")) {
       return;
     }
   }
@@ -178,7 +181,8 @@ Tally tally_calls(const Signature& signature, std::uint64_t first, std::uint64_t
   close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof(buffer))) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+  for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof(buffer))) > 0;)
+    text.append(buffer, static_cast<std::size_t>(n));
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
@@ -219,10 +223,12 @@ TEST(MalformedCalls, AreRefusedOrLowered) {
     reached += tally.lowered > 0;
     if (!tally.problems.empty()) ADD_FAILURE() << signature.text << "\n" << tally.problems;
   }
-  std::printf("%llu calls of %llu operators: %llu lowered (of %llu operators), %llu of them run, %llu refused by the verifier\n",
-              static_cast<unsigned long long>(total.calls), static_cast<unsigned long long>(which),
-              static_cast<unsigned long long>(total.lowered), static_cast<unsigned long long>(reached),
-              static_cast<unsigned long long>(total.ran), static_cast<unsigned long long>(total.by_verifier));
+  std::printf(
+      "%llu calls of %llu operators: %llu lowered (of %llu operators), %llu of them run, %llu refused by the "
+      "verifier\n",
+      static_cast<unsigned long long>(total.calls), static_cast<unsigned long long>(which),
+      static_cast<unsigned long long>(total.lowered), static_cast<unsigned long long>(reached),
+      static_cast<unsigned long long>(total.ran), static_cast<unsigned long long>(total.by_verifier));
   if (only == nullptr) {
     EXPECT_GT(total.lowered * 20, total.calls) << "hardly any call gets past the first check";
   }
@@ -242,7 +248,8 @@ TEST(MalformedCalls, NumbersAreHeldAgainstMemoryWhateverTypeASchemaGivesThem) {
     b.end_iteration();
     const auto program = lower(b.trace());
     ASSERT_FALSE(program) << type;
-    EXPECT_NE(program.error().message.find(type == std::string("SymInt[1]") ? "argument size" : kBeyondMemory), std::string::npos)
+    EXPECT_NE(program.error().message.find(type == std::string("SymInt[1]") ? "argument size" : kBeyondMemory),
+              std::string::npos)
         << type << ": " << program.error().message;
   }
 }
@@ -275,7 +282,9 @@ TEST(MalformedCalls, NoValueIsHeldAgainstMemory) {
       lowered += program ? 1 : 0;
       const std::string message = program ? "" : program.error().message;
       for (const std::string& name : values_of) {
-        EXPECT_EQ(message.find(fmt::format("argument {} is {}, {}", name, kFar, kBeyondMemory)), std::string::npos) << signature.text << "\n" << message;
+        EXPECT_EQ(message.find(fmt::format("argument {} is {}, {}", name, kFar, kBeyondMemory)), std::string::npos)
+            << signature.text << "\n"
+            << message;
       }
     }
   }
@@ -295,7 +304,8 @@ TEST(MalformedCalls, SchemasCoverTheTable) {
 
 TEST(Parameters, OfASchema) {
   const Signature s = parse_signature(
-      "aten::x.out(Tensor?[] a, SymInt[2]? b=None, *, str c=\", )\", Tensor(a!) out) -> (Tensor(a!), Tensor[] rest, int)");
+      "aten::x.out(Tensor?[] a, SymInt[2]? b=None, *, str c=\", )\", Tensor(a!) out) -> (Tensor(a!), Tensor[] rest, "
+      "int)");
   ASSERT_EQ(s.arguments.size(), 4u);
   EXPECT_TRUE(s.arguments[0].has_optional_items && s.arguments[0].is_list);
   EXPECT_EQ(s.arguments[0].name, "a");

@@ -29,14 +29,18 @@ trace::TensorId TraceBuilder::fresh(std::vector<std::int64_t> sizes, DType dtype
   return view(storage(elements, dtype), std::move(sizes), {}, 0, dtype);
 }
 
-trace::TensorId TraceBuilder::sparse(std::vector<std::int64_t> sizes, trace::TensorId indices, trace::TensorId values, std::int64_t sparse_dims) {
+trace::TensorId TraceBuilder::sparse(std::vector<std::int64_t> sizes, trace::TensorId indices, trace::TensorId values,
+                                     std::int64_t sparse_dims) {
   trace::Tensor whole;
   whole.dtype = trace_.tensors[values].dtype;
   whole.strides.resize(sizes.size());
   whole.sizes = std::move(sizes);
   trace_.tensors.push_back(std::move(whole));
   const auto id = static_cast<trace::TensorId>(trace_.tensors.size() - 1);
-  trace_.compounds.push_back({id, "sparse_coo", {{"indices", tensor(indices)}, {"values", tensor(values)}, {"sparse_dim", integer(sparse_dims)}}});
+  trace_.compounds.push_back(
+      {id,
+       "sparse_coo",
+       {{"indices", tensor(indices)}, {"values", tensor(values)}, {"sparse_dim", integer(sparse_dims)}}});
   return id;
 }
 

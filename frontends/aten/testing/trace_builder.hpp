@@ -24,7 +24,8 @@ class TraceBuilder {
   /// A new storage and a row-major tensor that covers it.
   trace::TensorId fresh(std::vector<std::int64_t> sizes, DType dtype = DType::kF32);
   /// A sparse tensor of these parts, whether or not they fit.
-  trace::TensorId sparse(std::vector<std::int64_t> sizes, trace::TensorId indices, trace::TensorId values, std::int64_t sparse_dims);
+  trace::TensorId sparse(std::vector<std::int64_t> sizes, trace::TensorId indices, trace::TensorId values,
+                         std::int64_t sparse_dims);
   /// A Python number as the framework passes it: a 0-dim f64 tensor with bytes of its own.
   trace::TensorId python_number(double value);
   /// And a whole one: a 0-dim i64 tensor.

@@ -90,7 +90,8 @@ std::map<std::string, std::vector<float>> numbers_of(const Case& test) {
 
 void expect_near(const std::vector<float>& a, const std::vector<float>& wanted) {
   ASSERT_EQ(a.size(), wanted.size());
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], wanted[i], 2e-6f * std::max(1.0f, std::fabs(wanted[i]))) << i;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i], wanted[i], 2e-6f * std::max(1.0f, std::fabs(wanted[i]))) << i;
 }
 
 }  // namespace crucible::aten

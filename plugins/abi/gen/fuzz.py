@@ -1,4 +1,5 @@
-"""plugins/fuzz/random_calls.inc: one random call per table entry. How random arguments are made is in plugins/fuzz/random_arguments.hpp."""
+"""plugins/fuzz/random_calls.inc: one random call per table entry. How random arguments are made is in
+plugins/fuzz/random_arguments.hpp."""
 
 PREAMBLE = """// One random call of each entry of each interface table. Generated from abi.toml by gen/generate.py; included by
 // fuzz_plugin.cpp, inside a function that has `RandomArguments& r` and `const abi::Tables& tables`, as the cases of a switch.
@@ -46,7 +47,8 @@ def argument(item, entry, lines):
         return "r.size()"
     if item.name == "timeout_ns":
         return "r.time()"
-    return {"u8": "r.number<std::uint8_t>()", "u32": "r.number<std::uint32_t>()", "u64": "r.number<std::uint64_t>()"}[item.type]
+    return {"u8": "r.number<std::uint8_t>()", "u32": "r.number<std::uint32_t>()",
+            "u64": "r.number<std::uint64_t>()"}[item.type]
 
 
 def calls(spec):

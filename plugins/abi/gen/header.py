@@ -22,6 +22,7 @@ extern "C" {{
 
 #define CRUCIBLE_ABI_MAJOR {major}u
 #define CRUCIBLE_ABI_MINOR {minor}u
+#define CRUCIBLE_ABI_OLDEST_MINOR {oldest}u /* the oldest minor whose hosts and plugins work with this one's */
 #define CRUCIBLE_MAGIC {magic:#010x}u
 #define CRUCIBLE_EXPORT __attribute__((visibility("default")))
 """
@@ -92,7 +93,9 @@ def struct(name, doc, sized, fields, first=()):
 def table(spec, item):
     lines = ["", f"/* {item.doc}{f' Since 0.{item.since}.' if item.since > 1 else ''} */"]
     if item.kind == "interface":
-        lines.append(f"#define CRUCIBLE_IF_{item.name.upper()} {item.id:#06x}u /* {'mandatory' if item.mandatory else 'optional'} */")
+        lines.append(
+            f"#define CRUCIBLE_IF_{item.name.upper()} {item.id:#06x}u /* {'mandatory' if item.mandatory else 'optional'} */"
+        )
     lines.append(f"typedef struct {item.c_name} {{")
     second = {"object": "reserved", "interface": "if_minor"}.get(item.kind, "abi_minor")
     lines.append(f"  uint32_t struct_size, {second};")
@@ -101,12 +104,14 @@ def table(spec, item):
     for entry in item.entries:
         tags = "".join(f"[{tag.upper()}]" for tag in entry.tags)
         since = f"since 0.{entry.since}" if entry.since > item.since else ""
-        lines.append(f"  {return_type(entry)} (*{entry.name})({parameters(item, entry)});{comment(tags + (' ' + entry.doc if entry.doc else ''), since)}")
+        lines.append(
+            f"  {return_type(entry)} (*{entry.name})({parameters(item, entry)});{comment(tags + (' ' + entry.doc if entry.doc else ''), since)}"
+        )
     return lines + [f"}} {item.c_name};"]
 
 
 def header(spec):
-    lines = [PREAMBLE.format(major=spec.major, minor=spec.minor, magic=spec.magic)]
+    lines = [PREAMBLE.format(major=spec.major, minor=spec.minor, oldest=spec.oldest, magic=spec.magic)]
     lines += constants(spec)
     lines += ["", "/* Objects; the plugin defines what they are. */"]
     lines += [f"typedef struct crucible_{name} crucible_{name};{comment(doc)}" for name, doc in spec.handles.items()]
@@ -128,22 +133,35 @@ def header(spec):
     for item in spec.tables:
         if item.kind == "object":
             lines += table(spec, item)
-            lines += [f"struct crucible_{item.object} {{ const {item.c_name}* table; }};", "typedef crucible_error* crucible_status;"]
+            lines += [
+                f"struct crucible_{item.object} {{ const {item.c_name}* table; }};",
+                "typedef crucible_error* crucible_status;"
+            ]
     for item in spec.structs:
         emit(item.name)
     for name, arguments, doc in spec.callbacks:
-        lines += ["", f"/* {doc} */", f"typedef void (*crucible_{name})({', '.join(declared(argument) for argument in arguments)});"]
+        lines += [
+            "", f"/* {doc} */",
+            f"typedef void (*crucible_{name})({', '.join(declared(argument) for argument in arguments)});"
+        ]
     for kind in ("host", "interface", "plugin"):
         for item in spec.tables:
             if item.kind == kind:
                 lines += table(spec, item)
-    lines += [""] + [f"#define CRUCIBLE_IF_{name.upper()} {number:#06x}u /* reserved: no table yet */" for name, number in spec.reserved.items()]
+    lines += [""] + [
+        f"#define CRUCIBLE_IF_{name.upper()} {number:#06x}u /* reserved: no table yet */"
+        for name, number in spec.reserved.items()
+    ]
     lines += struct("query_in", "What the host says of itself.", True, spec.query["in"])
-    lines += struct("query_out", "What the plugin answers; it writes no more than the first struct_size bytes.", True, spec.query["out"])
-    lines += ["", "/* The only exported symbol. Touches no vendor library, allocates nothing, starts no thread, reads no environment.",
-              " * 0: `out` is filled; anything else: reject_reason says why not. */",
-              "typedef int32_t (*crucible_plugin_query_fn)(const crucible_query_in*, crucible_query_out*);",
-              '#define CRUCIBLE_QUERY_SYMBOL "crucible_plugin_query"',
-              "CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in*, crucible_query_out*);", "",
-              "#ifdef __cplusplus", "}", "#endif", "#endif /* CRUCIBLE_PLUGIN_H_ */"]
+    lines += struct("query_out", "What the plugin answers; it writes no more than the first struct_size bytes.", True,
+                    spec.query["out"])
+    lines += [
+        "",
+        "/* The only exported symbol. Touches no vendor library, allocates nothing, starts no thread, reads no environment.",
+        " * 0: `out` is filled; anything else: reject_reason says why not. */",
+        "typedef int32_t (*crucible_plugin_query_fn)(const crucible_query_in*, crucible_query_out*);",
+        '#define CRUCIBLE_QUERY_SYMBOL "crucible_plugin_query"',
+        "CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in*, crucible_query_out*);", "",
+        "#ifdef __cplusplus", "}", "#endif", "#endif /* CRUCIBLE_PLUGIN_H_ */"
+    ]
     return "\n".join(lines) + "\n"

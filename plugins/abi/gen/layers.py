@@ -1,5 +1,5 @@
-"""plugins/layers/wrapped_tables.inc: one function per table entry that checks, traces and counts a call before and after it
-reaches the plugin. What checking and tracing mean is in plugins/layers/call.cpp."""
+"""plugins/layers/wrapped_tables.inc: one function per table entry that checks, traces and counts a call before and
+after it reaches the plugin. What checking and tracing mean is in plugins/layers/call.cpp."""
 
 from header import declared, return_type
 
@@ -35,7 +35,8 @@ def checks(entry):
         elif argument.type == "void" and argument.stars and not argument.optional:
             yield f'call.pointer("{argument.name}", {name});'
     if "obj" in entry.tags:
-        first = next((argument for argument in entry.arguments if argument.kind == "handle" and argument.stars and not argument.out), None)
+        first = next((argument for argument in entry.arguments
+                      if argument.kind == "handle" and argument.stars and not argument.out), None)
         if first:
             yield f'call.alone({first.name});'
     if entry.destroys:
@@ -60,7 +61,9 @@ def notes(entry):
 
 def effects(entry):
     """Statements after a success: what began and what ended."""
-    parent = next((argument.name for argument in entry.arguments if argument.kind == "handle" and argument.stars and not argument.out), "nullptr")
+    parent = next((argument.name
+                   for argument in entry.arguments
+                   if argument.kind == "handle" and argument.stars and not argument.out), "nullptr")
     for argument in entry.arguments:
         if argument.out and argument.kind == "handle" and argument.stars:
             yield f'call.created("{argument.type}", *{c_name(argument)}, {parent});'
@@ -89,8 +92,12 @@ def wrapped(spec):
                 lines += [f"    {line}" for line in body]
                 lines.append("  }")
             if entry.destroys:
-                lines.append(f'  call.ends("{entry.destroys}", {entry.arguments[0].name});  // before: its address may be used again at once')
-            lines.append(f"  crucible_status status = call.guarded([&] {{ return state().next.{table.name}.{entry.name}({arguments}); }});")
+                lines.append(
+                    f'  call.ends("{entry.destroys}", {entry.arguments[0].name});  // before: its address may be used again at once'
+                )
+            lines.append(
+                f"  crucible_status status = call.guarded([&] {{ return state().next.{table.name}.{entry.name}({arguments}); }});"
+            )
             body = list(effects(entry))
             if body:
                 lines.append("  if (status == nullptr) {")

@@ -7,8 +7,10 @@ import dataclasses
 import re
 import tomllib
 
-NUMBERS = {"u8": "uint8_t", "u32": "uint32_t", "i32": "int32_t", "u64": "uint64_t", "i64": "int64_t", "double": "double",
-           "char": "char", "void": "void", "crucible_code": "crucible_code"}
+NUMBERS = {
+    "u8": "uint8_t", "u32": "uint32_t", "i32": "int32_t", "u64": "uint64_t", "i64": "int64_t", "double": "double",
+    "char": "char", "void": "void", "crucible_code": "crucible_code"
+}
 SIZES = {"u8": 1, "char": 1, "u32": 4, "i32": 4, "crucible_code": 4, "u64": 8, "i64": 8, "double": 8}
 
 
@@ -18,7 +20,8 @@ class SpecError(Exception):
 
 @dataclasses.dataclass
 class Argument:
-    """One argument or field. `type` is the spec's word; `stars` how many addresses; `array` a length or the name of one."""
+    """One argument or field. `type` is the spec's word; `stars` how many addresses; `array` a length or the name of
+    one."""
     type: str
     name: str
     stars: int = 0
@@ -67,8 +70,9 @@ class Struct:
     fields: list
 
 
-PATTERN = re.compile(r"^(?:@(?P<since>\d+) )?(?P<mode>in |out )?(?P<const>const )?(?P<type>\w+)(?P<stars>\**) (?P<name>\w+)"
-                     r"(?:\[(?P<array>\w+)\])?(?P<marks>[?^]*)$")
+PATTERN = re.compile(
+    r"^(?:@(?P<since>\d+) )?(?P<mode>in |out )?(?P<const>const )?(?P<type>\w+)(?P<stars>\**) (?P<name>\w+)"
+    r"(?:\[(?P<array>\w+)\])?(?P<marks>[?^]*)$")
 ALLOWED = {
     "constants": {"prefix", "type", "doc", "values"},
     "structs": {"name", "doc", "sized", "since", "fields"},
@@ -84,13 +88,14 @@ def parse_argument(text):
     if match is None:
         raise SpecError(f"'{text}' is not TYPE NAME")
     mode = (match["mode"] or "").strip()
-    return Argument(type=match["type"], name=match["name"], stars=len(match["stars"]), const=bool(match["const"]) or mode == "in",
-                    out=mode == "out", array=match["array"] or "", optional="?" in match["marks"],
+    return Argument(type=match["type"], name=match["name"], stars=len(match["stars"]), const=bool(match["const"])
+                    or mode == "in", out=mode == "out", array=match["array"] or "", optional="?" in match["marks"],
                     power_of_two="^" in match["marks"], since=int(match["since"] or 1))
 
 
 class Spec:
-    """major, minor, magic, constants, handles, structs, callbacks, tables (in the order of the file), reserved, query."""
+    """major, minor, magic, constants, handles, structs, callbacks, tables (in the order of the file), reserved,
+    query."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
@@ -101,12 +106,16 @@ class Spec:
         for section in ("constants", "structs", "callbacks", "tables"):
             for item in data[section]:
                 if set(item) - ALLOWED[section]:
-                    raise SpecError(f"{section} {item.get('name')}: unknown keys {sorted(set(item) - ALLOWED[section])}")
-        self.major, self.minor, self.magic = (data["abi"][key] for key in ("major", "minor", "magic"))
+                    raise SpecError(
+                        f"{section} {item.get('name')}: unknown keys {sorted(set(item) - ALLOWED[section])}")
+        self.major, self.minor, self.oldest, self.magic = (data["abi"][key]
+                                                           for key in ("major", "minor", "oldest", "magic"))
         self.constants = data["constants"]
         self.handles = data["handles"]
         self.reserved = data["reserved"]
-        self.callbacks = [(item["name"], [parse_argument(text) for text in item["args"]], item["doc"]) for item in data["callbacks"]]
+        self.callbacks = [
+            (item["name"], [parse_argument(text) for text in item["args"]], item["doc"]) for item in data["callbacks"]
+        ]
         self.structs = [Struct(item["name"], item["doc"], item.get("sized", False), item.get("since", 1),
                                [parse_argument(text) for text in item["fields"]]) for item in data["structs"]]
         self.query = {side: [parse_argument(text) for text in data["query"][side]] for side in ("in", "out")}
@@ -117,12 +126,15 @@ class Spec:
         entries = []
         for entry in item["entries"]:
             if set(entry) - ALLOWED["entries"]:
-                raise SpecError(f"{item['name']}.{entry.get('name')}: unknown keys {sorted(set(entry) - ALLOWED['entries'])}")
+                raise SpecError(
+                    f"{item['name']}.{entry.get('name')}: unknown keys {sorted(set(entry) - ALLOWED['entries'])}")
             tags = entry["tags"].split()
             if set(tags) - TAGS:
                 raise SpecError(f"{item['name']}.{entry['name']}: unknown tags {sorted(set(tags) - TAGS)}")
-            entries.append(Entry(entry["name"], [parse_argument(text) for text in entry["args"]], entry.get("ret", "status"), tags,
-                                 max(entry.get("since", 1), item.get("since", 1)), entry.get("doc", ""), entry.get("destroys", "")))
+            entries.append(
+                Entry(entry["name"], [parse_argument(text) for text in entry["args"]], entry.get("ret", "status"), tags,
+                      max(entry.get("since", 1), item.get("since", 1)), entry.get("doc", ""), entry.get("destroys",
+                                                                                                        "")))
         return Table(item["name"], item["kind"], item["doc"], entries, item.get("id", 0), item.get("mandatory", False),
                      item.get("since", 1), item.get("object", ""))
 
@@ -131,10 +143,13 @@ class Spec:
 
     def _check(self):
         kinds = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(self.handles, "handle")
-        kinds |= {struct.name: "struct" for struct in self.structs} | {name: "callback" for name, _, _ in self.callbacks}
-        kinds |= {table.name: "table" for table in self.tables if table.kind in ("host", "plugin")} | {"error": "handle"}
+        kinds |= {struct.name: "struct" for struct in self.structs
+                 } | {name: "callback" for name, _, _ in self.callbacks}
+        kinds |= {table.name: "table" for table in self.tables if table.kind in ("host", "plugin")
+                 } | {"error": "handle"}
         kinds |= {table.object: "handle" for table in self.tables if table.object}
-        groups = [(struct.name, struct.fields) for struct in self.structs] + [(name, args) for name, args, _ in self.callbacks]
+        groups = [(struct.name, struct.fields) for struct in self.structs
+                 ] + [(name, args) for name, args, _ in self.callbacks]
         groups += [(f"query.{side}", fields) for side, fields in self.query.items()]
         groups += [(f"{table.name}.{entry.name}", entry.arguments) for table in self.tables for entry in table.entries]
         for where, arguments in groups:

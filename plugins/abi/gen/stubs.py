@@ -19,6 +19,12 @@ PREAMBLE = """// Full-size copies of tables that came from the other side. Gener
 
 namespace crucible::abi {
 
+/// Whether host and plugin understand each other: the other side's numbers are given. Newer minors have only more at the
+/// end; minors before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone. The only place where minors are compared.
+constexpr bool understands(std::uint32_t major, std::uint32_t minor) {
+  return major == CRUCIBLE_ABI_MAJOR && minor >= CRUCIBLE_ABI_OLDEST_MINOR;
+}
+
 /// A text that can be a template argument.
 template <std::size_t N>
 struct FixedText {
@@ -81,25 +87,34 @@ def stubs(spec):
         lines.append(f"namespace missing::{table.name} {{")
         for entry in table.entries:
             body = neutral(table, entry)
-            lines.append(f"inline {return_type(entry)} {entry.name}({unnamed(table, entry)}) {{ {body} }}".replace("{  }", "{}"))
+            lines.append(f"inline {return_type(entry)} {entry.name}({unnamed(table, entry)}) {{ {body} }}".replace(
+                "{  }", "{}"))
         lines += [f"}}  // namespace missing::{table.name}", ""]
     for table in spec.tables:
         lines.append(f"inline void fill({table.c_name}& table) {{")
-        lines += [f"  if (table.{entry.name} == nullptr) table.{entry.name} = missing::{table.name}::{entry.name};" for entry in table.entries]
+        lines += [
+            f"  if (table.{entry.name} == nullptr) table.{entry.name} = missing::{table.name}::{entry.name};"
+            for entry in table.entries
+        ]
         lines += ["}", ""]
     interfaces = spec.interfaces()
     lines += ["/// Every interface table of a plugin, full-size.", "struct Tables {"]
     lines += [f"  {table.c_name} {table.name};" for table in interfaces]
-    lines += ["};", "", "/// Calls f(table, id, name, mandatory) for each interface table of `tables`.", "template <class AnyTables, class F>",
-              "void for_each_interface(AnyTables& tables, F f) {"]
-    lines += [f'  f(tables.{table.name}, CRUCIBLE_IF_{table.name.upper()}, "{table.name}", {"true" if table.mandatory else "false"});' for table in interfaces]
-    lines += ["}", "", "/// Tables that answer \"unimplemented\" to everything.", "inline Tables unimplemented_tables() {", "  Tables tables{};",
-              "  for_each_interface(tables, [](auto& table, std::uint32_t, const char*, bool) {",
-              "    table.struct_size = sizeof(table);", "    fill(table);", "  });", "  return tables;", "}", "",
-              "/// The functions of an error object, full-size: `status` must not be null.",
-              "inline crucible_error_table error_functions(crucible_status status) {",
-              "  auto table = copy_table<crucible_error_table>(status->table);", "  fill(table);", "  return table;", "}", "",
-              "}  // namespace crucible::abi"]
+    lines += [
+        "};", "", "/// Calls f(table, id, name, mandatory) for each interface table of `tables`.",
+        "template <class AnyTables, class F>", "void for_each_interface(AnyTables& tables, F f) {"
+    ]
+    lines += [
+        f'  f(tables.{table.name}, CRUCIBLE_IF_{table.name.upper()}, "{table.name}", {"true" if table.mandatory else "false"});'
+        for table in interfaces
+    ]
+    lines += [
+        "}", "", "/// Tables that answer \"unimplemented\" to everything.", "inline Tables unimplemented_tables() {",
+        "  Tables tables{};", "  for_each_interface(tables, [](auto& table, std::uint32_t, const char*, bool) {",
+        "    table.struct_size = sizeof(table);", "    fill(table);", "  });", "  return tables;", "}", "",
+        "/// The functions of an error object, full-size: `status` must not be null.",
+        "inline crucible_error_table error_functions(crucible_status status) {",
+        "  auto table = copy_table<crucible_error_table>(status->table);", "  fill(table);", "  return table;", "}", "",
+        "}  // namespace crucible::abi"
+    ]
     return "\n".join(lines) + "\n"
-
-

@@ -27,7 +27,8 @@ TEST(ElfFacts, OfTheCpuPlugin) {
   EXPECT_THAT(facts->exported, ElementsAre("crucible_plugin_query"));
   EXPECT_THAT(facts->needed, Contains("libc.so.6"));
   EXPECT_GT(facts->undefined.size(), 20u);
-  const auto of_libc = std::ranges::find(facts->undefined, "dlsym", &UndefinedSymbol::name);  // no sanitizer stands in for it
+  const auto of_libc =
+      std::ranges::find(facts->undefined, "dlsym", &UndefinedSymbol::name);  // no sanitizer stands in for it
   ASSERT_NE(of_libc, facts->undefined.end());
   EXPECT_EQ(of_libc->library, "libc.so.6");
   EXPECT_FALSE(facts->executable_stack);

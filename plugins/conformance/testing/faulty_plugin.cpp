@@ -47,7 +47,6 @@ crucible_if_memory real_memory, memory;
 crucible_if_queue real_queue, queue;
 crucible_if_compile real_compile, compile;
 crucible_if_plan real_plan, plan;
-crucible_if_binary real_binary, binary;
 crucible_if_profile real_profile, profile;
 crucible_device* opened = nullptr;
 
@@ -64,13 +63,11 @@ const void* interface_table(std::uint32_t id) {
     case CRUCIBLE_IF_MEMORY:
       return &memory;
     case CRUCIBLE_IF_QUEUE:
-      return is("claims_queue_without_one") ? nullptr : static_cast<const void*>(&queue);
+      return is("has_no_queues") ? nullptr : static_cast<const void*>(&queue);
     case CRUCIBLE_IF_COMPILE:
       return &compile;
     case CRUCIBLE_IF_PLAN:
       return &plan;
-    case CRUCIBLE_IF_BINARY:
-      return &binary;
     case CRUCIBLE_IF_PROFILE:
       return &profile;
     case CRUCIBLE_IF_LIBRARY:
@@ -117,10 +114,6 @@ crucible_status init(const crucible_host_api* host) {
   }
   if (is("installs_signal_handler")) signal(SIGUSR1, [](int) {});
   if (is("closes_stdout")) close(1);
-  if (is("uses_new_services_of_old_host")) {
-    void* const bytes = host->alloc(host->ctx, 64, 64);
-    host->free(host->ctx, bytes, 64, 64);
-  }
   return real_api.init(host);
 }
 
@@ -178,22 +171,27 @@ crucible_status memory_write(crucible_buffer* buffer, std::uint64_t offset, cons
   return real_memory.write(buffer, offset, data, size);
 }
 
-crucible_status compile_sources(crucible_device* handle, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count,
-                                crucible_module** out, crucible_compile_info* info) {
+crucible_status compile_sources(crucible_device* handle, crucible_str prelude, const crucible_kernel_source* sources,
+                                std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
   if (is("kernels_read_doubles") && sources != nullptr) {
-    const std::string right = "((const crucible_i64_scalar*)scalars)", wrong = "(int64_t)(double)((const crucible_i64_scalar*)scalars)";
+    const std::string right = "((const crucible_i64_scalar*)scalars)",
+                      wrong = "(int64_t)(double)((const crucible_i64_scalar*)scalars)";
     std::vector<std::string> changed;
     for (std::uint32_t i = 0; i < count; ++i) {
-      std::string text = crucible::sdk::print_kernel(crucible::sdk::read_kernel(sources[i].ir, sources[i].ir_size), crucible::sdk::dialect_c(),
-                                                     crucible::sdk::to_string(sources[i].name));
-      for (std::size_t at = text.find(right); at != std::string::npos; at = text.find(right, at + wrong.size())) text.replace(at, right.size(), wrong);
+      std::string text =
+          crucible::sdk::print_kernel(crucible::sdk::read_kernel(sources[i].ir, sources[i].ir_size),
+                                      crucible::sdk::dialect_c(), crucible::sdk::to_string(sources[i].name));
+      for (std::size_t at = text.find(right); at != std::string::npos; at = text.find(right, at + wrong.size()))
+        text.replace(at, right.size(), wrong);
       changed.push_back(std::move(text));
     }
     std::vector<crucible_kernel_source> own(sources, sources + count);
-    for (std::uint32_t i = 0; i < count; ++i) own[i].ir = nullptr, own[i].ir_size = 0, own[i].text = {changed[i].data(), changed[i].size()};
+    for (std::uint32_t i = 0; i < count; ++i)
+      own[i].ir = nullptr, own[i].ir_size = 0, own[i].text = {changed[i].data(), changed[i].size()};
     return real_compile.compile_sources(handle, prelude, own.data(), count, out, info);
   }
-  if (!is("one_op_is_wrong") || prelude.data == nullptr) return real_compile.compile_sources(handle, prelude, sources, count, out, info);
+  if (!is("one_op_is_wrong") || prelude.data == nullptr)
+    return real_compile.compile_sources(handle, prelude, sources, count, out, info);
   // A wrong rounding in one op: 1 / sqrt(x) through a float that lost eight bits.
   std::string text(prelude.data, prelude.size);
   const std::string right = "return 1.0f / __builtin_sqrtf(x);",
@@ -232,7 +230,8 @@ crucible_status plan_build(crucible_device* handle, const crucible_op* ops, std:
         scalar.bits += is("one_ulp_off") && scalar.bits == 0x3fb999999999999aull ? 1 : 0;
         if (scalar.type != CRUCIBLE_SCALAR_I64) continue;
         if (scalar.slot < 64) whole_slots |= std::uint64_t{1} << scalar.slot;
-        if (is("whole_scalar_as_double") && scalar.slot == CRUCIBLE_SLOT_NONE) scalar.bits = through_double(scalar.bits);
+        if (is("whole_scalar_as_double") && scalar.slot == CRUCIBLE_SLOT_NONE)
+          scalar.bits = through_double(scalar.bits);
       }
       own[i].scalars = scalars[i].data();
     }
@@ -260,7 +259,8 @@ crucible_status plan_set_slots(crucible_plan* handle, const std::uint64_t* value
   return real_plan.set_slots(handle, turned.data(), count);
 }
 
-crucible_status plan_replay(crucible_plan* handle) {
+/// What goes wrong with each submission; NULL while nothing does.
+crucible_status go_wrong() {
   static std::atomic<int> replays{0};
   if (is("leaks_a_buffer_per_call") && opened != nullptr) {
     crucible_buffer* lost = nullptr;
@@ -274,12 +274,15 @@ crucible_status plan_replay(crucible_plan* handle) {
 #if defined(__x86_64__)
   if (is("changes_mxcsr")) _mm_setcsr(_mm_getcsr() | 0x8040);
 #endif
-  return real_plan.replay(handle);
+  return nullptr;
 }
 
 // ---- queues ----
 crucible_status submit(crucible_queue* handle, crucible_plan* work, const crucible_point* waits,
                        std::uint32_t wait_count, const crucible_point* signals, std::uint32_t signal_count) {
+  if (crucible_status wrong = go_wrong()) return wrong;
+  if (is("swallows_failures") && signal_count == 2)
+    return real_queue.submit(handle, work, waits, wait_count, signals + 1, 1);
   if (is("never_signals")) return real_queue.submit(handle, work, waits, wait_count, nullptr, 0);
   if (is("signals_too_early") && signals != nullptr && signal_count > 0) {
     crucible_status status = real_queue.submit(handle, work, waits, wait_count, nullptr, 0);
@@ -302,11 +305,15 @@ crucible_status timeline_wait(crucible_timeline* handle, std::uint64_t value, st
   return is("wait_returns_at_once") ? nullptr : real_queue.timeline_wait(handle, value, timeout_ns);
 }
 
-crucible_status binary_load(crucible_device* handle, crucible_str bytes, crucible_module** out) {
-  crucible_status status = real_binary.load(handle, bytes, out);
-  if (!is("loads_damaged_binary") || status == nullptr || bytes.size < 1000) return status;
-  status->table->destroy(status);
-  return real_compile.compile(handle, {}, nullptr, nullptr, 0, out, nullptr);
+crucible_status flush(crucible_queue* handle) {
+  return is("never_begins_by_itself") && handle != nullptr ? nullptr : real_queue.flush(handle);
+}
+
+crucible_status timeline_times(crucible_timeline* handle, std::uint64_t value, std::uint64_t* begin_ns,
+                               std::uint64_t* end_ns, std::uint32_t* clock) {
+  crucible_status status = real_queue.timeline_times(handle, value, begin_ns, end_ns, clock);
+  if (is("wrong_times") && status == nullptr) *begin_ns /= 1000, *end_ns /= 1000;
+  return status;
 }
 
 crucible_status clock_pair(crucible_device* handle, std::uint64_t* ticks, std::uint64_t* ns, std::uint64_t* rate) {
@@ -346,15 +353,14 @@ __attribute__((constructor)) void load_real_plugin() {
   take(CRUCIBLE_IF_QUEUE, real_queue, queue);
   take(CRUCIBLE_IF_COMPILE, real_compile, compile);
   take(CRUCIBLE_IF_PLAN, real_plan, plan);
-  take(CRUCIBLE_IF_BINARY, real_binary, binary);
   take(CRUCIBLE_IF_PROFILE, real_profile, profile);
   api.init = init, api.shutdown = shutdown, api.interface_table = interface_table;
   device.open = device_open, device.properties = device_properties, device.capabilities = capabilities;
   memory.alloc = memory_alloc, memory.free = memory_free, memory.read = memory_read, memory.write = memory_write;
   compile.compile_sources = compile_sources;
-  plan.build = plan_build, plan.destroy = plan_destroy, plan.set_slots = plan_set_slots, plan.replay = plan_replay;
+  plan.build = plan_build, plan.destroy = plan_destroy, plan.set_slots = plan_set_slots;
   queue.submit = submit, queue.timeline_query = timeline_query, queue.timeline_wait = timeline_wait;
-  binary.load = binary_load;
+  queue.flush = flush, queue.timeline_times = timeline_times;
   profile.clock_pair = clock_pair;
   if (is("missing_memory_fill")) memory.fill = nullptr;
 }
@@ -369,6 +375,13 @@ extern "C" CRUCIBLE_EXPORT int32_t crucible_plugin_query(const crucible_query_in
   if (is("query_takes_any_major") && in != nullptr && out != nullptr) {
     crucible_query_in own = *in;
     own.host_major = CRUCIBLE_ABI_MAJOR;
+    const int32_t code = real_query(&own, out);
+    if (code == 0) out->api = &api;
+    return code;
+  }
+  if (is("takes_old_hosts") && in != nullptr && out != nullptr && in->host_major == CRUCIBLE_ABI_MAJOR) {
+    crucible_query_in own = *in;
+    own.host_minor = CRUCIBLE_ABI_MINOR;
     const int32_t code = real_query(&own, out);
     if (code == 0) out->api = &api;
     return code;

@@ -17,7 +17,8 @@ TEST(OpTolerance, TheDocumentHasTheTable) {
   std::stringstream stream;
   stream << file.rdbuf();
   std::string text = stream.str();
-  constexpr std::string_view kBegin = "<!-- tolerances: plugins/conformance/op_tolerance.cpp -->\n", kEnd = "<!-- end of tolerances -->\n";
+  constexpr std::string_view kBegin = "<!-- tolerances: plugins/conformance/op_tolerance.cpp -->\n",
+                             kEnd = "<!-- end of tolerances -->\n";
   const std::size_t begin = text.find(kBegin), end = text.find(kEnd);
   ASSERT_NE(begin, std::string::npos);
   ASSERT_NE(end, std::string::npos);

@@ -73,6 +73,8 @@ inline constexpr BrokenKind kBrokenKinds[] = {
      "writes to standard output by itself: hello from the plugin"},
     {"wrong_magic", "answers another magic", Verdict::kRefused, "it answers magic 0x01badbad, expected 0x31435243"},
     {"newer_major", "speaks another major version", Verdict::kRefused, "major numbers must be equal"},
+    {"older_minor", "speaks the minor version before plans were submitted", Verdict::kRefused,
+     "speaks ABI 0.2, and this host takes plugins from 0.3 on"},
     {"newer_minor", "speaks a newer minor version", Verdict::kLoads, ""},
     {"rejects", "refuses the host with a reason", Verdict::kRefused,
      "refuses this host (code 5): the moon is not full"},

@@ -79,7 +79,8 @@ void change_the_process() {
 
 __attribute__((constructor)) void construct() {
   misbehave("constructor");
-  if (is("reads_secrets") && std::getenv("API_TOKEN") != nullptr) std::fprintf(stderr, "the token is %s\n", std::getenv("API_TOKEN")), std::abort();
+  if (is("reads_secrets") && std::getenv("API_TOKEN") != nullptr)
+    std::fprintf(stderr, "the token is %s\n", std::getenv("API_TOKEN")), std::abort();
 }
 
 crucible_str str(const char* text) { return {text, std::strlen(text)}; }
@@ -109,6 +110,7 @@ alignas(16) unsigned char unaligned_space[sizeof(crucible_if_device) + 16];
 crucible_if_memory memory_table = {sizeof(memory_table), 1};
 crucible_if_compile compile_table = {sizeof(compile_table), 1};
 crucible_if_plan plan_table = {sizeof(plan_table), 1};
+crucible_if_queue queue_table = {sizeof(queue_table), 1};
 
 const void* interface_table(uint32_t id) {
   if (is("tables_throw")) throw std::runtime_error("tables");
@@ -125,6 +127,7 @@ const void* interface_table(uint32_t id) {
   if (id == CRUCIBLE_IF_PLAN && is("table_missing")) return nullptr;
   if (id == CRUCIBLE_IF_MEMORY) return &memory_table;
   if (id == CRUCIBLE_IF_COMPILE) return &compile_table;
+  if (id == CRUCIBLE_IF_QUEUE) return &queue_table;
   return id == CRUCIBLE_IF_PLAN ? &plan_table : nullptr;
 }
 
@@ -153,7 +156,7 @@ extern "C" int32_t crucible_plugin_query(const crucible_query_in*, crucible_quer
   change_the_process();
   out->magic = is("wrong_magic") ? 0x1badbadu : CRUCIBLE_MAGIC;
   out->abi_major = CRUCIBLE_ABI_MAJOR + (is("newer_major") ? 1 : 0);
-  out->abi_minor = CRUCIBLE_ABI_MINOR + (is("newer_minor") ? 40 : 0);
+  out->abi_minor = is("older_minor") ? 2 : CRUCIBLE_ABI_MINOR + (is("newer_minor") ? 40 : 0);
   if (is("rejects")) return std::strcpy(out->reject_reason, "the moon is not full"), 5;
   if (is("rejects_silently")) return -1;
   out->name = str(kind().c_str());

@@ -145,32 +145,16 @@ TEST_F(ProbeCache, WithoutAProbeTheFileIsInspectedHere) {
   EXPECT_TRUE(load_examined(*examined, {}, log).has_value());
 }
 
-TEST_F(ProbeCache, APluginOfTheFirstMinorPassesAndMovesBytesButTakesNoKernels) {
+// It ran plans by a call that no host makes any more.
+TEST_F(ProbeCache, APluginOfAnOlderMinorIsRefusedInWords) {
   const path plugin = copy(CRUCIBLE_OLD_PLUGIN, "cpu");
   DecisionLog log;
-  const auto backend =
-      load(explicit_candidate(plugin), {{"cache_dir", (folder() / "kernels").string()}}, policy(), log);
-  ASSERT_TRUE(backend.has_value()) << backend.error().message;
-  EXPECT_NE(log.all().back().step, Step::kInit);  // not started before its first use
-  const auto device = (*backend)->open("");
-  ASSERT_TRUE(device.has_value()) << device.error().message;
-  EXPECT_EQ(log.all().back().step, Step::kInit);
-  auto buffer = Buffer::allocate(*device, 64, 64);
-  ASSERT_TRUE(buffer.has_value()) << buffer.error().message;
-  std::vector<std::byte> data(64, std::byte{7}), back(64);
-  ASSERT_TRUE(buffer->write(0, data).has_value());
-  ASSERT_TRUE(buffer->read(0, back).has_value());
-  EXPECT_EQ(back, data);
-  // An error object with the first minor's shorter table keeps its words.
-  const auto outside = buffer->write(60, data);
-  ASSERT_FALSE(outside.has_value());
-  EXPECT_THAT(outside.error().message, HasSubstr("writing 64 bytes at 60 of a buffer of 64"));
-  EXPECT_EQ(outside.error().message.find("without a table"), std::string::npos);
-  // It compiles C text alone, which no host hands over any more.
-  const std::vector<KernelText> kernels = {{"k", "void k(void) {}"}};
-  const auto module = Module::compile(*device, "", kernels);
-  ASSERT_FALSE(module.has_value());
-  EXPECT_THAT(module.error().message, HasSubstr("the plugin has no compile.compile_sources: use a newer one"));
+  const auto backend = load(explicit_candidate(plugin), {}, policy(), log);
+  ASSERT_FALSE(backend.has_value());
+  EXPECT_EQ(backend.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(backend.error().message,
+              HasSubstr("speaks ABI 0.1, and this host takes plugins from 0.3 on: plans are submitted to queues since "
+                        "then; use a newer version of the plugin, or rebuild it against crucible_plugin.h 0.3"));
 }
 
 }  // namespace

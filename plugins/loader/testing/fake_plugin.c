@@ -1,5 +1,5 @@
-/* A plugin for the loader's tests, in plain C. FAKE_GOOD does what a plugin must, on host memory; each other macro makes
- * it wrong in one way. Its kernels do nothing: what is tested is the host. */
+/* A plugin for the loader's tests, in plain C. FAKE_GOOD does what a plugin must, on host memory; each other macro
+ * makes it wrong in one way. Its kernels do nothing: what is tested is the host. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,11 @@ static crucible_str str(const char* text) {
 
 static void error_destroy(crucible_error* error) { (void)error; }
 static crucible_code error_code(const crucible_error* error) { return error == NULL ? 0 : CRUCIBLE_E_OUT_OF_MEMORY; }
-static crucible_str error_message(const crucible_error* error) { return (void)error, str("asked for 99 bytes, have 7"); }
-static const crucible_error_table error_table = {sizeof(crucible_error_table), 0, error_destroy, error_code, error_message};
+static crucible_str error_message(const crucible_error* error) {
+  return (void)error, str("asked for 99 bytes, have 7");
+}
+static const crucible_error_table error_table = {sizeof(crucible_error_table), 0, error_destroy, error_code,
+                                                 error_message};
 static crucible_error the_error = {&error_table};
 
 static crucible_status enumerate(crucible_kv_sink sink, void* user) {
@@ -97,20 +100,30 @@ static crucible_status memory_stats(crucible_device* device, crucible_kv_sink si
 }
 #endif
 
-static const crucible_if_device device_table = {sizeof(device_table), 1, enumerate, device_open, device_close, properties};
+static const crucible_if_device device_table = {sizeof(device_table), 1,         enumerate, device_open,
+                                                device_close,         properties};
 static const crucible_if_memory memory_table = {
 #if defined(FAKE_SHORT_TABLES)
-    offsetof(crucible_if_memory, stats), 1, memory_alloc, memory_free, memory_write, memory_read, memory_fill, memory_address,
+    offsetof(crucible_if_memory, stats),
+    1,
+    memory_alloc,
+    memory_free,
+    memory_write,
+    memory_read,
+    memory_fill,
+    memory_address,
     (crucible_status(*)(crucible_device*, crucible_kv_sink, void*))(uintptr_t)1 /* behind the end: must not be called */
 #elif defined(FAKE_NULL_ENTRIES)
     sizeof(memory_table), 1, memory_alloc, memory_free, memory_write, memory_read, NULL, memory_address, memory_stats
 #else
-    sizeof(memory_table), 1, memory_alloc, memory_free, memory_write, memory_read, memory_fill, memory_address, memory_stats
+    sizeof(memory_table), 1,           memory_alloc,   memory_free, memory_write,
+    memory_read,          memory_fill, memory_address, memory_stats
 #endif
 };
 /* Large enough to be tables, with nothing in them. */
 static const crucible_if_compile compile_table = {sizeof(compile_table), 1, NULL, NULL, NULL, NULL};
 static const crucible_if_plan plan_table = {sizeof(plan_table), 1, NULL, NULL, NULL, NULL, NULL};
+static const crucible_if_queue queue_table = {sizeof(queue_table), 1, NULL, NULL, NULL, NULL, NULL};
 
 static crucible_status init(const crucible_host_api* api) {
 #if defined(FAKE_EMPTY_INIT_ERROR)
@@ -128,6 +141,7 @@ static const void* interface_table(uint32_t id) {
     case CRUCIBLE_IF_DEVICE: return &device_table;
     case CRUCIBLE_IF_MEMORY: return &memory_table;
     case CRUCIBLE_IF_COMPILE: return &compile_table;
+    case CRUCIBLE_IF_QUEUE: return &queue_table;
 #if !defined(FAKE_MISSING_TABLE)
     case CRUCIBLE_IF_PLAN: return &plan_table;
 #endif

@@ -203,7 +203,8 @@ TEST_F(Files, WhatWasHashedIsWhatIsLoaded) {
   ASSERT_TRUE(file);
   const std::string digest = *file_digest(*file);
   ASSERT_TRUE(file->seal());
-  std::ofstream(plugin, std::ios::in | std::ios::out | std::ios::binary) << std::string(5000, 'x');  // in place: the same file with other words
+  std::ofstream(plugin, std::ios::in | std::ios::out | std::ios::binary)
+      << std::string(5000, 'x');  // in place: the same file with other words
   EXPECT_EQ(*file_digest(*file), digest);
   EXPECT_EQ(pwrite(file->descriptor(), "x", 1, 0), -1);
   EXPECT_EQ(ftruncate(file->descriptor(), 0), -1);
@@ -228,7 +229,8 @@ TEST_F(Files, APinnedPluginIsLoadedFromACopyAndAnotherIsNot) {
 
 TEST_F(Files, APinnedPluginFindsWhatLiesBesideIt) {
   const path plugin = copy(CRUCIBLE_NEIGHBOUR_PLUGIN, "neighbour");
-  std::filesystem::copy_file(path(CRUCIBLE_ABSENT_FOLDER) / "libvendor_driver.so.7", plugin.parent_path() / "libvendor_driver.so.7");
+  std::filesystem::copy_file(path(CRUCIBLE_ABSENT_FOLDER) / "libvendor_driver.so.7",
+                             plugin.parent_path() / "libvendor_driver.so.7");
   const LoadPolicy policy = pinned(this->policy(), plugin, "neighbour");
   DecisionLog log;
   const Result<Examined> examined = examine_candidate(explicit_candidate(plugin), policy, log);
@@ -361,7 +363,8 @@ TEST_F(Files, ManifestsNameAndPinAPlugin) {
   setenv("XDG_CONFIG_HOME", (folder() / "config").c_str(), 1);
   write_file(manifests / "a.json", R"({"name": "acme", "path": ")" + plugin.string() + R"("})");
   const std::string zeros(64, '0');
-  write_file(manifests / "b.json", R"({"name": "pinned", "sha256": ")" + zeros + R"(", "path": ")" + plugin.string() + R"("})");
+  write_file(manifests / "b.json",
+             R"({"name": "pinned", "sha256": ")" + zeros + R"(", "path": ")" + plugin.string() + R"("})");
   const auto acme = find_candidate("acme", policy(), log_);
   ASSERT_TRUE(acme.has_value());
   EXPECT_EQ(acme->path, plugin);
@@ -372,18 +375,26 @@ TEST_F(Files, ManifestsNameAndPinAPlugin) {
   unsetenv("XDG_CONFIG_HOME");
 }
 
-/// What is wrong with a manifest is a refusal in the log, with the file, and in the error of whoever asks for its plugin.
-/// A manifest as somebody may write it: JSON of the right keys with values of any kind, then bytes of it changed.
+/// What is wrong with a manifest is a refusal in the log, with the file, and in the error of whoever asks for its
+/// plugin. A manifest as somebody may write it: JSON of the right keys with values of any kind, then bytes of it
+/// changed.
 std::string random_manifest(std::mt19937& random, const std::string& plugin) {
-  const auto one_of = [&](std::initializer_list<std::string> choices) { return choices.begin()[random() % choices.size()]; };
+  const auto one_of = [&](std::initializer_list<std::string> choices) {
+    return choices.begin()[random() % choices.size()];
+  };
   const auto value = [&] {
-    return one_of({"\"" + plugin + "\"", "\"relative/libx.so\"", "\"/nowhere\\u001b[2J\\n/libx.so\"", "\"" + std::string(random() % 70, 'a') + "\"", "\"/dev/zero\"", "\"../../x\"",
-                   "\"\\u202e\\u0000\"", "null", "-1", "1e999", "18446744073709551616", "[]", "{}", "[[[[]]]]", "true", std::string(random() % 3000, '['), "\"\xff\xfe\"", "\"" + std::string(64, 'A') + "\""});
+    return one_of({"\"" + plugin + "\"", "\"relative/libx.so\"", "\"/nowhere\\u001b[2J\\n/libx.so\"",
+                   "\"" + std::string(random() % 70, 'a') + "\"", "\"/dev/zero\"", "\"../../x\"", "\"\\u202e\\u0000\"",
+                   "null", "-1", "1e999", "18446744073709551616", "[]", "{}", "[[[[]]]]", "true",
+                   std::string(random() % 3000, '['), "\"\xff\xfe\"", "\"" + std::string(64, 'A') + "\""});
   };
   std::string text = random() % 2 == 0 ? "{" : "{\"path\": \"" + plugin + "\"";
-  for (unsigned i = random() % 3; i > 0; --i) text += fmt::format("{}{}: {}", text.size() > 1 ? ", " : "", one_of({"\"path\"", "\"name\"", "\"sha256\"", "\"Path\"", "\"\"", "\"\\u0070ath\""}), value());
+  for (unsigned i = random() % 3; i > 0; --i)
+    text += fmt::format("{}{}: {}", text.size() > 1 ? ", " : "",
+                        one_of({"\"path\"", "\"name\"", "\"sha256\"", "\"Path\"", "\"\"", "\"\\u0070ath\""}), value());
   text += "}";
-  for (unsigned i = random() % 3; i > 1 && !text.empty(); --i) text[random() % text.size()] = static_cast<char>(random());
+  for (unsigned i = random() % 3; i > 1 && !text.empty(); --i)
+    text[random() % text.size()] = static_cast<char>(random());
   return random() % 8 == 0 ? text.substr(0, random() % (text.size() + 1)) : text;
 }
 
@@ -402,7 +413,9 @@ TEST_F(Files, RandomManifestsNameAPluginSoundlyOrAreToldInOneLine) {
       is_taken = true;
       EXPECT_TRUE(candidate.path.is_absolute()) << content;
       EXPECT_EQ(candidate.path.string().find('\0'), std::string::npos) << content;
-      EXPECT_TRUE(printable(candidate.name) == candidate.name && candidate.name.size() <= 100 && candidate.name.find('/') == std::string::npos) << content;
+      EXPECT_TRUE(printable(candidate.name) == candidate.name && candidate.name.size() <= 100 &&
+                  candidate.name.find('/') == std::string::npos)
+          << content;
       EXPECT_TRUE(candidate.pin.empty() || candidate.pin.size() == 64) << content;
     }
     std::size_t reasons = 0;
@@ -460,7 +473,8 @@ TEST_F(Files, ALinkToNothingInAFolderOfPluginsIsTold) {
   std::filesystem::create_symlink("gone.so", plugin.parent_path() / "libcrucible_gone.so");
   LoadPolicy policy = this->policy();
   policy.folders = {plugin.parent_path()};
-  EXPECT_THAT(find_candidate("gone", policy, log_).error().message, HasSubstr("it is a link to gone.so, which is not there"));
+  EXPECT_THAT(find_candidate("gone", policy, log_).error().message,
+              HasSubstr("it is a link to gone.so, which is not there"));
   DecisionLog log;
   find_candidates(policy, log);
   ASSERT_EQ(log.of("gone").size(), 1u);

@@ -1,4 +1,5 @@
 // The loader against small plugins that are each wrong in one way (fake_plugin.c), and one that is right.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -155,7 +156,7 @@ TEST(Loader, RefusesAnotherMagic) {
 TEST(Loader, RefusesAnotherMajor) {
   const Error error = load_error(fake("newer_major"));
   EXPECT_EQ(error.code, ErrorCode::kUnavailable);
-  EXPECT_THAT(error.message, HasSubstr("speaks ABI 7.2, this host 0.2"));
+  EXPECT_THAT(error.message, HasSubstr(fmt::format("speaks ABI 7.{0}, this host 0.{0}", CRUCIBLE_ABI_MINOR)));
 }
 
 TEST(Loader, PassesOnWhyAPluginRefuses) {

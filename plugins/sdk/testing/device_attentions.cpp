@@ -30,8 +30,12 @@ crucible_view view_of(const std::array<std::int64_t, 4>& sizes, bool across, std
 std::size_t place(const crucible_view& v, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
   return static_cast<std::size_t>(v.offset + a * v.strides[0] + b * v.strides[1] + c * v.strides[2] + d * v.strides[3]);
 }
-std::size_t extent(const crucible_view& v) { return place(v, v.sizes[0] - 1, v.sizes[1] - 1, v.sizes[2] - 1, v.sizes[3] - 1) + 1; }
-const crucible_view& view(const crucible_library_desc& desc, std::size_t i) { return i < 3 ? desc.views[i] : desc.extra; }
+std::size_t extent(const crucible_view& v) {
+  return place(v, v.sizes[0] - 1, v.sizes[1] - 1, v.sizes[2] - 1, v.sizes[3] - 1) + 1;
+}
+const crucible_view& view(const crucible_library_desc& desc, std::size_t i) {
+  return i < 3 ? desc.views[i] : desc.extra;
+}
 
 /// The result's buffer: what it had, with the view overwritten by the formula in double.
 std::vector<double> expected_of(const crucible_library_desc& desc, const std::array<std::vector<double>, 4>& values) {
@@ -46,13 +50,15 @@ std::vector<double> expected_of(const crucible_library_desc& desc, const std::ar
         double total = 0;
         for (std::int64_t j = 0; j < seen; ++j) {
           double score = 0;
-          for (std::int64_t d = 0; d < q.sizes[3]; ++d) score += values[0][place(q, b, h, i, d)] * values[1][place(k, b, h, j, d)];
+          for (std::int64_t d = 0; d < q.sizes[3]; ++d)
+            score += values[0][place(q, b, h, i, d)] * values[1][place(k, b, h, j, d)];
           weights.push_back(std::exp(scale * score));
           total += weights.back();
         }
         for (std::int64_t d = 0; d < o.sizes[3]; ++d) {
           double sum = 0;
-          for (std::int64_t j = 0; j < seen; ++j) sum += weights[static_cast<std::size_t>(j)] / total * values[2][place(v, b, h, j, d)];
+          for (std::int64_t j = 0; j < seen; ++j)
+            sum += weights[static_cast<std::size_t>(j)] / total * values[2][place(v, b, h, j, d)];
           result[place(o, b, h, i, d)] = sum;
         }
       }
@@ -74,12 +80,18 @@ crucible_library_desc attention_of(const AttentionShape& s, std::uint32_t dtype,
   return desc;
 }
 
-std::string run_attention(const std::shared_ptr<Device>& device, const crucible_library_desc& desc, std::size_t shift, bool gives_scratch) {
+std::string run_attention(const std::shared_ptr<Device>& device, const crucible_library_desc& desc, std::size_t shift,
+                          bool gives_scratch) {
   std::array<std::vector<double>, 4> values;
   for (std::size_t i = 0; i < 4; ++i) values[i] = numbers(extent(view(desc, i)), static_cast<unsigned>(i) + 1);
   const double tolerance = desc.views[0].dtype == kF16 ? 2e-3 : 1.6e-2;  // probabilities and the result are rounded
-  return run_library_call(device, {.desc = desc, .values = {values.begin(), values.end()}, .result = 3, .expected = [&] { return expected_of(desc, values); },
-                                   .absolute = tolerance, .shift = shift, .gives_scratch = gives_scratch});
+  return run_library_call(device, {.desc = desc,
+                                   .values = {values.begin(), values.end()},
+                                   .result = 3,
+                                   .expected = [&] { return expected_of(desc, values); },
+                                   .absolute = tolerance,
+                                   .shift = shift,
+                                   .gives_scratch = gives_scratch});
 }
 
 std::string run_attention_under_faults(const PluginUnderTest& plugin, const char* rules) {
@@ -106,7 +118,8 @@ TEST_P(DeviceAttentions, EveryTypeMaskWidthAndLayout) {
       for (const bool is_causal : {false, true}) {
         for (const bool across : {false, true}) {
           shape.is_causal = is_causal, shape.across = across;
-          EXPECT_EQ(run_attention(device_, attention_of(shape, dtype, 8)), "") << shape.width << " causal " << is_causal << " across " << across << " type " << dtype;
+          EXPECT_EQ(run_attention(device_, attention_of(shape, dtype, 8)), "")
+              << shape.width << " causal " << is_causal << " across " << across << " type " << dtype;
         }
       }
     }

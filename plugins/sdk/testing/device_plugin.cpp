@@ -156,7 +156,8 @@ TEST_P(DevicePlugin, AnUnknownDeviceIsRefusedWithThoseThatThereAre) {
   options["cache_dir"] = "/dev/null";
   const auto opened = take(Backend::load(take(find_backend(GetParam().name)), options))->open(GetParam().name + ":99");
   ASSERT_FALSE(opened);
-  EXPECT_THAT(opened.error().message, HasSubstr("no device '" + GetParam().name + ":99': it has " + GetParam().name + ":0"));
+  EXPECT_THAT(opened.error().message,
+              HasSubstr("no device '" + GetParam().name + ":99': it has " + GetParam().name + ":0"));
 }
 
 TEST_P(DevicePlugin, EveryItemIsDoneOnce) {
@@ -170,7 +171,8 @@ TEST_P(DevicePlugin, EveryItemIsDoneOnce) {
 }
 
 TEST_P(DevicePlugin, AKernelWithMoreBuffersThanArgumentsGetsATable) {
-  EXPECT_EQ(run(sums(600, DType::kF32), 600, std::vector<float>{1, 2, 3, -4}), (std::vector<float>{599, 1198, 1797, -2396}));
+  EXPECT_EQ(run(sums(600, DType::kF32), 600, std::vector<float>{1, 2, 3, -4}),
+            (std::vector<float>{599, 1198, 1797, -2396}));
 }
 
 TEST_P(DevicePlugin, HalfPrecisionIsRoundedOnce) {
@@ -216,10 +218,12 @@ TEST_P(DevicePlugin, AListIsRunInOrderAndItsSlotsArePatched) {
   constexpr std::size_t kCount = 1000, kBytes = 4 * kCount;
   Buffer memory = take(Buffer::allocate(device_, 2 * kBytes + 8, 64));
   const std::vector<std::uint64_t> first = {memory.address()}, both = {memory.address() + kBytes + 4, memory.address()};
-  // fill with 0, add slot 0, add slot 1, copy behind, overwrite the front by an odd fill: each depends on the one before.
+  // fill with 0, add slot 0, add slot 1, copy behind, overwrite the front by an odd fill: each depends on the one
+  // before.
   const crucible_scalar slots[] = {{0, 0, 0}, {0, 1, 0}};
-  std::vector<crucible_op> ops = {op_of(CRUCIBLE_OP_FILL, first), op_of(CRUCIBLE_OP_LAUNCH, first), op_of(CRUCIBLE_OP_LAUNCH, first),
-                                  op_of(CRUCIBLE_OP_COPY, both), op_of(CRUCIBLE_OP_FILL, first), op_of(CRUCIBLE_OP_LAUNCH, first)};
+  std::vector<crucible_op> ops = {op_of(CRUCIBLE_OP_FILL, first),   op_of(CRUCIBLE_OP_LAUNCH, first),
+                                  op_of(CRUCIBLE_OP_LAUNCH, first), op_of(CRUCIBLE_OP_COPY, both),
+                                  op_of(CRUCIBLE_OP_FILL, first),   op_of(CRUCIBLE_OP_LAUNCH, first)};
   ops[0].size = ops[3].size = kBytes;
   ops[4].size = 3;
   ops[4].pattern = 0xab;
@@ -261,8 +265,10 @@ TEST_P(DevicePlugin, WholeSlotsKeepEveryDigit) {
   Buffer memory = take(Buffer::allocate(device_, kBytes, 64));
   const std::vector<std::uint64_t> places = {memory.address()};
   constexpr std::int64_t kFixed = (std::int64_t{1} << 53) + 1;
-  const crucible_scalar scalars[] = {{0, 0, CRUCIBLE_SCALAR_I64}, {static_cast<std::uint64_t>(kFixed), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_I64}};
-  std::vector<crucible_op> ops = {op_of(CRUCIBLE_OP_FILL, places), op_of(CRUCIBLE_OP_LAUNCH, places), op_of(CRUCIBLE_OP_LAUNCH, places)};
+  const crucible_scalar scalars[] = {{0, 0, CRUCIBLE_SCALAR_I64},
+                                     {static_cast<std::uint64_t>(kFixed), CRUCIBLE_SLOT_NONE, CRUCIBLE_SCALAR_I64}};
+  std::vector<crucible_op> ops = {op_of(CRUCIBLE_OP_FILL, places), op_of(CRUCIBLE_OP_LAUNCH, places),
+                                  op_of(CRUCIBLE_OP_LAUNCH, places)};
   ops[0].size = kBytes;
   for (const std::size_t i : {1, 2}) {
     ops[i].kernel = take(module.kernel(kernel.name));
@@ -286,7 +292,9 @@ TEST_P(DevicePlugin, ACompiledProgramIsTakenFromTheFolderAndADamagedOneIsNot) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   reopen({{"cache_dir", folder}});
   const KernelText kernel = sums(3, DType::kF32);
-  const auto compile = [&] { return take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1))).from_cache(); };
+  const auto compile = [&] {
+    return take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1))).from_cache();
+  };
   EXPECT_FALSE(compile());
   EXPECT_TRUE(compile());
   for (const auto& entry : std::filesystem::directory_iterator(folder)) std::filesystem::resize_file(entry.path(), 100);

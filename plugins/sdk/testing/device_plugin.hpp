@@ -1,5 +1,6 @@
-// What every plugin for devices with compilers and graphs must do, as a suite that each such plugin's own test instantiates: the
-// plugin through the loader, by its one exported symbol. Cases that need a device are skipped where there is none.
+// What every plugin for devices with compilers and graphs must do, as a suite that each such plugin's own test
+// instantiates: the plugin through the loader, by its one exported symbol. Cases that need a device are skipped where
+// there is none.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -39,8 +40,8 @@ Result<std::shared_ptr<Device>> try_open(const PluginUnderTest& plugin, const Op
 /// buffer[0][i] = the sum of all the others at i; with one type for all.
 KernelText sums(std::uint32_t buffers, DType type);
 
-/// Compiles and runs sums() on a new device and says what went wrong, then what a read answers: "" where nothing did. For emulated
-/// drivers with faults, in a process of its own, because rules are read once.
+/// Compiles and runs sums() on a new device and says what went wrong, then what a read answers: "" where nothing did.
+/// For emulated drivers with faults, in a process of its own, because rules are read once.
 std::string run_under_faults(const PluginUnderTest& plugin, const char* rules);
 
 class DevicePlugin : public ::testing::TestWithParam<PluginUnderTest> {
@@ -61,8 +62,8 @@ class DevicePlugin : public ::testing::TestWithParam<PluginUnderTest> {
   std::shared_ptr<Device> device_;
 
  private:
-  std::vector<std::byte> run_bytes(const KernelText& kernel, std::uint32_t buffers, const std::vector<std::byte>& values,
-                                   std::size_t element);
+  std::vector<std::byte> run_bytes(const KernelText& kernel, std::uint32_t buffers,
+                                   const std::vector<std::byte>& values, std::size_t element);
 };
 
 }  // namespace crucible::backend

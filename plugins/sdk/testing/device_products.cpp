@@ -35,12 +35,14 @@ std::uint16_t half_of(double value) {
   if (value == 0) return 0;
   int exponent = 0;
   const double fraction = std::frexp(std::fabs(value), &exponent);
-  return static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | (exponent + 14) << 10 | (static_cast<int>(fraction * 2048) & 1023));
+  return static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | (exponent + 14) << 10 |
+                                    (static_cast<int>(fraction * 2048) & 1023));
 }
 
 double of_half(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
-  const double magnitude = exponent == 0 ? std::ldexp(bits & 1023, -24) : std::ldexp((bits & 1023) | 1024, exponent - 25);
+  const double magnitude =
+      exponent == 0 ? std::ldexp(bits & 1023, -24) : std::ldexp((bits & 1023) | 1024, exponent - 25);
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -50,7 +52,8 @@ std::vector<std::byte> bytes_of(const std::vector<double>& values, std::uint32_t
     if (dtype == kF64) append(bytes, value);
     if (dtype == kF32) append(bytes, static_cast<float>(value));
     if (dtype == kF16) append(bytes, half_of(value));
-    if (dtype == kBF16) append(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
+    if (dtype == kBF16)
+      append(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
   }
   return bytes;
 }
@@ -64,7 +67,8 @@ double number_at(const std::vector<std::byte>& bytes, std::size_t index, std::ui
   if (dtype == kF64) return read(double{});
   if (dtype == kF32) return static_cast<double>(read(float{}));
   const auto bits = read(std::uint16_t{});
-  return dtype == kF16 ? of_half(bits) : static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
+  return dtype == kF16 ? of_half(bits)
+                       : static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
 }
 
 std::int64_t element(const crucible_view& v, std::int64_t batch, std::int64_t row, std::int64_t column) {
@@ -84,13 +88,14 @@ std::size_t extent(const crucible_view& v) {
 
 double activated(std::uint32_t epilogue, double x) {
   if (epilogue == CRUCIBLE_EPILOGUE_BIAS_RELU) return std::max(x, 0.0);
-  if (epilogue == CRUCIBLE_EPILOGUE_BIAS_GELU) return 0.5 * x * (1 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  if (epilogue == CRUCIBLE_EPILOGUE_BIAS_GELU)
+    return 0.5 * x * (1 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
   return x;
 }
 
 /// Sums in double over what c had before. `bias`: empty without an epilogue.
-std::vector<double> expected_of(const crucible_library_desc& desc, const std::vector<double>& a, const std::vector<double>& b,
-                                std::vector<double> c, const std::vector<double>& bias) {
+std::vector<double> expected_of(const crucible_library_desc& desc, const std::vector<double>& a,
+                                const std::vector<double>& b, std::vector<double> c, const std::vector<double>& bias) {
   const crucible_view &va = desc.views[0], &vb = desc.views[1], &vc = desc.views[2];
   std::int64_t batch = 1;
   for (std::uint32_t i = 0; i + 2 < vc.rank; ++i) batch *= vc.sizes[i];
@@ -126,7 +131,8 @@ Buffer upload(const std::shared_ptr<Device>& device, const std::vector<std::byte
 
 }  // namespace
 
-crucible_view view_of(std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides, std::int64_t offset, std::uint32_t dtype) {
+crucible_view view_of(std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides, std::int64_t offset,
+                      std::uint32_t dtype) {
   crucible_view result = {};
   result.rank = static_cast<std::uint32_t>(sizes.size());
   result.dtype = dtype;
@@ -167,7 +173,8 @@ void DeviceMatrixProducts::SetUp() {
   auto opened = try_open(GetParam());
   if (!opened) GTEST_SKIP() << opened.error().message;
   device_ = *opened;
-  if (told(*device_, "matrix_units") == "none") GTEST_SKIP() << device_->info().name << " has no matrix units that kernels are generated for";
+  if (told(*device_, "matrix_units") == "none")
+    GTEST_SKIP() << device_->info().name << " has no matrix units that kernels are generated for";
   ASSERT_THAT(told(*device_, "library"), ::testing::StartsWith("none"));
 }
 
@@ -183,19 +190,22 @@ std::uint64_t DeviceProducts::check(const crucible_library_desc& desc, std::size
   const std::vector<double> a = numbers(extent(desc.views[0]), 1), b = numbers(extent(desc.views[1]), 2);
   std::vector<double> c = numbers(extent(desc.views[2]) + 8, 3);
   const std::uint64_t moved = shift * size_of(dtype), moved_c = shift * size_of(result);
-  const Buffer buffer_a = upload(device_, bytes_of(a, dtype), moved), buffer_b = upload(device_, bytes_of(b, dtype), moved);
+  const Buffer buffer_a = upload(device_, bytes_of(a, dtype), moved),
+               buffer_b = upload(device_, bytes_of(b, dtype), moved);
   Buffer buffer_c = upload(device_, bytes_of(c, result), moved_c), copy = upload(device_, bytes_of(c, result), 0);
   const Buffer workspace = take(Buffer::allocate(device_, scratch + 1, 256));
   const bool has_bias = desc.epilogue != CRUCIBLE_EPILOGUE_NONE;
   const std::vector<double> bias = numbers(has_bias ? extent(desc.extra) : 0, 4);
   const Buffer buffer_bias = upload(device_, bytes_of(has_bias ? bias : a, dtype), moved);
-  std::vector<std::uint64_t> product = {buffer_a.address() + moved, buffer_b.address() + moved, buffer_c.address() + moved_c};
+  std::vector<std::uint64_t> product = {buffer_a.address() + moved, buffer_b.address() + moved,
+                                        buffer_c.address() + moved_c};
   if (has_bias) product.push_back(buffer_bias.address() + moved);
   product.push_back(workspace.address());
   const std::vector<std::uint64_t> fill = {buffer_c.address() + moved_c + extent(desc.views[2]) * size_of(result)};
   const std::vector<std::uint64_t> both = {copy.address(), buffer_c.address() + moved_c};
   // Behind the view: nobody else may write there.
-  std::vector<crucible_op> ops = {op_of(CRUCIBLE_OP_FILL, fill), op_of(CRUCIBLE_OP_LIBRARY, product), op_of(CRUCIBLE_OP_COPY, both)};
+  std::vector<crucible_op> ops = {op_of(CRUCIBLE_OP_FILL, fill), op_of(CRUCIBLE_OP_LIBRARY, product),
+                                  op_of(CRUCIBLE_OP_COPY, both)};
   ops[0].size = 8 * size_of(result);
   ops[1].library = &desc;
   ops[1].scratch_bytes = gives_scratch ? scratch : 0;
@@ -232,7 +242,8 @@ crucible_view matrix(std::int64_t rows, std::int64_t columns, bool swapped, std:
 }  // namespace
 
 TEST_P(DeviceProducts, EveryTranspositionOfEveryOperand) {
-  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{3, 5, 7}, {1, 9, 4}, {8, 1, 5}, {4, 6, 1}, {1, 1, 1}, {33, 17, 64}}) {
+  for (const auto& [m, n, k] :
+       std::vector<std::array<std::int64_t, 3>>{{3, 5, 7}, {1, 9, 4}, {8, 1, 5}, {4, 6, 1}, {1, 1, 1}, {33, 17, 64}}) {
     for (int swapped = 0; swapped < 8; ++swapped) {
       SCOPED_TRACE(::testing::Message() << m << "x" << n << "x" << k << " " << swapped);
       check(product_of(matrix(m, k, swapped & 1), matrix(k, n, swapped & 2), matrix(m, n, swapped & 4)));
@@ -244,9 +255,13 @@ TEST_P(DeviceProducts, EveryFloatingType) {
   for (const std::uint32_t dtype : {kF16, kBF16, kF32, kF64}) {
     for (int swapped = 0; swapped < 8; ++swapped) {
       SCOPED_TRACE(::testing::Message() << "type " << dtype << " " << swapped);
-      check(product_of(matrix(12, 40, swapped & 1, dtype), matrix(40, 9, swapped & 2, dtype), matrix(12, 9, swapped & 4, dtype), 0.5));
+      check(product_of(matrix(12, 40, swapped & 1, dtype), matrix(40, 9, swapped & 2, dtype),
+                       matrix(12, 9, swapped & 4, dtype), 0.5));
       // Not rounded yet: something is added to it before it is.
-      if (dtype == kF16 || dtype == kBF16) check(product_of(matrix(12, 40, swapped & 1, dtype), matrix(40, 9, swapped & 2, dtype), matrix(12, 9, swapped & 4), 0.5), 1);
+      if (dtype == kF16 || dtype == kBF16)
+        check(product_of(matrix(12, 40, swapped & 1, dtype), matrix(40, 9, swapped & 2, dtype),
+                         matrix(12, 9, swapped & 4), 0.5),
+              1);
     }
   }
 }
@@ -254,16 +269,19 @@ TEST_P(DeviceProducts, EveryFloatingType) {
 TEST_P(DeviceProducts, OffsetsPitchesAndAlpha) {
   check(product_of(view_of({5, 4}, {11, 1}, 3), view_of({4, 6}, {1, 9}, 7), view_of({5, 6}, {13, 1}, 2), 0.25));
   check(product_of(view_of({5, 4}, {1, 8}, 1), view_of({4, 6}, {6, 1}), view_of({5, 6}, {1, 17}, 5), -2));
-  check(product_of(view_of({5, 4}, {1, 8}, 1, kF64), view_of({4, 6}, {6, 1}, 0, kF64), view_of({5, 6}, {1, 17}, 5, kF64), 1.0 / 3));
+  check(product_of(view_of({5, 4}, {1, 8}, 1, kF64), view_of({4, 6}, {6, 1}, 0, kF64),
+                   view_of({5, 6}, {1, 17}, 5, kF64), 1.0 / 3));
 }
 
 TEST_P(DeviceProducts, BatchesOfAnyLayout) {
   check(product_of(view_of({3, 4, 5}, {20, 5, 1}), view_of({3, 5, 6}, {30, 6, 1}), view_of({3, 4, 6}, {24, 6, 1})));
   // Heads: [batch, head, token, width] views of a [batch, token, head, width] buffer, keys transposed.
-  check(product_of(view_of({2, 3, 8, 4}, {96, 4, 12, 1}), view_of({2, 3, 4, 8}, {96, 4, 1, 12}), view_of({2, 3, 8, 8}, {192, 64, 8, 1}), 0.5));
+  check(product_of(view_of({2, 3, 8, 4}, {96, 4, 12, 1}), view_of({2, 3, 4, 8}, {96, 4, 1, 12}),
+                   view_of({2, 3, 8, 8}, {192, 64, 8, 1}), 0.5));
   // One weight for all: rows stack, also behind an outer batch that does not; one left operand for all.
   check(product_of(view_of({3, 4, 5}, {20, 5, 1}), view_of({3, 5, 6}, {0, 6, 1}), view_of({3, 4, 6}, {24, 6, 1})));
-  check(product_of(view_of({2, 3, 4, 5}, {60, 20, 5, 1}), view_of({2, 3, 5, 6}, {30, 0, 6, 1}), view_of({2, 3, 4, 6}, {72, 24, 6, 1})));
+  check(product_of(view_of({2, 3, 4, 5}, {60, 20, 5, 1}), view_of({2, 3, 5, 6}, {30, 0, 6, 1}),
+                   view_of({2, 3, 4, 6}, {72, 24, 6, 1})));
   check(product_of(view_of({3, 4, 5}, {0, 5, 1}), view_of({3, 5, 6}, {30, 6, 1}), view_of({3, 4, 6}, {24, 6, 1})));
 }
 
@@ -275,7 +293,8 @@ crucible_library_desc with_bias(crucible_library_desc desc, std::uint32_t epilog
   return desc;
 }
 
-constexpr std::uint32_t kEpilogues[] = {CRUCIBLE_EPILOGUE_BIAS, CRUCIBLE_EPILOGUE_BIAS_RELU, CRUCIBLE_EPILOGUE_BIAS_GELU};
+constexpr std::uint32_t kEpilogues[] = {CRUCIBLE_EPILOGUE_BIAS, CRUCIBLE_EPILOGUE_BIAS_RELU,
+                                        CRUCIBLE_EPILOGUE_BIAS_GELU};
 
 }  // namespace
 
@@ -284,7 +303,9 @@ TEST_P(DeviceEpilogues, EveryOneOfEveryTypeAndTransposition) {
     for (const std::uint32_t epilogue : kEpilogues) {
       for (int swapped = 0; swapped < 4; ++swapped) {
         SCOPED_TRACE(::testing::Message() << "type " << dtype << ", epilogue " << epilogue << ", " << swapped);
-        check(with_bias(product_of(matrix(12, 40, swapped & 1, dtype), matrix(40, 9, swapped & 2, dtype), matrix(12, 9, false, dtype), 0.5), epilogue));
+        check(with_bias(product_of(matrix(12, 40, swapped & 1, dtype), matrix(40, 9, swapped & 2, dtype),
+                                   matrix(12, 9, false, dtype), 0.5),
+                        epilogue));
       }
     }
   }
@@ -293,10 +314,17 @@ TEST_P(DeviceEpilogues, EveryOneOfEveryTypeAndTransposition) {
 TEST_P(DeviceEpilogues, OffsetsScratchBatchesAndWorsePlaces) {
   for (const std::uint32_t epilogue : kEpilogues) {
     SCOPED_TRACE(epilogue);
-    check(with_bias(product_of(view_of({5, 4}, {11, 1}, 3), view_of({4, 6}, {1, 9}, 7), view_of({5, 6}, {13, 1}, 2), 0.25), epilogue, 3));
-    check(with_bias(product_of(view_of({3, 4, 5}, {20, 5, 1}), view_of({3, 5, 6}, {30, 6, 1}), view_of({3, 4, 6}, {24, 6, 1})), epilogue));
-    check(with_bias(product_of(view_of({2, 3, 8, 4}, {96, 4, 12, 1}), view_of({2, 3, 4, 8}, {96, 4, 1, 12}), view_of({2, 3, 8, 8}, {192, 64, 8, 1})), epilogue));
-    const crucible_library_desc long_sums = with_bias(product_of(matrix(16, 300, false), matrix(300, 24, true), matrix(16, 24, false)), epilogue);
+    check(with_bias(
+        product_of(view_of({5, 4}, {11, 1}, 3), view_of({4, 6}, {1, 9}, 7), view_of({5, 6}, {13, 1}, 2), 0.25),
+        epilogue, 3));
+    check(with_bias(
+        product_of(view_of({3, 4, 5}, {20, 5, 1}), view_of({3, 5, 6}, {30, 6, 1}), view_of({3, 4, 6}, {24, 6, 1})),
+        epilogue));
+    check(with_bias(product_of(view_of({2, 3, 8, 4}, {96, 4, 12, 1}), view_of({2, 3, 4, 8}, {96, 4, 1, 12}),
+                               view_of({2, 3, 8, 8}, {192, 64, 8, 1})),
+                    epilogue));
+    const crucible_library_desc long_sums =
+        with_bias(product_of(matrix(16, 300, false), matrix(300, 24, true), matrix(16, 24, false)), epilogue);
     check(long_sums);
     check(long_sums, 1);
     check(long_sums, 3, false);
@@ -304,9 +332,10 @@ TEST_P(DeviceEpilogues, OffsetsScratchBatchesAndWorsePlaces) {
 }
 
 TEST_P(DeviceEpilogues, ABiasThatIsNotInItsBufferIsRefused) {
-  const Buffer small = take(Buffer::allocate(device_, 4 * 63, 256)), large = take(Buffer::allocate(device_, 4 * 64 * 64, 256));
-  const crucible_library_desc desc =
-      with_bias(product_of(matrix(64, 64, false), matrix(64, 64, false), matrix(64, 64, false)), CRUCIBLE_EPILOGUE_BIAS);
+  const Buffer small = take(Buffer::allocate(device_, 4 * 63, 256)),
+               large = take(Buffer::allocate(device_, 4 * 64 * 64, 256));
+  const crucible_library_desc desc = with_bias(
+      product_of(matrix(64, 64, false), matrix(64, 64, false), matrix(64, 64, false)), CRUCIBLE_EPILOGUE_BIAS);
   const std::vector<std::uint64_t> places = {large.address(), large.address(), large.address(), small.address()};
   crucible_op op = op_of(CRUCIBLE_OP_LIBRARY, places);
   op.library = &desc;
@@ -324,9 +353,12 @@ TEST_P(DeviceEpilogues, WhatTheLibraryDoesNotHaveIsUnsupported) {
     const auto answer = claim(desc);
     return answer ? "taken" : answer.error().message;
   };
-  EXPECT_THAT(refused(with_bias(product_of(matrix(4, 5, false, kF64), matrix(5, 6, false, kF64), matrix(4, 6, false, kF64)), CRUCIBLE_EPILOGUE_BIAS)),
-              HasSubstr("has no algorithm for f64"));
-  EXPECT_THAT(refused(with_bias(product_of(matrix(4, 5, false), matrix(5, 6, false), matrix(4, 6, true)), CRUCIBLE_EPILOGUE_BIAS)),
+  EXPECT_THAT(
+      refused(with_bias(product_of(matrix(4, 5, false, kF64), matrix(5, 6, false, kF64), matrix(4, 6, false, kF64)),
+                        CRUCIBLE_EPILOGUE_BIAS)),
+      HasSubstr("has no algorithm for f64"));
+  EXPECT_THAT(refused(with_bias(product_of(matrix(4, 5, false), matrix(5, 6, false), matrix(4, 6, true)),
+                                CRUCIBLE_EPILOGUE_BIAS)),
               HasSubstr("a result that lies by columns"));
 }
 
@@ -358,18 +390,21 @@ TEST_P(DeviceMatrixProducts, EveryTranspositionAndType) {
     for (const auto& [m, n, k] : sizes) {
       for (int swapped = 0; swapped < 8; ++swapped) {
         SCOPED_TRACE(::testing::Message() << "type " << dtype << ", " << m << "x" << n << "x" << k << " " << swapped);
-        check(product_of(matrix(m, k, swapped & 1, dtype), matrix(k, n, swapped & 2, dtype), matrix(m, n, swapped & 4, dtype), 0.5));
-        if (swapped % 3 == 0) check(product_of(matrix(m, k, swapped & 1, dtype), matrix(k, n, swapped & 2, dtype), matrix(m, n, swapped & 4), 0.5));
+        check(product_of(matrix(m, k, swapped & 1, dtype), matrix(k, n, swapped & 2, dtype),
+                         matrix(m, n, swapped & 4, dtype), 0.5));
+        if (swapped % 3 == 0)
+          check(product_of(matrix(m, k, swapped & 1, dtype), matrix(k, n, swapped & 2, dtype),
+                           matrix(m, n, swapped & 4), 0.5));
       }
     }
   }
 }
 
-/// Places that no access of 16 bytes fits, by the buffers and by the views; and rows of which only the whole ones are in the result.
+/// Places that no access of 16 bytes fits, by the buffers and by the views; and rows of which only the whole ones are
+/// in the result.
 TEST_P(DeviceMatrixProducts, PlacesPitchesAndAlpha) {
-  const auto view = [](std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column, std::int64_t offset) {
-    return view_of({rows, columns}, {row, column}, offset, kBF16);
-  };
+  const auto view = [](std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column,
+                       std::int64_t offset) { return view_of({rows, columns}, {row, column}, offset, kBF16); };
   for (const std::size_t shift : {0u, 1u, 4u}) {
     SCOPED_TRACE(shift);
     check(product_of(view(20, 48, 48, 1, 0), view(48, 24, 24, 1, 0), view(20, 24, 24, 1, 0)), shift);
@@ -379,10 +414,13 @@ TEST_P(DeviceMatrixProducts, PlacesPitchesAndAlpha) {
 }
 
 TEST_P(DeviceMatrixProducts, BatchesOfAnyLayout) {
-  const auto view = [](std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides) { return view_of(std::move(sizes), std::move(strides), 0, kF16); };
+  const auto view = [](std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides) {
+    return view_of(std::move(sizes), std::move(strides), 0, kF16);
+  };
   check(product_of(view({3, 20, 24}, {480, 24, 1}), view({3, 24, 16}, {384, 16, 1}), view({3, 20, 16}, {320, 16, 1})));
   // Heads: [batch, head, token, width] views of a [batch, token, head, width] buffer, keys transposed.
-  check(product_of(view({2, 3, 24, 16}, {1152, 16, 48, 1}), view({2, 3, 16, 24}, {1152, 16, 1, 48}), view({2, 3, 24, 24}, {1728, 576, 24, 1}), 0.25));
+  check(product_of(view({2, 3, 24, 16}, {1152, 16, 48, 1}), view({2, 3, 16, 24}, {1152, 16, 1, 48}),
+                   view({2, 3, 24, 24}, {1728, 576, 24, 1}), 0.25));
   check(product_of(view({3, 20, 24}, {0, 24, 1}), view({3, 24, 16}, {384, 16, 1}), view({3, 20, 16}, {320, 16, 1})));
 }
 
@@ -396,22 +434,33 @@ TEST_P(DeviceMatrixProducts, BiasesWithAndWithoutRelu) {
   for (const std::uint32_t epilogue : {CRUCIBLE_EPILOGUE_BIAS, CRUCIBLE_EPILOGUE_BIAS_RELU}) {
     for (const std::uint32_t dtype : {kF16, kBF16}) {
       SCOPED_TRACE(::testing::Message() << "type " << dtype << ", epilogue " << epilogue);
-      check(with_bias(product_of(matrix(17, 33, dtype == kF16, dtype), matrix(33, 70, epilogue == CRUCIBLE_EPILOGUE_BIAS, dtype), matrix(17, 70, false, dtype), 0.5), epilogue, 3));
-      const auto view = [&](std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides) { return view_of(std::move(sizes), std::move(strides), 0, dtype); };
-      check(with_bias(product_of(view({2, 3, 24, 16}, {1152, 16, 48, 1}), view({2, 3, 16, 24}, {1152, 16, 1, 48}), view({2, 3, 24, 24}, {1728, 576, 24, 1})), epilogue));
+      check(with_bias(
+          product_of(matrix(17, 33, dtype == kF16, dtype), matrix(33, 70, epilogue == CRUCIBLE_EPILOGUE_BIAS, dtype),
+                     matrix(17, 70, false, dtype), 0.5),
+          epilogue, 3));
+      const auto view = [&](std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides) {
+        return view_of(std::move(sizes), std::move(strides), 0, dtype);
+      };
+      check(with_bias(product_of(view({2, 3, 24, 16}, {1152, 16, 48, 1}), view({2, 3, 16, 24}, {1152, 16, 1, 48}),
+                                 view({2, 3, 24, 24}, {1728, 576, 24, 1})),
+                      epilogue));
     }
   }
-  const auto refused = claim(with_bias(product_of(matrix(64, 64, false, kBF16), matrix(64, 64, false, kBF16), matrix(64, 64, false, kBF16)), CRUCIBLE_EPILOGUE_BIAS_GELU));
+  const auto refused = claim(
+      with_bias(product_of(matrix(64, 64, false, kBF16), matrix(64, 64, false, kBF16), matrix(64, 64, false, kBF16)),
+                CRUCIBLE_EPILOGUE_BIAS_GELU));
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("have the epilogues bias and bias with ReLU"));
 }
 
 TEST_P(DeviceMatrixProducts, WhatTheUnitsDoNotTakeIsUnsupportedWithBothReasons) {
   const auto refused = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::uint32_t dtype) {
-    const auto answer = claim(product_of(matrix(m, k, false, dtype), matrix(k, n, false, dtype), matrix(m, n, false, dtype)));
+    const auto answer =
+        claim(product_of(matrix(m, k, false, dtype), matrix(k, n, false, dtype), matrix(m, n, false, dtype)));
     return answer ? "taken" : answer.error().message;
   };
-  EXPECT_THAT(refused(64, 64, 64, kF32), ::testing::AllOf(HasSubstr("there is no library of products"), HasSubstr("for f16 and bf16 alone")));
+  EXPECT_THAT(refused(64, 64, 64, kF32),
+              ::testing::AllOf(HasSubstr("there is no library of products"), HasSubstr("for f16 and bf16 alone")));
   EXPECT_THAT(refused(64, 64, 64, kF64), HasSubstr("for f16 and bf16 alone"));
   for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{15, 64, 64}, {64, 15, 64}, {64, 64, 15}}) {
     EXPECT_THAT(refused(m, n, k, kBF16), HasSubstr("fewer than 16 rows, columns or steps"));
@@ -420,7 +469,8 @@ TEST_P(DeviceMatrixProducts, WhatTheUnitsDoNotTakeIsUnsupportedWithBothReasons) 
 }
 
 TEST_P(DeviceProducts, AnOperandThatIsNotInItsBufferIsRefused) {
-  const Buffer small = take(Buffer::allocate(device_, 4 * 64 * 64 - 4, 256)), large = take(Buffer::allocate(device_, 4 * 64 * 64, 256));
+  const Buffer small = take(Buffer::allocate(device_, 4 * 64 * 64 - 4, 256)),
+               large = take(Buffer::allocate(device_, 4 * 64 * 64, 256));
   const crucible_library_desc desc = product_of(matrix(64, 64, false), matrix(64, 64, false), matrix(64, 64, false));
   for (std::size_t place = 0; place < 3; ++place) {
     std::vector<std::uint64_t> places(3, large.address());
@@ -429,7 +479,8 @@ TEST_P(DeviceProducts, AnOperandThatIsNotInItsBufferIsRefused) {
     op.library = &desc;
     const auto plan = Plan::build(device_, std::span(&op, 1), 0);
     ASSERT_FALSE(plan);
-    EXPECT_THAT(plan.error().message, HasSubstr("16384 bytes, where buffer " + std::to_string(place) + " has 16380 left"));
+    EXPECT_THAT(plan.error().message,
+                HasSubstr("16384 bytes, where buffer " + std::to_string(place) + " has 16380 left"));
   }
 }
 
@@ -439,7 +490,8 @@ std::string run_product_under_faults(const PluginUnderTest& plugin, const char* 
   if (!device) return device.error().message;
   const crucible_library_desc desc = product_of(matrix(64, k, false), matrix(k, 64, false), matrix(64, 64, false));
   std::uint64_t scratch = 0;
-  const auto claimed = to_result((*device)->backend().library_table().claim((*device)->handle(), &desc, &scratch), "claim");
+  const auto claimed =
+      to_result((*device)->backend().library_table().claim((*device)->handle(), &desc, &scratch), "claim");
   if (!claimed) return claimed.error().message;
   const std::vector<double> ones(static_cast<std::size_t>(64 * k), 1);
   const Buffer a = upload(*device, bytes_of(ones, kF32));

@@ -17,7 +17,10 @@ constexpr std::uint8_t kUntouched = 0x5a;
 std::string run_library_call(const std::shared_ptr<Device>& device, const LibraryRun& run) {
   const std::uint32_t dtype = run.desc.views[0].dtype;
   std::uint64_t scratch = 0;
-  if (const auto claimed = to_result(device->backend().library_table().claim(device->handle(), &run.desc, &scratch), "claim"); !claimed) return claimed.error().message;
+  if (const auto claimed =
+          to_result(device->backend().library_table().claim(device->handle(), &run.desc, &scratch), "claim");
+      !claimed)
+    return claimed.error().message;
   const std::uint64_t moved = run.shift * size_of(dtype);
   std::vector<Buffer> buffers;
   std::vector<std::uint64_t> places;
@@ -55,13 +58,15 @@ std::string run_library_call(const std::shared_ptr<Device>& device, const Librar
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double got = number_at(bytes, i, dtype), wanted = expected[i];
       if (std::fabs(got - wanted) > run.absolute + run.relative * std::fabs(wanted))
-        return std::string("wrong result, ") + how + ": element " + std::to_string(i) + " is " + std::to_string(got) + ", expected " + std::to_string(wanted);
+        return std::string("wrong result, ") + how + ": element " + std::to_string(i) + " is " + std::to_string(got) +
+               ", expected " + std::to_string(wanted);
     }
     // What was not given stays as it is, as does what lies behind it.
     std::vector<std::byte> rest(scratch + 1);
     EXPECT_TRUE(buffers.back().read(0, rest));
     const std::size_t used = run.gives_scratch ? scratch : 0;
-    if (std::any_of(rest.begin() + static_cast<std::ptrdiff_t>(used), rest.end(), [](std::byte each) { return each != std::byte{kUntouched}; }))
+    if (std::any_of(rest.begin() + static_cast<std::ptrdiff_t>(used), rest.end(),
+                    [](std::byte each) { return each != std::byte{kUntouched}; }))
       return std::string("scratch that was not given is written, ") + how;
   }
   return "";

@@ -1,4 +1,5 @@
-// A call of a vendor's library, as plans run it in the tests of plugins: every element of the result, and the scratch that was not given.
+// A call of a vendor's library, as plans run it in the tests of plugins: every element of the result, and the scratch
+// that was not given.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,8 @@ struct LibraryRun {
   bool gives_scratch = true;                     // else the plan gets none of what was asked for
 };
 
-/// Claims the call and runs it behind a fill, as a plan, once more and op by op. "" when all is right, else what is wrong.
+/// Claims the call and runs it behind a fill, as a plan, once more and op by op. "" when all is right, else what is
+/// wrong.
 std::string run_library_call(const std::shared_ptr<Device>& device, const LibraryRun& run);
 
 }  // namespace crucible::backend

@@ -1,4 +1,5 @@
-// Numbers for the tests of vendors' libraries, as bytes of f32, f16 and bf16, and back. `dtype` is DType's number, part of the ABI.
+// Numbers for the tests of vendors' libraries, as bytes of f32, f16 and bf16, and back. `dtype` is DType's number, part
+// of the ABI.
 #pragma once
 
 #include <bit>
@@ -28,7 +29,11 @@ inline std::vector<std::byte> bytes_of(const std::vector<double>& values, std::u
     const auto number = static_cast<float>(values[i]);
     const auto half = static_cast<_Float16>(number);
     const auto brain = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(number) >> 16);
-    std::memcpy(bytes.data() + i * size_of(dtype), dtype == kF32 ? static_cast<const void*>(&number) : dtype == kF16 ? static_cast<const void*>(&half) : &brain, size_of(dtype));
+    std::memcpy(bytes.data() + i * size_of(dtype),
+                dtype == kF32   ? static_cast<const void*>(&number)
+                : dtype == kF16 ? static_cast<const void*>(&half)
+                                : &brain,
+                size_of(dtype));
   }
   return bytes;
 }
@@ -37,8 +42,13 @@ inline double number_at(const std::vector<std::byte>& bytes, std::size_t i, std:
   float number = 0;
   _Float16 half = 0;
   std::uint16_t brain = 0;
-  std::memcpy(dtype == kF32 ? static_cast<void*>(&number) : dtype == kF16 ? static_cast<void*>(&half) : &brain, bytes.data() + i * size_of(dtype), size_of(dtype));
-  return static_cast<double>(dtype == kF32 ? number : dtype == kF16 ? static_cast<float>(half) : std::bit_cast<float>(static_cast<std::uint32_t>(brain) << 16));
+  std::memcpy(dtype == kF32   ? static_cast<void*>(&number)
+              : dtype == kF16 ? static_cast<void*>(&half)
+                              : &brain,
+              bytes.data() + i * size_of(dtype), size_of(dtype));
+  return static_cast<double>(dtype == kF32   ? number
+                             : dtype == kF16 ? static_cast<float>(half)
+                                             : std::bit_cast<float>(static_cast<std::uint32_t>(brain) << 16));
 }
 
 }  // namespace crucible::backend

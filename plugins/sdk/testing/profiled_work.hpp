@@ -1,4 +1,5 @@
-// What tests of plugins with profilers run and ask: a plan of a few ops, a product between two fills, what counters have counted, and what a refusal says.
+// What tests of plugins with profilers run and ask: a plan of a few ops, a product between two fills, what counters
+// have counted, and what a refusal says.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,8 @@ constexpr std::int64_t kItems = 1000;
 /// A fill, a launch, a launch of nothing and another one, over 1000 floats.
 class Work {
  public:
-  explicit Work(const std::shared_ptr<Device>& device) : memory_(take(Buffer::allocate(device, 2 * kItems * sizeof(float), 256))) {
+  explicit Work(const std::shared_ptr<Device>& device)
+      : memory_(take(Buffer::allocate(device, 2 * kItems * sizeof(float), 256))) {
     const KernelText kernel = sums(2, DType::kF32);
     module_ = std::make_unique<Module>(take(Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1))));
     places_ = {memory_.address(), memory_.address() + kItems * sizeof(float)};
@@ -61,7 +63,8 @@ inline void expect_run(const std::function<void()>& run, const char* said = "") 
 }
 
 /// A fill, a product in three buffers of 16 KiB, and the fill again.
-inline std::vector<std::uint64_t> times_around(const std::shared_ptr<Device>& device, const crucible_library_desc& product) {
+inline std::vector<std::uint64_t> times_around(const std::shared_ptr<Device>& device,
+                                               const crucible_library_desc& product) {
   const Buffer memory = take(Buffer::allocate(device, 3 * 16384, 256));
   std::uint64_t scratch = 0;
   EXPECT_TRUE(to_result(device->backend().library_table().claim(device->handle(), &product, &scratch), "claim"));
@@ -83,10 +86,12 @@ inline std::vector<std::uint64_t> times_around(const std::shared_ptr<Device>& de
 }
 
 /// What begin() answers, and the ABI's category of it.
-inline std::pair<std::uint32_t, std::string> refusal(const std::shared_ptr<Device>& device, const std::vector<std::string>& names) {
+inline std::pair<std::uint32_t, std::string> refusal(const std::shared_ptr<Device>& device,
+                                                     const std::vector<std::string>& names) {
   std::vector<crucible_str> texts;
   for (const std::string& name : names) texts.push_back({name.data(), name.size()});
-  crucible_status const status = device->backend().tables().profile.begin(device->handle(), texts.data(), static_cast<std::uint32_t>(texts.size()));
+  crucible_status const status = device->backend().tables().profile.begin(device->handle(), texts.data(),
+                                                                          static_cast<std::uint32_t>(texts.size()));
   if (status == nullptr) return {0, ""};
   const std::uint32_t code = static_cast<std::uint32_t>(abi::error_functions(status).code(status)) & 0xff;
   return {code, to_result(status, "begin").error().message};

@@ -1,8 +1,10 @@
-// How long a kernel takes from its bytes to SPIR-V: at most 1 ms is wanted. Those of a random program, or of the recordings that are named:
+// How long a kernel takes from its bytes to SPIR-V: at most 1 ms is wanted. Those of a random program, or of the
+// recordings that are named:
 //
 //   spirv_bench [FILE.crtrace...] [--benchmark_...]
 //
-// Times are those of the processor, of this thread, so that other work on the machine matters little; of each kernel the least of all rounds.
+// Times are those of the processor, of this thread, so that other work on the machine matters little; of each kernel
+// the least of all rounds.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -92,7 +94,8 @@ Kernels kernels_of(const std::vector<std::string>& files) {
 
 int main(int count, char** words) {
   benchmark::Initialize(&count, words);
-  const crucible::spirv::Kernels kernels = crucible::spirv::kernels_of(std::vector<std::string>(words + 1, words + count));
+  const crucible::spirv::Kernels kernels =
+      crucible::spirv::kernels_of(std::vector<std::string>(words + 1, words + count));
   benchmark::RegisterBenchmark("read_prelude", crucible::spirv::read_prelude)->Unit(benchmark::kMicrosecond);
   benchmark::RegisterBenchmark("emit", crucible::spirv::emit, kernels)->Unit(benchmark::kMillisecond);
   benchmark::RunSpecifiedBenchmarks();

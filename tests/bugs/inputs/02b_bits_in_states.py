@@ -1,5 +1,6 @@
-# Parameters and states that are changed through views of another dtype: weights rounded to bf16 by their bits, as optimizers with stochastic
-# rounding do it, a generator of random bits kept as floats, two halves packed into one word, and a step counter inside of a table of bytes.
+# Parameters and states that are changed through views of another dtype: weights rounded to bf16 by their bits, as
+# optimizers with stochastic rounding do it, a generator of random bits kept as floats, two halves packed into one word,
+# and a step counter inside of a table of bytes.
 import torch
 
 torch.manual_seed(0)

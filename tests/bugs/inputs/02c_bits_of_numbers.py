@@ -1,4 +1,5 @@
-# Tricks with the bits of numbers: exponents, mantissas, bytes, sortable keys, halves; storages that tensors of another dtype are set to.
+# Tricks with the bits of numbers: exponents, mantissas, bytes, sortable keys, halves; storages that tensors of another
+# dtype are set to.
 import torch
 import torch.nn as nn
 torch.manual_seed(0)
@@ -38,4 +39,6 @@ class M(nn.Module):
         return out
 m = M()
 for i in range(6):
-    m(torch.randn(3, 4), torch.randn(5).half(), torch.randn(2, 3, dtype=torch.float64), torch.randint(0, 2 ** 31 - 1, (3, 4), dtype=torch.int32))
+    m(torch.randn(3, 4),
+      torch.randn(5).half(), torch.randn(2, 3, dtype=torch.float64),
+      torch.randint(0, 2**31 - 1, (3, 4), dtype=torch.int32))

@@ -1,5 +1,6 @@
-# A layer of complex numbers, trained: complex parameters, products, einsum, indexing, masks, concatenation, functions, a running mean that
-# is a complex state, and constants; SGD steps complex parameters as they are, Adam as pairs of real ones. Argument: sgd, adam or double.
+# A layer of complex numbers, trained: complex parameters, products, einsum, indexing, masks, concatenation, functions,
+# a running mean that is a complex state, and constants; SGD steps complex parameters as they are, Adam as pairs of real
+# ones. Argument: sgd, adam or double.
 import sys
 import torch
 
@@ -29,7 +30,8 @@ class Net(torch.nn.Module):
         with torch.no_grad():
             self.mean.mul_(0.9).add_(y.mean(0), alpha=0.1)
         y = y - self.mean
-        return (torch.view_as_real(y).square().sum() + y.angle().cos().mean() + torch.exp(y).real.mean() + (y ** 2).imag.mean()) / 5
+        return (torch.view_as_real(y).square().sum() + y.angle().cos().mean() + torch.exp(y).real.mean() +
+                (y**2).imag.mean()) / 5
 
 
 net = Net()

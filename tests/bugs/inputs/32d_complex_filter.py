@@ -1,4 +1,5 @@
-# A filter in the frequency domain, linear layers and a convolution of complex numbers, a running mean that is complex, trained with Adam.
+# A filter in the frequency domain, linear layers and a convolution of complex numbers, a running mean that is complex,
+# trained with Adam.
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -28,7 +29,8 @@ class Net(nn.Module):
         m = c.real > 0
         c = c.masked_fill(m, 0.5j)
         n = torch.linalg.vector_norm(c, dim=-1).mean()
-        return w.square().sum() + n + (top * top.conj()).real.sum() + torch.stack([c.imag.sum(), c.abs().max()]).sum() + torch.log(1 + c.square()).real.mean()
+        return w.square().sum() + n + (top * top.conj()).real.sum() + torch.stack(
+            [c.imag.sum(), c.abs().max()]).sum() + torch.log(1 + c.square()).real.mean()
 net = Net()
 opt = torch.optim.Adam(net.parameters(), lr=0.01)
 for i in range(7):

@@ -1,5 +1,6 @@
-# crucible.record around calls of one module, from a notebook, without warm-up: the answers of both iterations are outputs with equal
-# names, and the replay is verified by them (docs/recording.md: "In a block of crucible.record() they count at once").
+# crucible.record around calls of one module, from a notebook, without warm-up: the answers of both iterations are
+# outputs with equal names, and the replay is verified by them (docs/recording.md: "In a block of crucible.record() they
+# count at once").
 import sys
 import torch
 import crucible

@@ -1,4 +1,5 @@
-# ctc_loss with the mean of its losses: the framework fills a tensor with the targets' lengths below every operator, and divides by it.
+# ctc_loss with the mean of its losses: the framework fills a tensor with the targets' lengths below every operator, and
+# divides by it.
 import sys
 
 import torch
@@ -8,7 +9,10 @@ net = torch.nn.Linear(8, 6)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 inputs = torch.randn(20, 3, 8)
 targets = torch.randint(1, 6, (3, 5))
-lengths = {"list": ([20, 18, 15], [5, 4, 0]), "tensor": (torch.tensor([20, 18, 15]), torch.tensor([5, 4, 0])), "one": (torch.tensor(20), torch.tensor(5))}
+lengths = {
+    "list": ([20, 18, 15], [5, 4, 0]), "tensor": (torch.tensor([20, 18, 15]), torch.tensor([5, 4, 0])),
+    "one": (torch.tensor(20), torch.tensor(5))
+}
 for _ in range(6):
     scores = net(inputs).log_softmax(2)
     of_inputs, of_targets = lengths[sys.argv[1]]

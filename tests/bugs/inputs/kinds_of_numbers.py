@@ -1,6 +1,6 @@
-# Python numbers that are a truth value in one step, whole in the next and real in others, beside tensors of each type: where the
-# type of what is computed does not depend on it, the program is one (kind: 11b_number_changes_kind.py). `kinds_of_numbers.py compare`:
-# beside whole numbers it does, and both are named.
+# Python numbers that are a truth value in one step, whole in the next and real in others, beside tensors of each type:
+# where the type of what is computed does not depend on it, the program is one (kind: 11b_number_changes_kind.py).
+# `kinds_of_numbers.py compare`: beside whole numbers it does, and the iterations are two variants.
 import sys
 
 import torch
@@ -14,11 +14,18 @@ class Numbers(torch.nn.Module):
         if COMPARE:
             return n < number
         filled, weight = n.clone().fill_(number), number + 0  # not every op takes a truth value
-        return {"times": x * number, "plus": number + x, "minus": weight - x, "over": x / number, "power": x ** weight, "double": x.double() * number,
-                "half": half * number, "less": x < number, "most": x.clamp(max=weight), "alpha": torch.add(x, x, alpha=weight), "where": torch.where(x > 0, x, number),
-                "masked": x.masked_fill(x > 0, number), "full": torch.full((2,), number, dtype=torch.float32), "filled": filled, "quotient": n / number,
-                "flag": x * flag, "whole": n * flag, "equal": n == flag, "chosen": torch.where(n > 3, n, flag), "added": torch.add(n, flag, alpha=2),
-                "lerp": torch.lerp(x, x * 2, weight), "scatter": x.scatter(0, torch.tensor([0, 1]), number), "addcmul": torch.addcmul(x, x, x, value=weight)}
+        return {
+            "times": x * number, "plus": number + x, "minus": weight - x, "over": x / number, "power": x**weight,
+            "double": x.double() * number, "half": half * number, "less": x < number, "most": x.clamp(max=weight),
+            "alpha": torch.add(x, x, alpha=weight), "where": torch.where(x > 0, x, number),
+            "masked": x.masked_fill(x > 0, number), "full": torch.full(
+                (2,), number, dtype=torch.float32), "filled": filled, "quotient": n / number, "flag": x * flag,
+            "whole": n * flag, "equal": n == flag, "chosen": torch.where(n > 3, n,
+                                                                         flag), "added": torch.add(n, flag, alpha=2),
+            "lerp": torch.lerp(x, x * 2,
+                               weight), "scatter": x.scatter(0, torch.tensor([0, 1]),
+                                                             number), "addcmul": torch.addcmul(x, x, x, value=weight)
+        }
 
 
 model = Numbers()

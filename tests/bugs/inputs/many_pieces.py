@@ -1,5 +1,6 @@
-# `cat` and `stack` of more pieces than a device takes buffers for one kernel: the embeddings of many columns, the norms of many
-# parameters (kind: text of a kernel that grows with the program; HIP's compiler refused more than 256 pieces, exit code 5).
+# `cat` and `stack` of more pieces than a device takes buffers for one kernel: the embeddings of many columns, the norms
+# of many parameters (kind: text of a kernel that grows with the program; HIP's compiler refused more than 256 pieces,
+# exit code 5).
 import torch
 
 torch.manual_seed(0)

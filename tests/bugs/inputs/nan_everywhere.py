@@ -1,5 +1,6 @@
-# NaN by every invalid operation, in every float type, converted, compared, sorted, reduced and turned into integers (infinities and what has no
-# place too). Eager's numbers are the right ones and every backend has the same bits; the sign and payload of a NaN count for nothing.
+# NaN by every invalid operation, in every float type, converted, compared, sorted, reduced and turned into integers
+# (infinities and what has no place too). Eager's numbers are the right ones and every backend has the same bits; the
+# sign and payload of a NaN count for nothing.
 import sys
 
 import torch
@@ -12,13 +13,22 @@ dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f6
 class Bad(torch.nn.Module):
     def forward(self, x):
         inf, minus, zero, five = x[0], x[1], x[2], x[3]
-        bad = torch.stack([inf - inf, inf * 0, minus.sqrt(), -(inf - inf), torch.maximum(zero, inf * 0), minus.log(), (inf * 0).abs(), zero / zero, inf % five, inf.sin(), minus.acos() * inf.cos()])
+        bad = torch.stack([
+            inf - inf, inf * 0,
+            minus.sqrt(), -(inf - inf),
+            torch.maximum(zero, inf * 0),
+            minus.log(), (inf * 0).abs(), zero / zero, inf % five,
+            inf.sin(),
+            minus.acos() * inf.cos()
+        ])
         wild = torch.stack([inf, -inf, inf * 0, five * 3e3, -five * 3e3, five * five, -five / 4, five * 60.0])
         out = {"bad": bad, "sum": bad.sum(), "mixed": torch.cat([bad, wild])}
-        for to in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool):
+        for to in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.int32, torch.int16,
+                   torch.int8, torch.uint8, torch.bool):
             out[f"to {to}"] = wild.to(to)
             out[f"bad to {to}"] = bad.to(to)
-        far = torch.stack([inf, -inf, inf * 0, five * 1e9, -five * 1e9]).double() * 1e10 if dtype != torch.float16 else wild.double() * 1e12
+        far = torch.stack([inf, -inf, inf * 0, five * 1e9, -five *
+                           1e9]).double() * 1e10 if dtype != torch.float16 else wild.double() * 1e12
         for to in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
             out[f"far to {to}"] = far.to(to)
         m = out["mixed"]

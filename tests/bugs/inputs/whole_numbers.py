@@ -1,5 +1,6 @@
-# Every op of the framework that takes a number, with a tensor of whole numbers near 2^60 and a whole number of as many digits that
-# differs from step to step: what a double does not hold must not be lost anywhere (kind: 24c_time_stamps.py).
+# Every op of the framework that takes a number, with a tensor of whole numbers near 2^60 and a whole number of as many
+# digits that differs from step to step: what a double does not hold must not be lost anywhere (kind:
+# 24c_time_stamps.py).
 # `whole_numbers.py constant`: the same number in every step.
 import sys
 
@@ -8,7 +9,8 @@ import torch
 CONSTANT = "constant" in sys.argv
 BASE = 1_790_000_000_000_000_001  # nanoseconds since 1970, above 2^60
 SHAPE = 6
-# The ops with an argument of the schema's type Scalar that work on whole numbers; `torch._C._jit_get_all_schemas()` has all.
+# The ops with an argument of the schema's type Scalar that work on whole numbers; `torch._C._jit_get_all_schemas()` has
+# all.
 OPS = """add.Scalar add.Tensor add_.Scalar sub.Scalar sub.Tensor sub_.Scalar rsub.Scalar rsub.Tensor mul.Scalar mul_.Scalar div.Scalar floor_divide.Scalar
 remainder.Scalar remainder.Scalar_Tensor fmod.Scalar pow.Tensor_Scalar pow.Scalar addcmul addr clamp clamp_min clamp_max clamp_ copysign.Scalar
 eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar lt_.Scalar bitwise_and.Scalar bitwise_and.Scalar_Tensor bitwise_or.Scalar bitwise_xor.Scalar
@@ -21,13 +23,18 @@ isin.Tensor_Scalar isin.Scalar_Tensor bucketize.Scalar float_power.Scalar xlogy.
 def numbers(step):
     """The number of a step by the argument's name; small where a large one would leave nothing."""
     step = 3 if CONSTANT else step
-    return {"exponent": 1 + step % 4, "now": BASE + 3 * step, "factor": (1 << 53) + 1 + 2 * step, "shift": 1 + step % 5, "step": 1 + step % 2}
+    return {
+        "exponent": 1 + step % 4, "now": BASE + 3 * step, "factor": (1 << 53) + 1 + 2 * step, "shift": 1 + step % 5,
+        "step": 1 + step % 2
+    }
 
 
 def tensors():
     events = torch.tensor([0, 1, -1, 77, -1000, 1 << 40]) + BASE
-    return {"self": events, "small": torch.tensor([3, -5, 7, 11, -13, 2]), "mask": torch.tensor([True, False, True, True, False, False]),
-            "index": torch.tensor([0, 2, 4, 1, 3, 5])}
+    return {
+        "self": events, "small": torch.tensor([3, -5, 7, 11, -13, 2]),
+        "mask": torch.tensor([True, False, True, True, False, False]), "index": torch.tensor([0, 2, 4, 1, 3, 5])
+    }
 
 
 def argument(name, kind, base, given, scalars):
@@ -43,8 +50,8 @@ def argument(name, kind, base, given, scalars):
     if kind in ("number", "Optional[number]"):
         if "shift" in base:
             return scalars["shift"] if name == "other" else scalars["now"]
-        return scalars["exponent" if name == "exponent" or base == "pow" else "factor" if name in ("alpha", "value") and base.startswith("a") else
-                       "step" if name == "step" else "now"]
+        return scalars["exponent" if name == "exponent" or base == "pow" else "factor" if name in (
+            "alpha", "value") and base.startswith("a") else "step" if name == "step" else "now"]
     if kind == "int" and name == "dim":
         return 0
     raise KeyError(name)

@@ -1,4 +1,5 @@
-// libamd_smi.so.26, as far as a plugin asks for a device's health: as rocm_smi.cpp, by the other library's names. Temperatures are whole degrees.
+// libamd_smi.so.26, as far as a plugin asks for a device's health: as rocm_smi.cpp, by the other library's names.
+// Temperatures are whole degrees.
 #include <cstdint>
 
 #include "tests/emulators/core/settings.hpp"
@@ -8,7 +9,8 @@ using namespace crucible::emulator;
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalid = 1, kNotSupported = 2, kApiFailed = 7, kNoPermission = 10, kNotFound = 31, kNotInitialized = 32;
+constexpr int kSuccess = 0, kInvalid = 1, kNotSupported = 2, kApiFailed = 7, kNoPermission = 10, kNotFound = 31,
+              kNotInitialized = 32;
 
 bool is_started = false;
 
@@ -39,7 +41,8 @@ int amdsmi_init(std::uint64_t) {
   return kSuccess;
 }
 
-/// Function, device, bus and domain in bits 0, 3, 8 and 16, as hipDeviceGetPCIBusId of the emulated runtime has them. Handles are ordinals, one up.
+/// Function, device, bus and domain in bits 0, 3, 8 and 16, as hipDeviceGetPCIBusId of the emulated runtime has them.
+/// Handles are ordinals, one up.
 int amdsmi_get_processor_handle_from_bdf(std::uint64_t bdf, void** device) {
   const std::uint64_t bus = bdf >> 8;
   if (!is_started) return kNotInitialized;
@@ -49,7 +52,8 @@ int amdsmi_get_processor_handle_from_bdf(std::uint64_t bdf, void** device) {
 }
 
 int amdsmi_get_temp_metric(void* device, std::uint32_t, int metric, std::int64_t* degrees) {
-  const Answer answer = answer_to("amdsmi_get_temp_metric", device, degrees, metric == 0 ? Concern::kTemperature : Concern::kOther);
+  const Answer answer =
+      answer_to("amdsmi_get_temp_metric", device, degrees, metric == 0 ? Concern::kTemperature : Concern::kOther);
   if (answer.code != kSuccess) return answer.code;
   const Telemetry& t = answer.telemetry;
   *degrees = static_cast<std::int64_t>(metric == 0 ? t.celsius : metric == 5 ? t.slowdown_celsius : t.shutdown_celsius);

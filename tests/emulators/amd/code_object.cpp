@@ -95,9 +95,11 @@ std::string serialize(const CodeObject& code) {
   std::string text(kMark);
   text += "arch " + code.arch + " " + std::to_string(code.wave) + "\n";
   for (const CodeObject::Kernel& kernel : code.kernels) {
-    text += "kernel " + kernel.name + (kernel.meets ? " thread " : " block ") + std::to_string(kernel.most_threads) + "\n";
+    text +=
+        "kernel " + kernel.name + (kernel.meets ? " thread " : " block ") + std::to_string(kernel.most_threads) + "\n";
   }
-  text += "bytes " + std::to_string(code.shared_object.size()) + " " + std::to_string(sum_of(code.shared_object)) + "\n";
+  text +=
+      "bytes " + std::to_string(code.shared_object.size()) + " " + std::to_string(sum_of(code.shared_object)) + "\n";
   return text + code.shared_object;
 }
 

@@ -113,12 +113,15 @@ EMU_DEVICE T atomicCAS(T* p, typename EmuSame<T>::type expected, typename EmuSam
   extern "C" __attribute__((device)) double __ocml_##name##_f64(double);    \
   EMU_DEVICE float name##f(float a) { return __ocml_##name##_f32(a); }      \
   EMU_DEVICE double name(double a) { return __ocml_##name##_f64(a); }
-EMU_LIBRARY_1(exp) EMU_LIBRARY_1(log) EMU_LIBRARY_1(tanh) EMU_LIBRARY_1(erf) EMU_LIBRARY_1(sin) EMU_LIBRARY_1(cos)
-#define EMU_BUILTIN_1(name)                                               \
-  EMU_DEVICE float name##f(float a) { return __builtin_##name##f(a); }    \
+EMU_LIBRARY_1(exp)
+EMU_LIBRARY_1(log) EMU_LIBRARY_1(tanh) EMU_LIBRARY_1(erf) EMU_LIBRARY_1(sin) EMU_LIBRARY_1(cos)
+#define EMU_BUILTIN_1(name)                                            \
+  EMU_DEVICE float name##f(float a) { return __builtin_##name##f(a); } \
   EMU_DEVICE double name(double a) { return __builtin_##name(a); }
-EMU_BUILTIN_1(sqrt) EMU_BUILTIN_1(floor) EMU_BUILTIN_1(ceil) EMU_BUILTIN_1(trunc) EMU_BUILTIN_1(rint) EMU_BUILTIN_1(fabs)
-EMU_DEVICE float fmaxf(float a, float b) { return __builtin_fmaxf(a, b); }
+    EMU_BUILTIN_1(sqrt) EMU_BUILTIN_1(floor) EMU_BUILTIN_1(ceil) EMU_BUILTIN_1(trunc) EMU_BUILTIN_1(rint)
+        EMU_BUILTIN_1(fabs) EMU_DEVICE float fmaxf(float a, float b) {
+  return __builtin_fmaxf(a, b);
+}
 EMU_DEVICE float fminf(float a, float b) { return __builtin_fminf(a, b); }
 EMU_DEVICE float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 EMU_DEVICE float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }

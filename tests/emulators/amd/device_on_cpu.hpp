@@ -1,7 +1,7 @@
 // HIP's device language on the processor: hiprtc of the emulator puts kernel_abi.h and this before the kernels' text.
-// Wave operations meet at their place in the text; lanes elsewhere are inactive, as on the hardware. __shared__ variables
-// are thread-local, because one block runs on one thread of the machine. EMU_WAVE is given; EMU_INDICES_OUTSIDE is 1 when
-// functions that are no kernels ask for an index.
+// Wave operations meet at their place in the text; lanes elsewhere are inactive, as on the hardware. __shared__
+// variables are thread-local, because one block runs on one thread of the machine. EMU_WAVE is given;
+// EMU_INDICES_OUTSIDE is 1 when functions that are no kernels ask for an index.
 #pragma once
 
 typedef __SIZE_TYPE__ size_t;

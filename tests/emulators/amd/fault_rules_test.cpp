@@ -1,5 +1,5 @@
-// Every action of the fault grammar at work on the emulated driver; each test looks at the log too: a fault that did not
-// fire proves nothing.
+// Every action of the fault grammar at work on the emulated driver; each test looks at the log too: a fault that did
+// not fire proves nothing.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -161,9 +161,10 @@ TEST_F(EmulatedHipFaults, OtherPlaces) {
   EXPECT_HIP(hip().hipGraphAddEmptyNode(&node, graph, nullptr, 0));
   EXPECT_HIP(hip().hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
   EXPECT_HIP_ERROR(hip().hipGraphLaunch(exec, nullptr), hipErrorUnknown);
-  EXPECT_EQ(log(),
-            "fail@free(hipFree) match 1\nfail@record(hipEventRecord) match 1\nfail@query(hipDeviceGetAttribute) match 1\n"
-            "fail@submit(hipGraphLaunch) match 1\n");
+  EXPECT_EQ(
+      log(),
+      "fail@free(hipFree) match 1\nfail@record(hipEventRecord) match 1\nfail@query(hipDeviceGetAttribute) match 1\n"
+      "fail@submit(hipGraphLaunch) match 1\n");
 }
 
 using EmulatedHipFaultsDeathTest = EmulatedHipFaults;

@@ -85,7 +85,9 @@ TEST_P(EmulatedHipGraph, IsUpdatedFromAnotherOfTheSameShape) {
   hipGraphExec_t exec = nullptr;
   hipGraphExecUpdateResult result = hipGraphExecUpdateError;
   EXPECT_HIP(hip().hipGraphInstantiate(&exec, graph_, nullptr, nullptr, 0));
-  with_kernel(4.0f, [&](const hipKernelNodeParams& params) { EXPECT_HIP(hip().hipGraphKernelNodeSetParams(kernel_, &params)); });
+  with_kernel(4.0f, [&](const hipKernelNodeParams& params) {
+    EXPECT_HIP(hip().hipGraphKernelNodeSetParams(kernel_, &params));
+  });
   EXPECT_HIP(hip().hipGraphExecUpdate(exec, graph_, nullptr, &result));
   EXPECT_EQ(result, hipGraphExecUpdateSuccess);
   run(exec);
@@ -105,7 +107,8 @@ TEST_P(EmulatedHipGraph, WrongNodesAreRefused) {
   hipGraphNode_t node = nullptr;
   EXPECT_HIP(hip().hipGraphCreate(&other, 0));
   EXPECT_HIP_ERROR(hip().hipGraphAddEmptyNode(&node, other, &kernel_, 1), hipErrorInvalidValue);
-  EXPECT_HIP_ERROR(hip().hipGraphAddMemcpyNode1D(&node, graph_, nullptr, 0, c_, b_, 17, hipMemcpyDefault), hipErrorInvalidValue);
+  EXPECT_HIP_ERROR(hip().hipGraphAddMemcpyNode1D(&node, graph_, nullptr, 0, c_, b_, 17, hipMemcpyDefault),
+                   hipErrorInvalidValue);
   hipMemsetParams fill = fill_of(a_, 0);
   fill.elementSize = 3;
   EXPECT_HIP_ERROR(hip().hipGraphAddMemsetNode(&node, graph_, nullptr, 0, &fill), hipErrorInvalidValue);

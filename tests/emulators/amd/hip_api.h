@@ -1,5 +1,5 @@
 /* The part of HIP's C interface that the emulator has, with HIP 6's values and layouts, which are stable: nothing of
-   ROCm is needed to build it or its tests. Only what is emulated is here; what is absent is absent in the library too. */
+   ROCm is needed to build it or its tests. Only what is emulated is here. */
 #ifndef CRUCIBLE_EMULATOR_HIP_API_H
 #define CRUCIBLE_EMULATOR_HIP_API_H
 
@@ -11,37 +11,39 @@ extern "C" {
 #endif
 
 /* name, value, words */
-#define CRUCIBLE_HIP_ERRORS(X)                                                                      \
-  X(hipSuccess, 0, "no error")                                                                      \
-  X(hipErrorInvalidValue, 1, "invalid argument")                                                    \
-  X(hipErrorOutOfMemory, 2, "out of memory")                                                        \
-  X(hipErrorNotInitialized, 3, "initialization error")                                              \
-  X(hipErrorDeinitialized, 4, "driver shutting down")                                               \
-  X(hipErrorInvalidConfiguration, 9, "invalid configuration argument")                              \
-  X(hipErrorInvalidDevicePointer, 17, "invalid device pointer")                                     \
-  X(hipErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                        \
-  X(hipErrorInsufficientDriver, 35, "driver version is insufficient for runtime version")           \
-  X(hipErrorInvalidDeviceFunction, 98, "invalid device function")                                   \
-  X(hipErrorNoDevice, 100, "no ROCm-capable device is detected")                                    \
-  X(hipErrorInvalidDevice, 101, "invalid device ordinal")                                           \
-  X(hipErrorInvalidImage, 200, "device kernel image is invalid")                                    \
-  X(hipErrorInvalidContext, 201, "invalid device context")                                          \
-  X(hipErrorNoBinaryForGpu, 209, "no kernel image is available for execution on the device")        \
-  X(hipErrorECCNotCorrectable, 214, "uncorrectable ECC error encountered")                          \
-  X(hipErrorSharedObjectInitFailed, 303, "shared object initialization failed")                     \
-  X(hipErrorInvalidHandle, 400, "invalid resource handle")                                          \
-  X(hipErrorNotFound, 500, "named symbol not found")                                                \
-  X(hipErrorNotReady, 600, "device not ready")                                                      \
-  X(hipErrorIllegalAddress, 700, "an illegal memory access was encountered")                        \
-  X(hipErrorLaunchOutOfResources, 701, "too many resources requested for launch")                   \
-  X(hipErrorLaunchTimeOut, 702, "the launch timed out and was terminated")                          \
-  X(hipErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")                        \
-  X(hipErrorPeerAccessNotEnabled, 705, "peer access has not been enabled")                          \
+#define CRUCIBLE_HIP_ERRORS(X)                                                                               \
+  X(hipSuccess, 0, "no error")                                                                               \
+  X(hipErrorInvalidValue, 1, "invalid argument")                                                             \
+  X(hipErrorOutOfMemory, 2, "out of memory")                                                                 \
+  X(hipErrorNotInitialized, 3, "initialization error")                                                       \
+  X(hipErrorDeinitialized, 4, "driver shutting down")                                                        \
+  X(hipErrorInvalidConfiguration, 9, "invalid configuration argument")                                       \
+  X(hipErrorInvalidDevicePointer, 17, "invalid device pointer")                                              \
+  X(hipErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                                 \
+  X(hipErrorInsufficientDriver, 35, "driver version is insufficient for runtime version")                    \
+  X(hipErrorInvalidDeviceFunction, 98, "invalid device function")                                            \
+  X(hipErrorNoDevice, 100, "no ROCm-capable device is detected")                                             \
+  X(hipErrorInvalidDevice, 101, "invalid device ordinal")                                                    \
+  X(hipErrorInvalidImage, 200, "device kernel image is invalid")                                             \
+  X(hipErrorInvalidContext, 201, "invalid device context")                                                   \
+  X(hipErrorNoBinaryForGpu, 209, "no kernel image is available for execution on the device")                 \
+  X(hipErrorECCNotCorrectable, 214, "uncorrectable ECC error encountered")                                   \
+  X(hipErrorSharedObjectInitFailed, 303, "shared object initialization failed")                              \
+  X(hipErrorInvalidHandle, 400, "invalid resource handle")                                                   \
+  X(hipErrorNotFound, 500, "named symbol not found")                                                         \
+  X(hipErrorNotReady, 600, "device not ready")                                                               \
+  X(hipErrorIllegalAddress, 700, "an illegal memory access was encountered")                                 \
+  X(hipErrorLaunchOutOfResources, 701, "too many resources requested for launch")                            \
+  X(hipErrorLaunchTimeOut, 702, "the launch timed out and was terminated")                                   \
+  X(hipErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")                                 \
+  X(hipErrorPeerAccessNotEnabled, 705, "peer access has not been enabled")                                   \
   X(hipErrorHostMemoryAlreadyRegistered, 712, "part or all of the requested memory range is already mapped") \
-  X(hipErrorHostMemoryNotRegistered, 713, "pointer does not correspond to a registered memory region") \
-  X(hipErrorLaunchFailure, 719, "unspecified launch failure")                                       \
-  X(hipErrorNotSupported, 801, "operation not supported")                                           \
-  X(hipErrorGraphExecUpdateFailure, 910, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update") \
+  X(hipErrorHostMemoryNotRegistered, 713, "pointer does not correspond to a registered memory region")       \
+  X(hipErrorLaunchFailure, 719, "unspecified launch failure")                                                \
+  X(hipErrorNotSupported, 801, "operation not supported")                                                    \
+  X(hipErrorGraphExecUpdateFailure, 910,                                                                     \
+    "the graph update was not performed because it included changes which violated constraints specific to " \
+    "instantiated graph update")                                                                             \
   X(hipErrorUnknown, 999, "unknown error")
 
 typedef enum hipError_t {
@@ -231,7 +233,7 @@ hipError_t hipMemcpyHtoDAsync(hipDeviceptr_t to, const void* from, size_t size, 
 hipError_t hipMemcpyDtoHAsync(void* to, hipDeviceptr_t from, size_t size, hipStream_t stream);
 hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t from, size_t size, hipStream_t stream);
 hipError_t hipMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t size);
-hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t size, hipStream_t stream);
+hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t, hipStream_t stream);
 hipError_t hipMemset(void* to, int value, size_t size);
 hipError_t hipMemsetAsync(void* to, int value, size_t size, hipStream_t stream);
 hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value, size_t count, hipStream_t stream);
@@ -258,9 +260,10 @@ hipError_t hipModuleLoadDataEx(hipModule_t* module, const void* image, unsigned 
 hipError_t hipModuleUnload(hipModule_t module);
 hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule_t module, const char* name);
 hipError_t hipFuncGetAttribute(int* value, hipFunction_attribute attribute, hipFunction_t function);
-hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t function, int block, size_t dynamic);
-hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                 unsigned bz, unsigned shared, hipStream_t stream, void** parameters, void** extra);
+hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t function, int, size_t);
+hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz, unsigned shared, hipStream_t stream, void** parameters,
+                                 void** extra);
 
 typedef void (*hipHostFn_t)(void* data);
 hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void* data);
@@ -271,20 +274,19 @@ hipError_t hipGraphAddKernelNode(hipGraphNode_t* node, hipGraph_t graph, const h
                                  const hipKernelNodeParams* params);
 hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* on, size_t count,
                                    void* to, const void* from, size_t size, hipMemcpyKind kind);
-hipError_t hipGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* on, size_t count,
+hipError_t hipGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* on, size_t n,
                                  const hipMemsetParams* params);
 hipError_t hipGraphAddEmptyNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* on, size_t count);
-hipError_t hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, size_t count);
+hipError_t hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, size_t n);
 hipError_t hipGraphGetNodes(hipGraph_t graph, hipGraphNode_t* nodes, size_t* count);
-hipError_t hipGraphInstantiate(hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log, size_t log_size);
+hipError_t hipGraphInstantiate(hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* node, char* log, size_t n);
 hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags);
 hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* params);
 hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, const hipKernelNodeParams* params);
 hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t exec, hipGraphNode_t node, void* to, const void* from,
                                              size_t size, hipMemcpyKind kind);
 hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, const hipMemsetParams* params);
-hipError_t hipGraphExecUpdate(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
-                              hipGraphExecUpdateResult* result);
+hipError_t hipGraphExecUpdate(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* node, hipGraphExecUpdateResult*);
 hipError_t hipGraphExecDestroy(hipGraphExec_t exec);
 hipError_t hipGraphUpload(hipGraphExec_t exec, hipStream_t stream);
 hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream);

@@ -33,7 +33,8 @@ hipError_t kernel_work(AmdDevice& device, const hipKernelNodeParams* params, Nod
   if (params == nullptr) return hipErrorInvalidValue;
   const LaunchShape shape = {params->gridDim, params->blockDim, params->sharedMemBytes};
   const auto* const function = static_cast<const ihipModuleSymbol_t*>(params->func);
-  if (const hipError_t problem = check_launch(device, function, shape, params->kernelParams, params->extra)) return problem;
+  if (const hipError_t problem = check_launch(device, function, shape, params->kernelParams, params->extra))
+    return problem;
   work = launch_work(device, *function, shape, params->kernelParams, params->extra);
   return hipSuccess;
 }
@@ -50,7 +51,8 @@ hipError_t fill_node_work(AmdDevice& device, const hipMemsetParams* params, Node
 
 template <class Body>
 hipError_t answer_for(hipGraph_t graph, Body body) {
-  return answer_on_device([&](AmdDevice&) { return machine().graphs.has(graph) ? body(*graph) : hipErrorInvalidValue; });
+  return answer_on_device(
+      [&](AmdDevice&) { return machine().graphs.has(graph) ? body(*graph) : hipErrorInvalidValue; });
 }
 
 /// A node of the graph that the executable was made of.
@@ -132,10 +134,12 @@ hipError_t hipGraphAddEmptyNode(hipGraphNode_t* node, hipGraph_t graph, const hi
   return answer_for(graph, [&](ihipGraph& g) { return add_node(node, g, on, count, NodeKind::kEmpty, [] {}); });
 }
 
-hipError_t hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, size_t count) {
+hipError_t hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to,
+                                   size_t count) {
   return answer_for(graph, [&](ihipGraph& g) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (from[i] == nullptr || to[i] == nullptr || from[i]->graph != &g || to[i]->graph != &g) return hipErrorInvalidValue;
+      if (from[i] == nullptr || to[i] == nullptr || from[i]->graph != &g || to[i]->graph != &g)
+        return hipErrorInvalidValue;
       g.graph.depend(to[i]->id, from[i]->id);
       g.dependencies[to[i]->id].push_back(from[i]->id);
     }
@@ -152,7 +156,8 @@ hipError_t hipGraphGetNodes(hipGraph_t graph, hipGraphNode_t* nodes, size_t* cou
   });
 }
 
-hipError_t hipGraphInstantiate(hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log, size_t log_size) {
+hipError_t hipGraphInstantiate(hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log,
+                               size_t log_size) {
   return answer_for(graph, [&](ihipGraph& g) {
     const char* problem = "";
     const hipError_t result = instantiate(exec, g, problem);
@@ -177,7 +182,8 @@ hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeP
   });
 }
 
-hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, const hipKernelNodeParams* params) {
+hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
+                                           const hipKernelNodeParams* params) {
   return answer_for_node(exec, node, NodeKind::kKernel,
                          [&](AmdDevice& device, NodeWork& work) { return kernel_work(device, params, work); });
 }
@@ -224,7 +230,8 @@ hipError_t hipGraphUpload(hipGraphExec_t exec, hipStream_t stream) {
 hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream) {
   return answer_on_stream(stream, [&](const Target& target) {
     if (!machine().executables.has(exec) || target.device != exec->device) return hipErrorInvalidValue;
-    if (const hipError_t fault = fault_at(*target.device, Site::kSubmit, "hipGraphLaunch", hipErrorUnknown)) return fault;
+    if (const hipError_t fault = fault_at(*target.device, Site::kSubmit, "hipGraphLaunch", hipErrorUnknown))
+      return fault;
     target.stream->push(exec->executable->launch());
     return hipSuccess;
   });

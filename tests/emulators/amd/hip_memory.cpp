@@ -17,7 +17,8 @@ const char* copy_name(const void* to, const void* from) {
   return is_device_pointer(from) ? "d2d" : "h2d";
 }
 
-/// A device pointer lies in an allocation with that many bytes behind it; of the host's, only null is known to be wrong.
+/// A device pointer lies in an allocation with that many bytes behind it; of the host's, only null is known to be
+/// wrong.
 bool holds(const void* pointer, std::size_t size) {
   if (!is_device_pointer(pointer)) return pointer != nullptr;
   return machine().memory->check(address_of(pointer), size).has_value();
@@ -68,8 +69,9 @@ NodeWork copy_work(AmdDevice& device, void* to, const void* from, std::size_t si
 }
 
 hipError_t check_fill(const void* to, std::size_t bytes) {
-  return bytes == 0 || (is_device_pointer(to) && holds(to, bytes)) || machine().pinned.holds(to, bytes) ? hipSuccess
-                                                                                                       : hipErrorInvalidValue;
+  return bytes == 0 || (is_device_pointer(to) && holds(to, bytes)) || machine().pinned.holds(to, bytes)
+             ? hipSuccess
+             : hipErrorInvalidValue;
 }
 
 NodeWork fill_work(AmdDevice& device, const hipMemsetParams& params) {
@@ -121,8 +123,10 @@ hipError_t copy(const Target& target, void* to, const void* from, std::size_t si
   return target.device->error();
 }
 
-/// Both sides have to be memory of the devices that are named: a mistake that a real runtime may not see. No leave is needed.
-hipError_t copy_to_peer(const Target& target, void* to, int to_device, const void* from, int from_device, std::size_t size, bool wait) {
+/// Both sides have to be memory of the devices that are named: a mistake that a real runtime may not see. No leave is
+/// needed.
+hipError_t copy_to_peer(const Target& target, void* to, int to_device, const void* from, int from_device,
+                        std::size_t size, bool wait) {
   const auto& devices = machine().devices;
   for (const auto& [pointer, ordinal] : {std::pair<const void*, int>(to, to_device), {from, from_device}}) {
     if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= devices.size()) return hipErrorInvalidDevice;
@@ -135,7 +139,8 @@ hipError_t copy_to_peer(const Target& target, void* to, int to_device, const voi
 hipError_t fill(const Target& target, void* to, unsigned value, unsigned element, std::size_t count, bool wait) {
   if (const hipError_t problem = check_fill(to, count * element)) return problem;
   if (count == 0) return hipSuccess;
-  const hipMemsetParams params = {.dst = to, .elementSize = element, .height = 1, .pitch = 0, .value = value, .width = count};
+  const hipMemsetParams params = {
+      .dst = to, .elementSize = element, .height = 1, .pitch = 0, .value = value, .width = count};
   target.stream->push(fill_work(*target.device, params));
   if (!wait) return hipSuccess;
   target.stream->synchronize();
@@ -151,7 +156,8 @@ hipError_t hipMalloc(void** pointer, size_t size) {
 }
 
 hipError_t hipMallocAsync(void** pointer, size_t size, hipStream_t stream) {
-  return answer_on_stream(stream, [&](const Target& target) { return allocate(*target.device, pointer, size, "hipMallocAsync"); });
+  return answer_on_stream(
+      stream, [&](const Target& target) { return allocate(*target.device, pointer, size, "hipMallocAsync"); });
 }
 
 hipError_t hipFree(void* pointer) {
@@ -169,7 +175,8 @@ hipError_t hipFreeAsync(void* pointer, hipStream_t stream) {
     const auto address = reinterpret_cast<std::uint64_t>(pointer);
     const auto found = machine().memory->check(address, 1);
     if (!found || found->address != address) return hipErrorInvalidValue;
-    if (const hipError_t fault = fault_at(*target.device, Site::kFree, "hipFreeAsync", hipErrorInvalidValue)) return fault;
+    if (const hipError_t fault = fault_at(*target.device, Site::kFree, "hipFreeAsync", hipErrorInvalidValue))
+      return fault;
     target.stream->push([address] { (void)machine().memory->free(address); });
     return hipSuccess;
   });
@@ -266,17 +273,24 @@ hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t from, size_t siz
   return hipMemcpyAsync(to, from, size, hipMemcpyDeviceToDevice, stream);
 }
 hipError_t hipMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t size) {
-  return answer_on_stream(nullptr, [&](const Target& target) { return copy_to_peer(target, to, to_device, from, from_device, size, true); });
+  return answer_on_stream(nullptr, [&](const Target& target) {
+    return copy_to_peer(target, to, to_device, from, from_device, size, true);
+  });
 }
-hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t size, hipStream_t stream) {
-  return answer_on_stream(stream, [&](const Target& target) { return copy_to_peer(target, to, to_device, from, from_device, size, false); });
+hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t size,
+                              hipStream_t stream) {
+  return answer_on_stream(stream, [&](const Target& target) {
+    return copy_to_peer(target, to, to_device, from, from_device, size, false);
+  });
 }
 
 hipError_t hipMemset(void* to, int value, size_t size) {
-  return answer_on_stream(nullptr, [&](const Target& target) { return fill(target, to, static_cast<unsigned>(value), 1, size, true); });
+  return answer_on_stream(
+      nullptr, [&](const Target& target) { return fill(target, to, static_cast<unsigned>(value), 1, size, true); });
 }
 hipError_t hipMemsetAsync(void* to, int value, size_t size, hipStream_t stream) {
-  return answer_on_stream(stream, [&](const Target& target) { return fill(target, to, static_cast<unsigned>(value), 1, size, false); });
+  return answer_on_stream(
+      stream, [&](const Target& target) { return fill(target, to, static_cast<unsigned>(value), 1, size, false); });
 }
 hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value, size_t count, hipStream_t stream) {
   return answer_on_stream(stream, [&](const Target& target) { return fill(target, to, value, 1, count, false); });
@@ -285,7 +299,8 @@ hipError_t hipMemsetD16Async(hipDeviceptr_t to, unsigned short value, size_t cou
   return answer_on_stream(stream, [&](const Target& target) { return fill(target, to, value, 2, count, false); });
 }
 hipError_t hipMemsetD32Async(hipDeviceptr_t to, int value, size_t count, hipStream_t stream) {
-  return answer_on_stream(stream, [&](const Target& target) { return fill(target, to, static_cast<unsigned>(value), 4, count, false); });
+  return answer_on_stream(
+      stream, [&](const Target& target) { return fill(target, to, static_cast<unsigned>(value), 4, count, false); });
 }
 
 }  // extern "C"

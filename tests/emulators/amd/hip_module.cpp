@@ -21,15 +21,17 @@ struct Arguments {
   const char* data() const { return words.front().bytes; }
 };
 
-/// A device pointer as the kernel follows it. One of the host's that no device may use becomes one that faults, as does one to memory of
-/// another device that this one may not use.
+/// A device pointer as the kernel follows it. One of the host's that no device may use becomes one that faults, as does
+/// one to memory of another device that this one may not use.
 std::uint64_t for_kernel(const AmdDevice& device, std::uint64_t address, bool surely_a_pointer) {
   if (is_device_address(address)) {
     const auto found = machine().memory->check(address, 0);
-    if (found && found->device != device.physical && (device.reached.load() >> found->device & 1) == 0) return address | kUnreachable;
+    if (found && found->device != device.physical && (device.reached.load() >> found->device & 1) == 0)
+      return address | kUnreachable;
     return (surely_a_pointer || found) && (address & ~EMU_TAG) >> 47 == 0 ? address & ~EMU_TAG : address;
   }
-  if (!surely_a_pointer || address == 0 || machine().pinned.holds(reinterpret_cast<const void*>(address), 0)) return address;
+  if (!surely_a_pointer || address == 0 || machine().pinned.holds(reinterpret_cast<const void*>(address), 0))
+    return address;
   return address | kUnreachable;
 }
 
@@ -60,7 +62,8 @@ void convert_addresses(const AmdDevice& device, const LoadedKernel& kernel, char
 
 void flip_after(const Rule& rule, const LoadedKernel& kernel, const char* arguments) {
   std::uint64_t address = 0;
-  const bool fits = rule.arg < kernel.parameters.size() && kernel.parameters[rule.arg].kind == Parameter::Kind::kPointer;
+  const bool fits =
+      rule.arg < kernel.parameters.size() && kernel.parameters[rule.arg].kind == Parameter::Kind::kPointer;
   if (fits) std::memcpy(&address, arguments + kernel.parameters[rule.arg].offset, 8);
   if (!fits || rule.bit > 7 || !machine().memory->check(address | EMU_TAG, rule.byte + 1)) {
     faults().note("flip: " + kernel.name + " has no byte " + std::to_string(rule.byte) + " behind argument " +
@@ -89,7 +92,8 @@ hipError_t check_launch(const AmdDevice& device, const ihipModuleSymbol_t* funct
   if (std::uint64_t{kernel.static_shared_bytes} + shape.shared > kSharedBytes) return hipErrorInvalidValue;
   std::size_t size = 0;
   const bool buffer = extra_buffer(extra, size) != nullptr;
-  if (buffer ? size < kernel.argument_bytes : parameters == nullptr && !kernel.parameters.empty()) return hipErrorInvalidValue;
+  if (buffer ? size < kernel.argument_bytes : parameters == nullptr && !kernel.parameters.empty())
+    return hipErrorInvalidValue;
   return parameters != nullptr && buffer ? hipErrorInvalidValue : hipSuccess;
 }
 
@@ -118,7 +122,8 @@ NodeWork launch_work(AmdDevice& device, const ihipModuleSymbol_t& function, cons
     with_arguments.arguments = now.data();
     const ActivityScope scope(launch_activity(kernel.code, with_arguments));
     device.device.run(kernel.code, with_arguments);
-    if (rule && rule->action == Action::kFlip && device.error() == hipSuccess) flip_after(*rule, kernel, arguments->data());
+    if (rule && rule->action == Action::kFlip && device.error() == hipSuccess)
+      flip_after(*rule, kernel, arguments->data());
   };
 }
 
@@ -150,8 +155,8 @@ hipError_t hipModuleLoadData(hipModule_t* module, const void* image) {
     const auto code = read_code_object(static_cast<const char*>(image));
     if (!code) return error_of(code.error());
     if (code->arch != device.arch || code->wave != device.wave) {
-      faults().note("load: code for " + code->arch + " with waves of " + std::to_string(code->wave) + " on " + device.arch +
-                    " with waves of " + std::to_string(device.wave));
+      faults().note("load: code for " + code->arch + " with waves of " + std::to_string(code->wave) + " on " +
+                    device.arch + " with waves of " + std::to_string(device.wave));
       return hipErrorNoBinaryForGpu;
     }
     auto loaded = LoadedCode::load(*code);
@@ -207,7 +212,8 @@ hipError_t hipFuncGetAttribute(int* value, hipFunction_attribute attribute, hipF
   });
 }
 
-hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t function, int block, size_t dynamic) {
+hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t function, int block,
+                                                              size_t dynamic) {
   return answer([&] {
     if (blocks == nullptr || function == nullptr || block <= 0) return hipErrorInvalidValue;
     const std::size_t shared = function->kernel->static_shared_bytes + dynamic;
@@ -217,8 +223,9 @@ hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFu
   });
 }
 
-hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                 unsigned bz, unsigned shared, hipStream_t stream, void** parameters, void** extra) {
+hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz, unsigned shared, hipStream_t stream, void** parameters,
+                                 void** extra) {
   return answer_on_stream(stream, [&](const Target& target) {
     const LaunchShape shape = {{gx, gy, gz}, {bx, by, bz}, shared};
     if (const hipError_t problem = check_launch(*target.device, function, shape, parameters, extra)) return problem;

@@ -21,7 +21,9 @@ extern "C" {
 
 hipError_t hipStreamCreate(hipStream_t* stream) { return create_stream(stream, hipStreamDefault); }
 hipError_t hipStreamCreateWithFlags(hipStream_t* stream, unsigned flags) { return create_stream(stream, flags); }
-hipError_t hipStreamCreateWithPriority(hipStream_t* stream, unsigned flags, int) { return create_stream(stream, flags); }
+hipError_t hipStreamCreateWithPriority(hipStream_t* stream, unsigned flags, int) {
+  return create_stream(stream, flags);
+}
 
 hipError_t hipStreamDestroy(hipStream_t stream) {
   return answer([&] {
@@ -95,7 +97,8 @@ hipError_t hipEventDestroy(hipEvent_t event) {
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
   return answer_on_stream(stream, [&](const Target& target) {
     if (!machine().events.has(event)) return hipErrorInvalidHandle;
-    if (const hipError_t fault = fault_at(*target.device, Site::kRecord, "hipEventRecord", hipErrorUnknown)) return fault;
+    if (const hipError_t fault = fault_at(*target.device, Site::kRecord, "hipEventRecord", hipErrorUnknown))
+      return fault;
     target.stream->record(event->event);
     return hipSuccess;
   });

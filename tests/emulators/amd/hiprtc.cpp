@@ -59,12 +59,14 @@ bool is_arch(std::string_view arch) {
          std::ranges::all_of(arch.substr(3), [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; });
 }
 
-/// The architecture of the calling thread's device, as the runtime beside the compiler tells it; without one the first device's.
+/// The architecture of the calling thread's device, as the runtime beside the compiler tells it; without one the first
+/// device's.
 std::string current_arch() {
   static void* const runtime = open_runtime_beside(reinterpret_cast<const void*>(&hiprtcCompileProgram));
   const auto find = [](const char* name) { return runtime == nullptr ? nullptr : dlsym(runtime, name); };
   const auto get_device = reinterpret_cast<decltype(&hipGetDevice)>(find("hipGetDevice"));
-  const auto get_properties = reinterpret_cast<decltype(&hipGetDevicePropertiesR0600)>(find("hipGetDevicePropertiesR0600"));
+  const auto get_properties =
+      reinterpret_cast<decltype(&hipGetDevicePropertiesR0600)>(find("hipGetDevicePropertiesR0600"));
   int device = 0;
   hipDeviceProp_tR0600 properties = {};
   const bool told = get_device != nullptr && get_properties != nullptr && get_device(&device) == hipSuccess &&
@@ -107,8 +109,8 @@ std::string read_options(int count, const char* const* words, Options& options) 
   if (options.arch.empty()) options.arch = current_arch();
   if (settings().wave != 0) options.wave = static_cast<std::uint32_t>(settings().wave);
   if (options.wave == 0) options.wave = wave_of(options.arch);
-  for (const char* const word :
-       {"-D__HIP__=1", "-D__HIPCC_RTC__=1", "-D__HIP_DEVICE_COMPILE__=1", "-D__HIP_PLATFORM_AMD__=1", "-D__AMDGCN__=1"}) {
+  for (const char* const word : {"-D__HIP__=1", "-D__HIPCC_RTC__=1", "-D__HIP_DEVICE_COMPILE__=1",
+                                 "-D__HIP_PLATFORM_AMD__=1", "-D__AMDGCN__=1"}) {
     options.preprocessor.push_back(word);
   }
   options.preprocessor.push_back("-D__AMDGCN_WAVEFRONT_SIZE=" + std::to_string(options.wave));

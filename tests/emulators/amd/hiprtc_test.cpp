@@ -64,12 +64,14 @@ TEST_F(EmulatedHiprtc, CompilesForTheCurrentDeviceOrForTheOneThatIsNamed) {
   ASSERT_HIP_OK(launch(kernel(text, "k"), {}, out));
   EXPECT_THAT(download(out, 2), ::testing::ElementsAre(1100, 32));
   hipModule_t module = nullptr;
-  EXPECT_HIP_ERROR(hip().hipModuleLoadData(&module, compile(text, {"--offload-arch=gfx90a"}).c_str()), hipErrorNoBinaryForGpu);
+  EXPECT_HIP_ERROR(hip().hipModuleLoadData(&module, compile(text, {"--offload-arch=gfx90a"}).c_str()),
+                   hipErrorNoBinaryForGpu);
   EXPECT_HIP(hip().hipSetDevice(0));
   int* const first = upload(std::vector<int>(2));
   ASSERT_HIP_OK(launch(kernel(text, "k"), {}, first));
   EXPECT_THAT(download(first, 2), ::testing::ElementsAre(90, 64));
-  EXPECT_HIP_ERROR(hip().hipModuleLoadData(&module, compile(text, {"--gpu-architecture=gfx1100"}).c_str()), hipErrorNoBinaryForGpu);
+  EXPECT_HIP_ERROR(hip().hipModuleLoadData(&module, compile(text, {"--gpu-architecture=gfx1100"}).c_str()),
+                   hipErrorNoBinaryForGpu);
 }
 
 TEST_F(EmulatedHiprtc, HeadersAreGivenByName) {

@@ -39,7 +39,8 @@ TEST_P(EmulatedHipKernels, Elementwise) {
   ASSERT_HIP_OK(launch(kernel(kElementwise, "scale"), {.grid_x = 37, .block_x = 256}, out, in, 1.25f, count));
   std::vector<float> result = download(out, a.size());
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(result[i], std::fma(a[i], 1.25f, 1.0f)) << i;
-  ASSERT_HIP_OK(launch(kernel(kElementwise, "doubled"), {.grid_x = 400, .block_x = 256}, out, in, 3.0, std::int64_t{5}, count));
+  ASSERT_HIP_OK(
+      launch(kernel(kElementwise, "doubled"), {.grid_x = 400, .block_x = 256}, out, in, 3.0, std::int64_t{5}, count));
   std::vector<float> doubled = download(out, a.size());
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(doubled[i], i < 5 ? result[i] : 2 * a[i] * 3.0f) << i;
 }
@@ -85,13 +86,15 @@ TEST_P(EmulatedHipKernels, SoftmaxWithShuffles) {
   const std::vector<float> a = numbers(kRows * kColumns, 3);
   float* const in = upload(a);
   float* const out = allocate<float>(a.size());
-  ASSERT_HIP_OK(launch(kernel(kReductions, "softmax"), {.grid_x = kRows, .block_x = 256, .shared = kColumns * 4}, out, in, kColumns));
+  ASSERT_HIP_OK(launch(kernel(kReductions, "softmax"), {.grid_x = kRows, .block_x = 256, .shared = kColumns * 4}, out,
+                       in, kColumns));
   const std::vector<float> result = download(out, a.size());
   for (int r = 0; r < kRows; ++r) {
     double sum = 0;
     for (int i = 0; i < kColumns; ++i) sum += std::exp(static_cast<double>(a[r * kColumns + i]));
     for (int i = 0; i < kColumns; ++i) {
-      ASSERT_NEAR(result[r * kColumns + i] * sum, std::exp(static_cast<double>(a[r * kColumns + i])), 1e-4) << r << " " << i;
+      ASSERT_NEAR(result[r * kColumns + i] * sum, std::exp(static_cast<double>(a[r * kColumns + i])), 1e-4)
+          << r << " " << i;
     }
   }
 }
@@ -140,7 +143,8 @@ TEST_P(EmulatedHipKernels, Atomics) {
   auto* const total = upload(std::vector<unsigned long long>(1));
   float* const sum = upload(std::vector<float>(1));
   int* const most = upload(std::vector<int>(1));
-  ASSERT_HIP_OK(launch(kernel(kAtomics, "histogram"), {.grid_x = 13, .block_x = 256}, counts, upload(a), kBytes, total, sum, most));
+  ASSERT_HIP_OK(launch(kernel(kAtomics, "histogram"), {.grid_x = 13, .block_x = 256}, counts, upload(a), kBytes, total,
+                       sum, most));
   EXPECT_EQ(download(counts, 256), expected);
   EXPECT_EQ(download(total, 1)[0], kBytes);
   EXPECT_EQ(download(sum, 1)[0], static_cast<float>(kBytes));
@@ -158,7 +162,8 @@ TEST_P(EmulatedHipKernels, HalfPrecisionAndAStructWithAPointer) {
     std::uint16_t* table;
     int count;
   };
-  // 1, -2, the largest, the smallest subnormal, 0.1 rounded, 2049 is not one: bits, because GCC 12 has no _Float16 in C++.
+  // 1, -2, the largest, the smallest subnormal, 0.1 rounded, 2049 is not one: bits, because GCC 12 has no _Float16 in
+  // C++.
   const std::vector<std::uint16_t> a = {0x3c00, 0xc000, 0x7bff, 0x0001, 0x2e66}, table = {0, 0x3c00, 0, 0x8000};
   std::uint16_t* const out = upload(std::vector<std::uint16_t>(5));
   const Scaling scaling = {2.0f, upload(table), 5};
@@ -192,12 +197,14 @@ TEST_P(EmulatedHipKernels, ArgumentsInABuffer) {
     std::int64_t count;
   } arguments = {allocate<float>(100), upload(a), 2.0f, 100};
   std::size_t size = sizeof arguments;
-  void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE, &size, HIP_LAUNCH_PARAM_END};
+  void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   HIP_LAUNCH_PARAM_END};
   const hipFunction_t scale = kernel(kElementwise, "scale");
   EXPECT_HIP(hip().hipModuleLaunchKernel(scale, 1, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra));
   EXPECT_EQ(download(arguments.out, 100)[99], a[99] * 2 + 1);
   size = 24;
-  EXPECT_HIP_ERROR(hip().hipModuleLaunchKernel(scale, 1, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra), hipErrorInvalidValue);
+  EXPECT_HIP_ERROR(hip().hipModuleLaunchKernel(scale, 1, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra),
+                   hipErrorInvalidValue);
 }
 
 TEST_P(EmulatedHipKernels, SharedMemoryIsNotZeroAtFirst) {

@@ -55,11 +55,16 @@ hipError_t error_of_name(const std::string& code) {
 
 Machine::Machine() {
   if (settings().timing == Timing::kRoofline) {
-    give_up("CRUCIBLE_EMU_TIMING=roofline: kernels of HIP are compiled here as the C++ that they are, in which accesses and operations cannot be "
-            "counted; emulated NVIDIA devices have the model, for AMD's leave it off");
+    give_up(
+        "CRUCIBLE_EMU_TIMING=roofline: kernels of HIP are compiled here as the C++ that they are, in which accesses "
+        "and operations cannot be "
+        "counted; emulated NVIDIA devices have the model, for AMD's leave it off");
   }
   const auto count = static_cast<unsigned>(settings().devices);
-  if (settings().races) give_up("CRUCIBLE_EMU_RACES=on: kernels of HIP are compiled here as the C++ that they are, in which accesses cannot be seen; leave it off for AMD's devices");
+  if (settings().races)
+    give_up(
+        "CRUCIBLE_EMU_RACES=on: kernels of HIP are compiled here as the C++ that they are, in which accesses cannot be "
+        "seen; leave it off for AMD's devices");
   for (const unsigned physical : visible_devices(count)) {
     const std::string arch = settings().arch(physical, kDefaultArch);
     const std::uint64_t wave = settings().wave != 0 ? settings().wave : arch.starts_with("gfx1") ? 32 : 64;
@@ -77,7 +82,8 @@ Machine& machine() {
 
 AmdDevice* current_device() {
   Machine& all = machine();
-  return static_cast<std::size_t>(current) < all.devices.size() ? all.devices[static_cast<std::size_t>(current)].get() : nullptr;
+  return static_cast<std::size_t>(current) < all.devices.size() ? all.devices[static_cast<std::size_t>(current)].get()
+                                                                : nullptr;
 }
 
 int current_ordinal() { return current; }
@@ -193,7 +199,9 @@ bool Pinned::holds(const void* pointer, std::size_t size) const {
 }  // namespace crucible::emulator
 
 // For the emulated rocprofiler-sdk (runtime_beside.hpp).
-extern "C" void crucible_emulator_listen(crucible::emulator::ActivityListener listener) { crucible::emulator::listen_to_activities(listener); }
+extern "C" void crucible_emulator_listen(crucible::emulator::ActivityListener listener) {
+  crucible::emulator::listen_to_activities(listener);
+}
 
 extern "C" bool crucible_emulator_has_started(void) {
   const std::lock_guard lock(crucible::emulator::machine_mutex);

@@ -183,8 +183,8 @@ struct LaunchShape {
   dim3 grid, block;
   unsigned shared = 0;
 };
-hipError_t check_launch(const AmdDevice& device, const ihipModuleSymbol_t* function, const LaunchShape& shape, void** parameters,
-                        void** extra);
+hipError_t check_launch(const AmdDevice& device, const ihipModuleSymbol_t* function, const LaunchShape& shape,
+                        void** parameters, void** extra);
 /// Copies the parameters. Only after check_launch().
 NodeWork launch_work(AmdDevice& device, const ihipModuleSymbol_t& function, const LaunchShape& shape, void** parameters,
                      void** extra);

@@ -1,6 +1,8 @@
-// AMD's matrix instructions on the processor: stands behind device_on_cpu.hpp, before texts that use some. Each exists where the architecture
-// (__gfx90a__ and the like, given by hiprtc.cpp) has it. Their operands lie in lanes as AMD's manuals say. Products are exact; those of floats are
-// summed in double, the accumulator first and then along k, and rounded once, where devices cut off or flush bits on the way.
+// AMD's matrix instructions on the processor: stands behind device_on_cpu.hpp, before texts that use some. Each exists
+// where the architecture
+// (__gfx90a__ and the like, given by hiprtc.cpp) has it. Their operands lie in lanes as AMD's manuals say. Products are
+// exact; those of floats are summed in double, the accumulator first and then along k, and rounded once, where devices
+// cut off or flush bits on the way.
 #pragma once
 
 typedef _Float16 EmuHalf4 __attribute__((ext_vector_type(4)));
@@ -27,7 +29,8 @@ EMU_INLINE long emu_byte(const EmuInt4& v, unsigned i, bool is_signed) {
   return is_signed ? (signed char)byte : (long)byte;
 }
 
-// The operands of all lanes, which stay where they are until the wave has met again. An instruction of a whole wave is none of a part of it.
+// The operands of all lanes, which stay where they are until the wave has met again. An instruction of a whole wave is
+// none of a part of it.
 template <class Mine>
 EMU_INLINE void emu_operands(unsigned place, const Mine& mine, const Mine** lanes) {
   emu_thread->value = (uint64_t)&mine;
@@ -75,7 +78,8 @@ EMU_INLINE C emu_wmma(unsigned place, Operand a, Operand b, C c, Element element
   }
   for (unsigned i = 0; i < 8; ++i) {
     Sum sum = c[i];
-    for (unsigned k = 0; k < 16; ++k) sum += element(lanes[2 * i + lane / 16]->a, k, true) * element(lanes[lane % 16]->b, k, false);
+    for (unsigned k = 0; k < 16; ++k)
+      sum += element(lanes[2 * i + lane / 16]->a, k, true) * element(lanes[lane % 16]->b, k, false);
     c[i] = round(sum);
   }
   emu_meet(EMU_WARP, place);
@@ -83,18 +87,25 @@ EMU_INLINE C emu_wmma(unsigned place, Operand a, Operand b, C c, Element element
 }
 template <class V>
 __attribute__((noinline)) EmuFloat8 emu_wmma_floats(unsigned place, V a, V b, EmuFloat8 c) {
-  return emu_wmma<double>(place, a, b, c, [](const V& v, unsigned k, bool) { return emu_element(v, k); }, [](double sum) { return (float)sum; });
+  return emu_wmma<double>(
+      place, a, b, c, [](const V& v, unsigned k, bool) { return emu_element(v, k); },
+      [](double sum) { return (float)sum; });
 }
-static __attribute__((noinline, unused)) EmuInt8 emu_wmma_bytes(unsigned place, bool a_signed, EmuInt4 a, bool b_signed, EmuInt4 b, EmuInt8 c, bool clamp) {
-  const auto element = [=](const EmuInt4& v, unsigned k, bool is_a) { return emu_byte(v, k, is_a ? a_signed : b_signed); };
-  const auto round = [=](long sum) { return (int)(!clamp ? sum : sum > 0x7fffffffl ? 0x7fffffffl : sum < -0x80000000l ? -0x80000000l : sum); };
+static __attribute__((noinline, unused)) EmuInt8 emu_wmma_bytes(unsigned place, bool a_signed, EmuInt4 a, bool b_signed,
+                                                                EmuInt4 b, EmuInt8 c, bool clamp) {
+  const auto element = [=](const EmuInt4& v, unsigned k, bool is_a) {
+    return emu_byte(v, k, is_a ? a_signed : b_signed);
+  };
+  const auto round = [=](long sum) {
+    return (int)(!clamp ? sum : sum > 0x7fffffffl ? 0x7fffffffl : sum < -0x80000000l ? -0x80000000l : sum);
+  };
   return emu_wmma<long>(place, a, b, c, element, round);
 }
 
-#define EMU_MFMA(name, M, n, Sum, V, C)                                                                                          \
-  EMU_INLINE C name(unsigned place, V a, V b, C c, int cbsz, int abid, int blgp)                                                 \
-      __attribute__((diagnose_if(cbsz || abid || blgp, "the emulator has no broadcasts of blocks: cbsz, abid and blgp have to be 0", "error"))) { \
-    return emu_mfma<M, n, Sum>(place, a, b, c);                                                                                  \
+#define EMU_MFMA(name, M, n, Sum, V, C)                                                                                \
+  EMU_INLINE C name(unsigned place, V a, V b, C c, int cbsz, int abid, int blgp) __attribute__((diagnose_if(           \
+      cbsz || abid || blgp, "the emulator has no broadcasts of blocks: cbsz, abid and blgp have to be 0", "error"))) { \
+    return emu_mfma<M, n, Sum>(place, a, b, c);                                                                        \
   }
 EMU_MFMA(emu_mfma_f32_16x16x16f16, 16, 4, double, EmuHalf4, EmuFloat4)
 EMU_MFMA(emu_mfma_f32_32x32x8f16, 32, 4, double, EmuHalf4, EmuFloat16)
@@ -107,7 +118,8 @@ EMU_MFMA(emu_mfma_i32_32x32x16_i8, 32, 8, long, long, EmuInt16)
 
 // What an architecture lacks is refused by its name, as by the real compiler.
 #define EMU_LACKS(name, words) void name(...) __attribute__((unavailable(words)));
-#if EMU_WAVE == 64 && (defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__))
+#if EMU_WAVE == 64 && \
+    (defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__))
 #define __builtin_amdgcn_mfma_f32_16x16x16f16(...) emu_mfma_f32_16x16x16f16(__COUNTER__ + 1, __VA_ARGS__)
 #define __builtin_amdgcn_mfma_f32_32x32x8f16(...) emu_mfma_f32_32x32x8f16(__COUNTER__ + 1, __VA_ARGS__)
 #else

@@ -1,5 +1,5 @@
-// Matrix instructions on the emulated device, where each architecture has them, against products in double; the same texts are really
-// compiled for that architecture.
+// Matrix instructions on the emulated device, where each architecture has them, against products in double; the same
+// texts are really compiled for that architecture.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -46,7 +46,8 @@ struct Architecture {
 
 void PrintTo(const Architecture& architecture, std::ostream* out) { *out << architecture.name; }
 
-/// Each lane's operands as AMD's manuals lay them out, from A by rows and B by columns. `reads` is the lane whose operands it takes.
+/// Each lane's operands as AMD's manuals lay them out, from A by rows and B by columns. `reads` is the lane whose
+/// operands it takes.
 std::string text_of(const Instruction& instruction, const std::string& reads = "lane", const std::string& guard = "") {
   const std::string size = std::to_string(instruction.size), depth = std::to_string(instruction.k);
   const std::string elements = std::to_string(instruction.size * instruction.size / (instruction.is_wmma() ? 32 : 64));
@@ -62,21 +63,32 @@ std::string text_of(const Instruction& instruction, const std::string& reads = "
     typedef short short4 __attribute__((ext_vector_type(4)));
     typedef short short16 __attribute__((ext_vector_type(16)));
     typedef int int4v __attribute__((ext_vector_type(4)));
-    typedef )" + sum + " sums __attribute__((ext_vector_type(" + elements + R"()));
-    extern "C" __global__ void product()" + sum + "* to, const char* a_all, const char* b_all, const " + sum + R"(* c_all) {
+    typedef )" +
+         sum + " sums __attribute__((ext_vector_type(" + elements + R"()));
+    extern "C" __global__ void product()" +
+         sum + "* to, const char* a_all, const char* b_all, const " + sum + R"(* c_all) {
       const int wave = (blockIdx.x * blockDim.x + threadIdx.x) / warpSize, lane = threadIdx.x % warpSize;
-      )" + guard + R"(
-      const int reads = )" + reads + ", from = reads % " + size + " * " + depth + " + " +
+      )" +
+         guard + R"(
+      const int reads = )" +
+         reads + ", from = reads % " + size + " * " + depth + " + " +
          (instruction.is_wmma() ? "0" : std::to_string(instruction.lane_elements) + " * (reads / " + size + ")") + R"(;
-      const )" + instruction.operand + " a = *(const " + instruction.operand + "*)(a_all + (wave * " + size + " * " + depth + " + from) * " +
-         std::to_string(instruction.element_bytes()) + "), b = *(const " + instruction.operand + "*)(b_all + (wave * " + size + " * " + depth +
-         " + from) * " + std::to_string(instruction.element_bytes()) + R"();
+      const )" +
+         instruction.operand + " a = *(const " + instruction.operand + "*)(a_all + (wave * " + size + " * " + depth +
+         " + from) * " + std::to_string(instruction.element_bytes()) + "), b = *(const " + instruction.operand +
+         "*)(b_all + (wave * " + size + " * " + depth + " + from) * " + std::to_string(instruction.element_bytes()) +
+         R"();
       sums c;
-      #define PLACE(i) ()" + (instruction.is_wmma() ? "2 * (i) + lane / 16" : "256 / " + size + " * ((i) / 4) + 4 * (lane / " + size + ") + (i) % 4") +
+      #define PLACE(i) ()" +
+         (instruction.is_wmma() ? "2 * (i) + lane / 16"
+                                : "256 / " + size + " * ((i) / 4) + 4 * (lane / " + size + ") + (i) % 4") +
          ") * " + size + " + lane % " + size + R"(
-      for (int i = 0; i < )" + elements + "; i++) c[i] = c_all[wave * " + size + " * " + size + R"( + PLACE(i)];
-      c = __builtin_amdgcn_)" + instruction.builtin + "(" + operands + R"();
-      for (int i = 0; i < )" + elements + "; i++) to[wave * " + size + " * " + size + R"( + PLACE(i)] = c[i];
+      for (int i = 0; i < )" +
+         elements + "; i++) c[i] = c_all[wave * " + size + " * " + size + R"( + PLACE(i)];
+      c = __builtin_amdgcn_)" +
+         instruction.builtin + "(" + operands + R"();
+      for (int i = 0; i < )" +
+         elements + "; i++) to[wave * " + size + " * " + size + R"( + PLACE(i)] = c[i];
     })";
 }
 
@@ -97,7 +109,8 @@ class EmulatedHipMatrix : public HipTest {
     for (int i = 0; i < count; ++i) {
       const std::uint32_t bits = static_cast<std::uint32_t>(random());
       if (instruction.is_float()) {
-        write_element(format(instruction), made.data(), i, std::ldexp(static_cast<double>(static_cast<std::int32_t>(bits)), -29));
+        write_element(format(instruction), made.data(), i,
+                      std::ldexp(static_cast<double>(static_cast<std::int32_t>(bits)), -29));
       } else {
         made[static_cast<std::size_t>(i)] = static_cast<char>(bits);
       }
@@ -120,25 +133,31 @@ class EmulatedHipMatrix : public HipTest {
     const Bytes a = random_elements(instruction, 1), b = random_elements(instruction, 2);
     const int size = instruction.size, k = instruction.k;
     std::vector<Sum> c(static_cast<std::size_t>(kWaves * size * size));
-    for (std::size_t i = 0; i < c.size(); ++i) c[i] = static_cast<Sum>(static_cast<int>(i * 2654435761u >> 16) % 2000 - 1000) / 3;
+    for (std::size_t i = 0; i < c.size(); ++i)
+      c[i] = static_cast<Sum>(static_cast<int>(i * 2654435761u >> 16) % 2000 - 1000) / 3;
     Sum* const to = allocate<Sum>(c.size());
     const auto threads = static_cast<unsigned>(kWaves / 2 * wave_);
-    ASSERT_HIP_OK(launch(kernel(text_of(instruction), "product"), {.grid_x = 2, .block_x = threads}, to, upload(a), upload(b), upload(c)));
+    ASSERT_HIP_OK(launch(kernel(text_of(instruction), "product"), {.grid_x = 2, .block_x = threads}, to, upload(a),
+                         upload(b), upload(c)));
     ASSERT_HIP_OK(hip().hipDeviceSynchronize());
     const std::vector<Sum> got = download(to, c.size());
     for (int i = 0; i < kWaves * size * size; ++i) {
       double sum = c[static_cast<std::size_t>(i)];
       const int row = i / size, column = i / (size * size) * size + i % size;
-      for (int j = 0; j < k; ++j) sum += value(instruction, true, a, row * k + j) * value(instruction, false, b, column * k + j);
+      for (int j = 0; j < k; ++j)
+        sum += value(instruction, true, a, row * k + j) * value(instruction, false, b, column * k + j);
       // Of floats half a unit in the last place, and what the order of a sum in double is worth.
-      const double limit = !instruction.is_float() ? 0 : sum == 0 ? 1e-12 : std::ldexp(1.0, std::ilogb(sum) - 24) + 1e-12;
+      const double limit = !instruction.is_float() ? 0
+                           : sum == 0              ? 1e-12
+                                                   : std::ldexp(1.0, std::ilogb(sum) - 24) + 1e-12;
       ASSERT_NEAR(got[static_cast<std::size_t>(i)], sum, limit) << "element " << i;
     }
   }
 
   /// One launch of a text that runs; how the device is then.
   hipError_t state_after(const std::string& text, unsigned threads) {
-    EXPECT_HIP(launch(kernel(text, "product"), {.block_x = threads}, allocate<float>(4096), upload(Bytes(4096)), upload(Bytes(4096)), allocate<float>(4096)));
+    EXPECT_HIP(launch(kernel(text, "product"), {.block_x = threads}, allocate<float>(4096), upload(Bytes(4096)),
+                      upload(Bytes(4096)), allocate<float>(4096)));
     const hipError_t state = hip().hipDeviceSynchronize();
     hip().hipDeviceReset();
     return state;
@@ -149,9 +168,10 @@ class EmulatedHipMatrix : public HipTest {
 class EmulatedHipMatrixOf : public EmulatedHipMatrix, public ::testing::WithParamInterface<Architecture> {};
 INSTANTIATE_TEST_SUITE_P(
     Architectures, EmulatedHipMatrixOf,
-    ::testing::Values(Architecture{"gfx90a", {kF16, kF16Large, kBf16, kBf16Large, kI8, kI8Large}, {kI8Wide, kI8WideLarge, kWaveF16}},
-                      Architecture{"gfx942", {kF16, kF16Large, kBf16, kBf16Large, kI8Wide, kI8WideLarge}, {kI8, kI8Large, kWaveI8}},
-                      Architecture{"gfx1100", {kWaveF16, kWaveBf16, kWaveI8, kWaveU8}, {kF16, kBf16Large, kI8Wide}}),
+    ::testing::Values(
+        Architecture{"gfx90a", {kF16, kF16Large, kBf16, kBf16Large, kI8, kI8Large}, {kI8Wide, kI8WideLarge, kWaveF16}},
+        Architecture{"gfx942", {kF16, kF16Large, kBf16, kBf16Large, kI8Wide, kI8WideLarge}, {kI8, kI8Large, kWaveI8}},
+        Architecture{"gfx1100", {kWaveF16, kWaveBf16, kWaveI8, kWaveU8}, {kF16, kBf16Large, kI8Wide}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(EmulatedHipMatrixOf, ProductsAreRoundedOnce) {
@@ -188,7 +208,8 @@ TEST_F(EmulatedHipMatrix, AWaveThatIsNotWholeTraps) {
   use("gfx90a");
   EXPECT_HIP(state_after(text_of(kF16), 128));
   EXPECT_HIP_ERROR(state_after(text_of(kF16), 96), hipErrorLaunchFailure) << "half a wave";
-  EXPECT_HIP_ERROR(state_after(text_of(kF16, "lane", "if (lane == 5) return;"), 64), hipErrorLaunchFailure) << "a lane has ended";
+  EXPECT_HIP_ERROR(state_after(text_of(kF16, "lane", "if (lane == 5) return;"), 64), hipErrorLaunchFailure)
+      << "a lane has ended";
 }
 
 TEST_F(EmulatedHipMatrix, HalvesOfAWaveThatHaveOtherRowsTrap) {
@@ -206,7 +227,8 @@ TEST_F(EmulatedHipMatrix, SumsOfBytesWrapUnlessTheyAreClamped) {
       typedef int int8v __attribute__((ext_vector_type(8)));
       extern "C" __global__ void clamped(int* to) {
         const int4v ones = 0x01010101;
-        const int8v sums = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, ones, false, ones, (int8v)0x7fffffff, )") + (clamps ? "true" : "false") + R"();
+        const int8v sums = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, ones, false, ones, (int8v)0x7fffffff, )") +
+                             (clamps ? "true" : "false") + R"();
         to[threadIdx.x] = sums[7];
       })";
     int* const to = allocate<int>(32);

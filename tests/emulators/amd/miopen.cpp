@@ -1,13 +1,16 @@
-// libMIOpen.so.1 as far as a plugin asks for convolutions in immediate mode: it computes on the memory and the streams of the emulated
-// runtime, which it finds beside itself. Its declarations are written from AMD's documentation, a second time after the plugin's.
+// libMIOpen.so.1 as far as a plugin asks for convolutions in immediate mode: it computes on the memory and the streams
+// of the emulated runtime, which it finds beside itself. Its declarations are written from AMD's documentation, a
+// second time after the plugin's.
 //
-// Faults: init(miopenCreateWithStream), query(NAME) for solutions, query(attribute_N) for attributes that the library does not know,
-// compile(NAME), launch(NAME); NAME is as conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and weight). Solutions, best first:
-// one that adds in any order (conv_atomic_f32_...), unless it has to be deterministic; one that rounds operands (conv_tf32_...,
-// conv_alt16_...), unless the attributes forbid it; one that wants scratch where sums are of 256 products and more; one that wants none.
+// Faults: init(miopenCreateWithStream), query(NAME) for solutions, query(attribute_N) for attributes that the library
+// does not know, compile(NAME), launch(NAME); NAME is as conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and
+// weight). Solutions, best first: one that adds in any order (conv_atomic_f32_...), unless it has to be deterministic;
+// one that rounds operands (conv_tf32_..., conv_alt16_...), unless the attributes forbid it; one that wants scratch
+// where sums are of 256 products and more; one that wants none.
 //
-// Stricter than the library: descriptors are set in their order and live as long as they are used, tensors are dense in NCHW or NHWC,
-// a solution runs what it was given for, a workspace that is too small or on the host is refused, as is a handle on the default stream.
+// Stricter than the library: descriptors are set in their order and live as long as they are used, tensors are dense in
+// NCHW or NHWC, a solution runs what it was given for, a workspace that is too small or on the host is refused, as is a
+// handle on the default stream.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -49,8 +52,8 @@ struct miopenConvSolution_t {
 
 namespace {
 
-constexpr int kSuccess = 0, kNotInitialized = 1, kInvalidValue = 2, kBadParm = 3, kAllocFailed = 4, kInternalError = 5, kNotImplemented = 6,
-              kUnknownError = 7;
+constexpr int kSuccess = 0, kNotInitialized = 1, kInvalidValue = 2, kBadParm = 3, kAllocFailed = 4, kInternalError = 5,
+              kNotImplemented = 6, kUnknownError = 7;
 constexpr int kHalf = 0, kFloat = 1, kBFloat16 = 5;
 constexpr int kAlternativeF16 = 0, kDeterministic = 1, kMathType = 3;
 constexpr std::int64_t kScratchFromLength = 256;
@@ -129,7 +132,8 @@ std::vector<Variant> variants_of(const Convolution& c, const miopenConvolutionDe
   const bool is_gradient = c.kind != ConvolutionKind::kForward;
   if (!how.is_deterministic) variants.push_back(Variant::kAnyOrder);
   if (c.type == ElementType::kF32 && !how.is_pedantic) variants.push_back(Variant::kRounded);
-  if (c.type == ElementType::kF16 && (how.alternative_f16 == 1 || (how.alternative_f16 == -1 && is_gradient))) variants.push_back(Variant::kRounded);
+  if (c.type == ElementType::kF16 && (how.alternative_f16 == 1 || (how.alternative_f16 == -1 && is_gradient)))
+    variants.push_back(Variant::kRounded);
   variants.insert(variants.end(), {Variant::kScratch, Variant::kPlain});
   return variants;
 }
@@ -149,7 +153,8 @@ std::size_t scratch_of(const Convolution& c, Variant variant) {
 std::optional<Problem> describe(ConvolutionKind kind, miopenTensorDescriptor* first, miopenTensorDescriptor* second,
                                 miopenConvolutionDescriptor* how, miopenTensorDescriptor* result) {
   for (miopenTensorDescriptor* const tensor : {first, second, result}) {
-    if (!living<miopenTensorDescriptor>().has(tensor) || !tensor->is_set || tensor->type != first->type) return std::nullopt;
+    if (!living<miopenTensorDescriptor>().has(tensor) || !tensor->is_set || tensor->type != first->type)
+      return std::nullopt;
   }
   if (!living<miopenConvolutionDescriptor>().has(how) || !how->is_set) return std::nullopt;
   Problem problem;
@@ -163,7 +168,8 @@ std::optional<Problem> describe(ConvolutionKind kind, miopenTensorDescriptor* fi
   if (c.x.sizes[1] % c.weight.sizes[1] != 0 || !c.fits() || c.groups() != how->groups) return std::nullopt;
   problem.variants = variants_of(c, *how);
   problem.text = c.name();
-  for (const auto& numbers : {c.stride, c.padding, c.dilation}) problem.text += " " + std::to_string(numbers[0]) + "x" + std::to_string(numbers[1]);
+  for (const auto& numbers : {c.stride, c.padding, c.dilation})
+    problem.text += " " + std::to_string(numbers[0]) + "x" + std::to_string(numbers[1]);
   for (const ConvolutionOperand* operand : {&c.x, &c.weight, &c.y}) {
     for (const std::int64_t stride : operand->strides) problem.text += " " + std::to_string(stride);
   }
@@ -197,7 +203,8 @@ int list_solutions(miopenHandle* handle, const std::optional<Problem>& problem, 
   *count = 0;
   for (const Variant variant : problem->variants) {
     if (*count == most) break;
-    solutions[*count] = {0.5f * static_cast<float>(*count + 1), scratch_of(problem->convolution, variant), give(*handle, *problem, variant), 1};
+    solutions[*count] = {0.5f * static_cast<float>(*count + 1), scratch_of(problem->convolution, variant),
+                         give(*handle, *problem, variant), 1};
     ++*count;
   }
   return kSuccess;
@@ -246,8 +253,8 @@ bool place(ConvolutionOperand& operand, const void* address) {
 
 const Runtime& hip();
 
-int launch(miopenHandle* handle, const std::optional<Problem>& problem, const void* first, const void* second, const void* result,
-           Workspace workspace, std::uint64_t id) {
+int launch(miopenHandle* handle, const std::optional<Problem>& problem, const void* first, const void* second,
+           const void* result, Workspace workspace, std::uint64_t id) {
   const Given* const given = given_for(handle, problem, id);
   if (given == nullptr) return kInvalidValue;
   if (handle->stream == nullptr) return kNotInitialized;
@@ -299,8 +306,9 @@ int miopenGetVersion(std::size_t* major, std::size_t* minor, std::size_t* patch)
 }
 
 const char* miopenGetErrorString(int status) {
-  const char* const names[] = {"miopenStatusSuccess",     "miopenStatusNotInitialized", "miopenStatusInvalidValue",   "miopenStatusBadParm",
-                               "miopenStatusAllocFailed", "miopenStatusInternalError",  "miopenStatusNotImplemented", "miopenStatusUnknownError"};
+  const char* const names[] = {"miopenStatusSuccess",        "miopenStatusNotInitialized", "miopenStatusInvalidValue",
+                               "miopenStatusBadParm",        "miopenStatusAllocFailed",    "miopenStatusInternalError",
+                               "miopenStatusNotImplemented", "miopenStatusUnknownError"};
   return status >= 0 && status < 8 ? names[status] : "Unknown error status";
 }
 
@@ -310,8 +318,10 @@ int miopenCreateTensorDescriptor(miopenTensorDescriptor** tensor) {
   return kSuccess;
 }
 
-int miopenSetTensorDescriptor(miopenTensorDescriptor* tensor, int type, int rank, const int* sizes, const int* strides) {
-  if (!living<miopenTensorDescriptor>().has(tensor) || rank != 4 || sizes == nullptr || strides == nullptr) return kBadParm;
+int miopenSetTensorDescriptor(miopenTensorDescriptor* tensor, int type, int rank, const int* sizes,
+                              const int* strides) {
+  if (!living<miopenTensorDescriptor>().has(tensor) || rank != 4 || sizes == nullptr || strides == nullptr)
+    return kBadParm;
   if (std::any_of(sizes, sizes + 4, [](int size) { return size < 1; })) return kBadParm;
   if (type != kHalf && type != kFloat && type != kBFloat16) return kNotImplemented;
   tensor->type = type == kHalf ? ElementType::kF16 : type == kFloat ? ElementType::kF32 : ElementType::kBF16;
@@ -332,9 +342,10 @@ int miopenCreateConvolutionDescriptor(miopenConvolutionDescriptor** how) {
 }
 
 /// Groups and attributes are what they were before they are set.
-int miopenInitConvolutionNdDescriptor(miopenConvolutionDescriptor* how, int rank, const int* padding, const int* stride, const int* dilation,
-                                      int mode) {
-  if (!living<miopenConvolutionDescriptor>().has(how) || rank != 2 || padding == nullptr || stride == nullptr || dilation == nullptr || mode != 0)
+int miopenInitConvolutionNdDescriptor(miopenConvolutionDescriptor* how, int rank, const int* padding, const int* stride,
+                                      const int* dilation, int mode) {
+  if (!living<miopenConvolutionDescriptor>().has(how) || rank != 2 || padding == nullptr || stride == nullptr ||
+      dilation == nullptr || mode != 0)
     return kBadParm;
   *how = {};
   std::copy_n(padding, 2, how->shape.padding.begin());
@@ -369,25 +380,29 @@ int miopenDestroyConvolutionDescriptor(miopenConvolutionDescriptor* how) {
   return living<miopenConvolutionDescriptor>().remove(how) ? kSuccess : kBadParm;
 }
 
-#define CRUCIBLE_EMULATED_KIND(Kind, kind)                                                                                          \
-  int miopenConvolution##Kind##GetSolutionCount(miopenHandle* handle, miopenTensorDescriptor* first, miopenTensorDescriptor* second, \
-                                                miopenConvolutionDescriptor* how, miopenTensorDescriptor* result, std::size_t* count) { \
-    return count_solutions(handle, describe(kind, first, second, how, result), count);                                              \
-  }                                                                                                                                 \
-  int miopenConvolution##Kind##GetSolution(miopenHandle* handle, miopenTensorDescriptor* first, miopenTensorDescriptor* second,     \
-                                           miopenConvolutionDescriptor* how, miopenTensorDescriptor* result, std::size_t most,      \
-                                           std::size_t* count, miopenConvSolution_t* solutions) {                                   \
-    return list_solutions(handle, describe(kind, first, second, how, result), most, count, solutions);                              \
-  }                                                                                                                                 \
-  int miopenConvolution##Kind##CompileSolution(miopenHandle* handle, miopenTensorDescriptor* first, miopenTensorDescriptor* second, \
-                                               miopenConvolutionDescriptor* how, miopenTensorDescriptor* result, std::uint64_t id) { \
-    return compile(handle, describe(kind, first, second, how, result), id);                                                         \
-  }                                                                                                                                 \
-  int miopenConvolution##Kind##Immediate(miopenHandle* handle, miopenTensorDescriptor* first, const void* first_data,               \
-                                         miopenTensorDescriptor* second, const void* second_data, miopenConvolutionDescriptor* how, \
-                                         miopenTensorDescriptor* result, void* result_data, void* workspace, std::size_t bytes,     \
-                                         std::uint64_t id) {                                                                        \
-    return launch(handle, describe(kind, first, second, how, result), first_data, second_data, result_data, {workspace, bytes}, id); \
+#define CRUCIBLE_EMULATED_KIND(Kind, kind)                                                                            \
+  int miopenConvolution##Kind##GetSolutionCount(miopenHandle* handle, miopenTensorDescriptor* first,                  \
+                                                miopenTensorDescriptor* second, miopenConvolutionDescriptor* how,     \
+                                                miopenTensorDescriptor* result, std::size_t* count) {                 \
+    return count_solutions(handle, describe(kind, first, second, how, result), count);                                \
+  }                                                                                                                   \
+  int miopenConvolution##Kind##GetSolution(miopenHandle* handle, miopenTensorDescriptor* first,                       \
+                                           miopenTensorDescriptor* second, miopenConvolutionDescriptor* how,          \
+                                           miopenTensorDescriptor* result, std::size_t most, std::size_t* count,      \
+                                           miopenConvSolution_t* solutions) {                                         \
+    return list_solutions(handle, describe(kind, first, second, how, result), most, count, solutions);                \
+  }                                                                                                                   \
+  int miopenConvolution##Kind##CompileSolution(miopenHandle* handle, miopenTensorDescriptor* first,                   \
+                                               miopenTensorDescriptor* second, miopenConvolutionDescriptor* how,      \
+                                               miopenTensorDescriptor* result, std::uint64_t id) {                    \
+    return compile(handle, describe(kind, first, second, how, result), id);                                           \
+  }                                                                                                                   \
+  int miopenConvolution##Kind##Immediate(miopenHandle* handle, miopenTensorDescriptor* first, const void* first_data, \
+                                         miopenTensorDescriptor* second, const void* second_data,                     \
+                                         miopenConvolutionDescriptor* how, miopenTensorDescriptor* result,            \
+                                         void* result_data, void* workspace, std::size_t bytes, std::uint64_t id) {   \
+    return launch(handle, describe(kind, first, second, how, result), first_data, second_data, result_data,           \
+                  {workspace, bytes}, id);                                                                            \
   }
 
 CRUCIBLE_EMULATED_KIND(Forward, ConvolutionKind::kForward)

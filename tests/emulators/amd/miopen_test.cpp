@@ -1,4 +1,5 @@
-// What a plugin may do wrong with the emulated MIOpen, which a real one may not notice: each with the status that it answers.
+// What a plugin may do wrong with the emulated MIOpen, which a real one may not notice: each with the status that it
+// answers.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -9,9 +10,10 @@
 namespace crucible::emulator {
 namespace {
 
-using crucible_amd::miopenConvolution, crucible_amd::miopenConvolutionDescriptor_t, crucible_amd::miopenConvSolution_t, crucible_amd::miopenFloat,
-    crucible_amd::miopenHandle_t, crucible_amd::miopenMathPedantic, crucible_amd::miopenStatus_t, crucible_amd::miopenStatusBadParm,
-    crucible_amd::miopenStatusSuccess, crucible_amd::miopenTensorDescriptor_t, crucible_amd::MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC,
+using crucible_amd::miopenConvolution, crucible_amd::miopenConvolutionDescriptor_t, crucible_amd::miopenConvSolution_t,
+    crucible_amd::miopenFloat, crucible_amd::miopenHandle_t, crucible_amd::miopenMathPedantic,
+    crucible_amd::miopenStatus_t, crucible_amd::miopenStatusBadParm, crucible_amd::miopenStatusSuccess,
+    crucible_amd::miopenTensorDescriptor_t, crucible_amd::MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC,
     crucible_amd::MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE;
 
 struct MiopenLibrary {
@@ -24,7 +26,8 @@ const MiopenLibrary& miopen() {
     MiopenLibrary found;
     void* const handle = dlopen(CRUCIBLE_EMULATED_MIOPEN, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) ADD_FAILURE() << dlerror(), std::abort();
-#define CRUCIBLE_TEST_MIOPEN_FIND(name, result, parameters) found.name = reinterpret_cast<decltype(found.name)>(dlsym(handle, #name));
+#define CRUCIBLE_TEST_MIOPEN_FIND(name, result, parameters) \
+  found.name = reinterpret_cast<decltype(found.name)>(dlsym(handle, #name));
     CRUCIBLE_MIOPEN_FUNCTIONS(CRUCIBLE_TEST_MIOPEN_FIND)
     return found;
   }();
@@ -46,7 +49,8 @@ class EmulatedMiopen : public HipTest {
     places_ = {allocate<float>(32 * 16), allocate<float>(8 * 32 * 9), allocate<float>(8 * 4), allocate<float>(1024)};
   }
   void TearDown() override {
-    for (const miopenTensorDescriptor_t each : tensors_) EXPECT_EQ(miopen().miopenDestroyTensorDescriptor(each), miopenStatusSuccess);
+    for (const miopenTensorDescriptor_t each : tensors_)
+      EXPECT_EQ(miopen().miopenDestroyTensorDescriptor(each), miopenStatusSuccess);
     EXPECT_EQ(miopen().miopenDestroyConvolutionDescriptor(how_), miopenStatusSuccess);
     EXPECT_EQ(miopen().miopenDestroy(handle_), miopenStatusSuccess);
     EXPECT_HIP(hip().hipStreamDestroy(stream_));
@@ -54,29 +58,37 @@ class EmulatedMiopen : public HipTest {
   }
   static void init(miopenConvolutionDescriptor_t how) {
     const std::array<int, 2> zeros = {0, 0}, ones = {1, 1};
-    EXPECT_EQ(miopen().miopenInitConvolutionNdDescriptor(how, 2, zeros.data(), ones.data(), ones.data(), miopenConvolution), miopenStatusSuccess);
+    EXPECT_EQ(
+        miopen().miopenInitConvolutionNdDescriptor(how, 2, zeros.data(), ones.data(), ones.data(), miopenConvolution),
+        miopenStatusSuccess);
   }
   miopenTensorDescriptor_t tensor(std::array<int, 4> sizes, int more = 0) {
     miopenTensorDescriptor_t result = nullptr;
     EXPECT_EQ(miopen().miopenCreateTensorDescriptor(&result), miopenStatusSuccess);
     const std::array<int, 4> strides = {sizes[1] * sizes[2] * sizes[3] + more, sizes[2] * sizes[3], sizes[3], 1};
-    EXPECT_EQ(miopen().miopenSetTensorDescriptor(result, miopenFloat, 4, sizes.data(), strides.data()), miopenStatusSuccess);
+    EXPECT_EQ(miopen().miopenSetTensorDescriptor(result, miopenFloat, 4, sizes.data(), strides.data()),
+              miopenStatusSuccess);
     tensors_.push_back(result);
     return result;
   }
   /// Of the forward problem: operands as the functions take them.
-  std::vector<miopenConvSolution_t> solutions(miopenTensorDescriptor_t first, miopenTensorDescriptor_t second, miopenTensorDescriptor_t result) {
+  std::vector<miopenConvSolution_t> solutions(miopenTensorDescriptor_t first, miopenTensorDescriptor_t second,
+                                              miopenTensorDescriptor_t result) {
     std::size_t count = 0;
-    const miopenStatus_t status = miopen().miopenConvolutionForwardGetSolutionCount(handle_, first, second, how_, result, &count);
+    const miopenStatus_t status =
+        miopen().miopenConvolutionForwardGetSolutionCount(handle_, first, second, how_, result, &count);
     if (status != miopenStatusSuccess || count == 0) return {};
     std::vector<miopenConvSolution_t> all(count);
-    EXPECT_EQ(miopen().miopenConvolutionForwardGetSolution(handle_, first, second, how_, result, count, &count, all.data()), miopenStatusSuccess);
+    EXPECT_EQ(
+        miopen().miopenConvolutionForwardGetSolution(handle_, first, second, how_, result, count, &count, all.data()),
+        miopenStatusSuccess);
     EXPECT_EQ(count, all.size());
     return all;
   }
   miopenStatus_t run(std::uint64_t solution, std::size_t workspace_bytes = 4096, void* workspace = nullptr) {
-    return miopen().miopenConvolutionForwardImmediate(handle_, weight_, places_[1], x_, places_[0], how_, y_, places_[2],
-                                                      workspace == nullptr ? places_[3] : workspace, workspace_bytes, solution);
+    return miopen().miopenConvolutionForwardImmediate(handle_, weight_, places_[1], x_, places_[0], how_, y_,
+                                                      places_[2], workspace == nullptr ? places_[3] : workspace,
+                                                      workspace_bytes, solution);
   }
 
   hipStream_t stream_ = nullptr;
@@ -99,7 +111,8 @@ TEST_F(EmulatedMiopen, DescriptorsAreSetBeforeTheyAreUsed) {
   miopenConvolutionDescriptor_t how = nullptr;
   ASSERT_EQ(miopen().miopenCreateConvolutionDescriptor(&how), miopenStatusSuccess);
   EXPECT_EQ(miopen().miopenSetConvolutionGroupCount(how, 2), miopenStatusBadParm);
-  EXPECT_EQ(miopen().miopenSetConvolutionAttribute(how, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1), miopenStatusBadParm);
+  EXPECT_EQ(miopen().miopenSetConvolutionAttribute(how, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1),
+            miopenStatusBadParm);
   init(how);
   EXPECT_EQ(miopen().miopenSetConvolutionGroupCount(how, 2), miopenStatusSuccess);
   EXPECT_EQ(miopen().miopenDestroyConvolutionDescriptor(how), miopenStatusSuccess);
@@ -111,14 +124,18 @@ TEST_F(EmulatedMiopen, DescriptorsAreSetBeforeTheyAreUsed) {
 
 TEST_F(EmulatedMiopen, AttributesLeaveSolutionsOut) {
   EXPECT_EQ(solutions(weight_, x_, y_).size(), 4u);
-  EXPECT_EQ(miopen().miopenSetConvolutionAttribute(how_, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1), miopenStatusSuccess);
+  EXPECT_EQ(miopen().miopenSetConvolutionAttribute(how_, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1),
+            miopenStatusSuccess);
   EXPECT_EQ(solutions(weight_, x_, y_).size(), 3u);
-  EXPECT_EQ(miopen().miopenSetConvolutionAttribute(how_, MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE, miopenMathPedantic), miopenStatusSuccess);
+  EXPECT_EQ(miopen().miopenSetConvolutionAttribute(how_, MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE, miopenMathPedantic),
+            miopenStatusSuccess);
   EXPECT_EQ(solutions(weight_, x_, y_).size(), 2u);
   EXPECT_EQ(miopen().miopenSetConvolutionAttribute(how_, 77, 1), miopenStatusBadParm);
 }
 
-TEST_F(EmulatedMiopen, TensorsWithGapsHaveNoSolution) { EXPECT_EQ(solutions(weight_, tensor({1, 32, 4, 4}, 1), y_).size(), 0u); }
+TEST_F(EmulatedMiopen, TensorsWithGapsHaveNoSolution) {
+  EXPECT_EQ(solutions(weight_, tensor({1, 32, 4, 4}, 1), y_).size(), 0u);
+}
 
 TEST_F(EmulatedMiopen, ASolutionBelongsToItsProblem) {
   const std::uint64_t ours = solutions(weight_, x_, y_).back().solution_id;
@@ -128,7 +145,8 @@ TEST_F(EmulatedMiopen, ASolutionBelongsToItsProblem) {
   EXPECT_EQ(miopen().miopenConvolutionForwardCompileSolution(handle_, weight_, x_, how_, y_, others), kInvalidValue);
   EXPECT_EQ(run(others), kInvalidValue);
   EXPECT_EQ(run(0), kInvalidValue);
-  EXPECT_EQ(miopen().miopenConvolutionForwardCompileSolution(handle_, weight_, x_, how_, y_, ours), miopenStatusSuccess);
+  EXPECT_EQ(miopen().miopenConvolutionForwardCompileSolution(handle_, weight_, x_, how_, y_, ours),
+            miopenStatusSuccess);
   EXPECT_EQ(run(ours), miopenStatusSuccess);
   EXPECT_HIP(hip().hipStreamSynchronize(stream_));
 }

@@ -75,7 +75,8 @@ TEST_F(EmulatedHipMisuse, LaunchesThatTheDeviceCannotDo) {
   EXPECT_HIP_ERROR(launch(sums, {.block_x = 257, .shared = 1024}, memory, memory, 1), hipErrorLaunchFailure);
   EXPECT_HIP_ERROR(hip().hipModuleLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
                    hipErrorInvalidDeviceFunction);
-  EXPECT_HIP_ERROR(hip().hipModuleLaunchKernel(wild, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), hipErrorInvalidValue);
+  EXPECT_HIP_ERROR(hip().hipModuleLaunchKernel(wild, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+                   hipErrorInvalidValue);
   EXPECT_HIP(hip().hipDeviceSynchronize());  // none of them harmed it
 }
 

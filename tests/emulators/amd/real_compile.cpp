@@ -38,7 +38,8 @@ std::string compile_really(const RealCompile& source) {
   const ScratchFolder folder;
   bool written = !folder.path().empty() && folder.write("hip/hip_runtime.h", "") && folder.write("hip/hip_fp16.h", "");
   for (const auto& [name, text] : source.headers) written = written && folder.write(name, text);
-  written = written && folder.write("kernels.hip", std::string(emulator_device_on_amdgcn) + "#line 1 \"kernels\"\n" + source.text);
+  written = written &&
+            folder.write("kernels.hip", std::string(emulator_device_on_amdgcn) + "#line 1 \"kernels\"\n" + source.text);
   if (!written) return "the emulator cannot write its files: set CRUCIBLE_EMU_CACHE";
   const std::string result = (folder.path() / "kernels.s").string();
   std::vector<std::string> words = {compiler(), "-x", "hip", "--cuda-device-only", "--offload-arch=" + source.arch,
@@ -46,7 +47,9 @@ std::string compile_really(const RealCompile& source) {
                                     "-I" + folder.path().string()};
   for (const std::string& word : source.preprocessor) {
     // clang has these itself, by the architecture.
-    if (word.starts_with("-D__HIP") || word.starts_with("-D__AMDGCN") || word.starts_with("-D__gfx") || word.starts_with("-D__GFX")) continue;
+    if (word.starts_with("-D__HIP") || word.starts_with("-D__AMDGCN") || word.starts_with("-D__gfx") ||
+        word.starts_with("-D__GFX"))
+      continue;
     words.push_back(word);
   }
   words.insert(words.end(), source.flags.begin(), source.flags.end());

@@ -1,8 +1,9 @@
-// librocblas.so.4 as far as a plugin asks for matrix products: it computes on the memory and the streams of the emulated runtime, which
-// it finds beside itself.
+// librocblas.so.4 as far as a plugin asks for matrix products: it computes on the memory and the streams of the
+// emulated runtime, which it finds beside itself.
 //
-// Faults: init(rocblas_create_handle), query(gemm_TYPE_MxNxK) for sizes, launch(gemm_TYPE_MxNxK). A product with k of at least 256 wants
-// scratch, and does without where it has none (rocblas_status_perf_degraded). There is no capture: a call on a stream is on that stream.
+// Faults: init(rocblas_create_handle), query(gemm_TYPE_MxNxK) for sizes, launch(gemm_TYPE_MxNxK). A product with k of
+// at least 256 wants scratch, and does without where it has none (rocblas_status_perf_degraded). There is no capture: a
+// call on a stream is on that stream.
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -18,8 +19,9 @@ namespace {
 
 using namespace crucible::emulator;
 
-constexpr int kSuccess = 0, kInvalidHandle = 1, kNotImplemented = 2, kInvalidPointer = 3, kInvalidSize = 4, kMemoryError = 5, kInternalError = 6,
-              kPerfDegraded = 7, kSizeQueryMismatch = 8, kSizeIncreased = 9, kSizeUnchanged = 10, kInvalidValue = 11;
+constexpr int kSuccess = 0, kInvalidHandle = 1, kNotImplemented = 2, kInvalidPointer = 3, kInvalidSize = 4,
+              kMemoryError = 5, kInternalError = 6, kPerfDegraded = 7, kSizeQueryMismatch = 8, kSizeIncreased = 9,
+              kSizeUnchanged = 10, kInvalidValue = 11;
 constexpr std::int64_t kScratchFromK = 256;
 
 struct Handle {
@@ -31,7 +33,8 @@ struct Handle {
 };
 
 void run(void* data) {
-  const std::unique_ptr<std::pair<Product, std::optional<Rule>>> job(static_cast<std::pair<Product, std::optional<Rule>>*>(data));
+  const std::unique_ptr<std::pair<Product, std::optional<Rule>>> job(
+      static_cast<std::pair<Product, std::optional<Rule>>*>(data));
   multiply(job->first);
   if (job->second) job->first.d.data[job->second->byte] ^= static_cast<char>(1 << job->second->bit);
 }
@@ -84,8 +87,12 @@ int rocblas_set_stream(Handle* handle, hipStream_t stream) {
   return kSuccess;
 }
 
-int rocblas_set_pointer_mode(Handle* handle, int mode) { return handle == nullptr ? kInvalidHandle : mode == 0 ? kSuccess : kNotImplemented; }
-int rocblas_set_atomics_mode(Handle* handle, int mode) { return handle == nullptr ? kInvalidHandle : mode >= 0 && mode <= 1 ? kSuccess : kInvalidValue; }
+int rocblas_set_pointer_mode(Handle* handle, int mode) {
+  return handle == nullptr ? kInvalidHandle : mode == 0 ? kSuccess : kNotImplemented;
+}
+int rocblas_set_atomics_mode(Handle* handle, int mode) {
+  return handle == nullptr ? kInvalidHandle : mode >= 0 && mode <= 1 ? kSuccess : kInvalidValue;
+}
 
 int rocblas_set_workspace(Handle* handle, void* address, std::size_t bytes) {
   if (handle == nullptr) return kInvalidHandle;
@@ -112,10 +119,11 @@ int rocblas_stop_device_memory_size_query(Handle* handle, std::size_t* bytes) {
 }
 
 const char* rocblas_status_to_string(int status) {
-  const char* const names[] = {"rocblas_status_success",        "rocblas_status_invalid_handle", "rocblas_status_not_implemented",
-                               "rocblas_status_invalid_pointer", "rocblas_status_invalid_size",   "rocblas_status_memory_error",
-                               "rocblas_status_internal_error",  "rocblas_status_perf_degraded",  "rocblas_status_size_query_mismatch",
-                               "rocblas_status_size_increased",  "rocblas_status_size_unchanged", "rocblas_status_invalid_value"};
+  const char* const names[] = {
+      "rocblas_status_success",         "rocblas_status_invalid_handle", "rocblas_status_not_implemented",
+      "rocblas_status_invalid_pointer", "rocblas_status_invalid_size",   "rocblas_status_memory_error",
+      "rocblas_status_internal_error",  "rocblas_status_perf_degraded",  "rocblas_status_size_query_mismatch",
+      "rocblas_status_size_increased",  "rocblas_status_size_unchanged", "rocblas_status_invalid_value"};
   return status >= 0 && status < 12 ? names[status] : "an unknown status";
 }
 
@@ -125,11 +133,13 @@ int rocblas_get_version_string(char* text, std::size_t size) {
   return kSuccess;
 }
 
-int rocblas_gemm_strided_batched_ex(Handle* handle, int a_operation, int b_operation, std::int32_t m, std::int32_t n, std::int32_t k,
-                                    const void* alpha, const void* a, int a_type, std::int32_t a_pitch, std::int64_t a_stride, const void* b,
-                                    int b_type, std::int32_t b_pitch, std::int64_t b_stride, const void* beta, const void* c, int c_type,
-                                    std::int32_t c_pitch, std::int64_t c_stride, void* d, int d_type, std::int32_t d_pitch,
-                                    std::int64_t d_stride, std::int32_t batch, int compute_type, int, std::int32_t, std::uint32_t) {
+int rocblas_gemm_strided_batched_ex(Handle* handle, int a_operation, int b_operation, std::int32_t m, std::int32_t n,
+                                    std::int32_t k, const void* alpha, const void* a, int a_type, std::int32_t a_pitch,
+                                    std::int64_t a_stride, const void* b, int b_type, std::int32_t b_pitch,
+                                    std::int64_t b_stride, const void* beta, const void* c, int c_type,
+                                    std::int32_t c_pitch, std::int64_t c_stride, void* d, int d_type,
+                                    std::int32_t d_pitch, std::int64_t d_stride, std::int32_t batch, int compute_type,
+                                    int, std::int32_t, std::uint32_t) {
   if (handle == nullptr) return kInvalidHandle;
   const auto type = type_of(a_type, compute_type);
   const bool keeps_f32 = d_type == 151 && (type == ElementType::kF16 || type == ElementType::kBF16);
@@ -137,10 +147,19 @@ int rocblas_gemm_strided_batched_ex(Handle* handle, int a_operation, int b_opera
   for (const int operation : {a_operation, b_operation}) {
     if (operation != 111 && operation != 112) return kInvalidValue;
   }
-  if (m < 0 || n < 0 || k < 0 || batch < 0 || a_pitch < (a_operation == 111 ? m : k) || b_pitch < (b_operation == 111 ? k : n) ||
-      c_pitch < m || d_pitch < m)
+  if (m < 0 || n < 0 || k < 0 || batch < 0 || a_pitch < (a_operation == 111 ? m : k) ||
+      b_pitch < (b_operation == 111 ? k : n) || c_pitch < m || d_pitch < m)
     return kInvalidSize;
-  Product product = {.type = *type, .keeps_f32 = keeps_f32, .m = m, .n = n, .k = k, .batch = batch, .a = {}, .b = {}, .c = {}, .d = {}};
+  Product product = {.type = *type,
+                     .keeps_f32 = keeps_f32,
+                     .m = m,
+                     .n = n,
+                     .k = k,
+                     .batch = batch,
+                     .a = {},
+                     .b = {},
+                     .c = {},
+                     .d = {}};
   if (handle->asks_sizes) {
     const auto rule = faults().hit(Site::kQuery, product.name());
     if (rule && rule->action == Action::kFail) return kNotImplemented;
@@ -149,7 +168,8 @@ int rocblas_gemm_strided_batched_ex(Handle* handle, int a_operation, int b_opera
     handle->asked_bytes = wanted;
     return kSizeIncreased;
   }
-  if (alpha == nullptr || beta == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr) return kInvalidPointer;
+  if (alpha == nullptr || beta == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr)
+    return kInvalidPointer;
   for (const void* operand : {a, b, c, static_cast<const void*>(d)}) {
     if (!is_device_address(reinterpret_cast<std::uint64_t>(operand))) return kInvalidPointer;
   }

@@ -1,6 +1,7 @@
-// librocm_smi64.so.7, as far as a plugin asks for a device's health: the idle device of tests/emulators/core/telemetry.hpp, disturbed by rules at the
-// site "query" with a function's name. Signatures are those of rocm_smi.h of ROCm 6. Devices are those of the emulated runtime, in the machine's order:
-// HIP_VISIBLE_DEVICES does not change it. It does not know the runtime's state: no memory is in use, no process is there.
+// librocm_smi64.so.7, as far as a plugin asks for a device's health: the idle device of
+// tests/emulators/core/telemetry.hpp, disturbed by rules at the site "query" with a function's name. Signatures are
+// those of rocm_smi.h of ROCm 6. Devices are those of the emulated runtime, in the machine's order: HIP_VISIBLE_DEVICES
+// does not change it. It does not know the runtime's state: no memory is in use, no process is there.
 #include <cstdint>
 
 #include "tests/emulators/core/settings.hpp"
@@ -12,7 +13,8 @@ namespace {
 
 constexpr int kSuccess = 0, kInvalidArgs = 1, kNotSupported = 2, kFileError = 3, kPermission = 4, kInitError = 8;
 constexpr std::uint64_t kMemoryController = 1, kGraphics = 4;  // blocks that count errors
-constexpr std::uint64_t kTooHotBit = std::uint64_t{1} << 36;   // the hottest spot, of the throttle status that all chips share
+constexpr std::uint64_t kTooHotBit = std::uint64_t{1}
+                                     << 36;  // the hottest spot, of the throttle status that all chips share
 
 bool is_started = false;
 
@@ -31,7 +33,8 @@ Answer answer_to(const char* function, std::uint32_t device, const void* out, Co
 }
 
 template <class Number>
-int tell(const char* function, std::uint32_t device, Number* out, Concern concern, std::uint64_t Telemetry::*member, std::uint64_t factor) {
+int tell(const char* function, std::uint32_t device, Number* out, Concern concern, std::uint64_t Telemetry::* member,
+         std::uint64_t factor) {
   const Answer answer = answer_to(function, device, out, concern);
   if (answer.code == kSuccess) *out = static_cast<Number>(answer.telemetry.*member * factor);
   return answer.code;
@@ -92,8 +95,11 @@ int rsmi_dev_pci_id_get(std::uint32_t device, std::uint64_t* id) {
 /// Sensors: 0 edge, 1 junction, 2 memory. Metrics: 0 now, 5 critical, 7 emergency; in thousandths of a degree.
 int rsmi_dev_temp_metric_get(std::uint32_t device, std::uint32_t sensor, int metric, std::int64_t* temperature) {
   if (sensor > 2 || (metric != 0 && metric != 5 && metric != 7)) return kNotSupported;
-  const auto member = metric == 0 ? &Telemetry::celsius : metric == 5 ? &Telemetry::slowdown_celsius : &Telemetry::shutdown_celsius;
-  return tell("rsmi_dev_temp_metric_get", device, temperature, metric == 0 ? Concern::kTemperature : Concern::kOther, member, 1000);
+  const auto member = metric == 0   ? &Telemetry::celsius
+                      : metric == 5 ? &Telemetry::slowdown_celsius
+                                    : &Telemetry::shutdown_celsius;
+  return tell("rsmi_dev_temp_metric_get", device, temperature, metric == 0 ? Concern::kTemperature : Concern::kOther,
+              member, 1000);
 }
 
 /// Microwatts.
@@ -110,11 +116,13 @@ int rsmi_dev_power_ave_get(std::uint32_t device, std::uint32_t, std::uint64_t* p
 }
 
 /// In counts of 15.259 uJ, as the chips have it.
-int rsmi_dev_energy_count_get(std::uint32_t device, std::uint64_t* counts, float* resolution, std::uint64_t* timestamp) {
+int rsmi_dev_energy_count_get(std::uint32_t device, std::uint64_t* counts, float* resolution,
+                              std::uint64_t* timestamp) {
   constexpr float kMicrojoules = 15.259F;
   const Answer answer = answer_to("rsmi_dev_energy_count_get", device, counts);
   if (answer.code != kSuccess) return answer.code;
-  *counts = static_cast<std::uint64_t>(static_cast<double>(answer.telemetry.energy_microjoule) / static_cast<double>(kMicrojoules));
+  *counts = static_cast<std::uint64_t>(static_cast<double>(answer.telemetry.energy_microjoule) /
+                                       static_cast<double>(kMicrojoules));
   if (resolution != nullptr) *resolution = kMicrojoules;
   if (timestamp != nullptr) *timestamp = 0;
   return kSuccess;
@@ -155,7 +163,8 @@ int rsmi_dev_ecc_enabled_get(std::uint32_t device, std::uint64_t* blocks) {
   return answer.code;
 }
 int rsmi_dev_ecc_count_get(std::uint32_t device, std::uint64_t block, ErrorCount* errors) {
-  const Answer answer = answer_to("rsmi_dev_ecc_count_get", device, errors, block == kMemoryController ? Concern::kErrors : Concern::kOther);
+  const Answer answer = answer_to("rsmi_dev_ecc_count_get", device, errors,
+                                  block == kMemoryController ? Concern::kErrors : Concern::kOther);
   if (answer.code != kSuccess) return answer.code;
   if (block != kMemoryController && block != kGraphics) return kNotSupported;
   *errors = {answer.telemetry.corrected, answer.telemetry.uncorrected, 0, {}};

@@ -1,10 +1,13 @@
-// librocprofiler-sdk.so.1 as far as a plugin asks for it: contexts with code objects' kernels, dispatch and copy records in buffers; counters are in
-// rocprofiler_counting.cpp. What it tells is what the emulated runtime beside it did (core/activity.hpp): names, times, blocks, threads. A runtime
-// that had started before it was configured tells nothing, as AMD's. Copies and fills inside of a device are kernels of the runtime's own, as on a device; a
-// fill that is no multiple of 16 bytes is two. A kernel's symbol is told of at its first launch, not when its code is loaded; registers are unknown (0).
+// librocprofiler-sdk.so.1 as far as a plugin asks for it: contexts with code objects' kernels, dispatch and copy
+// records in buffers; counters are in rocprofiler_counting.cpp. What it tells is what the emulated runtime beside it
+// did (core/activity.hpp): names, times, blocks, threads. A runtime that had started before it was configured tells
+// nothing, as AMD's. Copies and fills inside of a device are kernels of the runtime's own, as on a device; a fill that
+// is no multiple of 16 bytes is two. A kernel's symbol is told of at its first launch, not when its code is loaded;
+// registers are unknown (0).
 //
-// Faults: query(FUNCTION) with deny (want of rights) and fail (what code= names); fail@query(rocprofiler_get_version) for a library of ROCm 6,
-// fail@query(rocprofiler_force_configure) for a process that another tool profiles; fail@record(rocprofiler) drops the records of a flush.
+// Faults: query(FUNCTION) with deny (want of rights) and fail (what code= names); fail@query(rocprofiler_get_version)
+// for a library of ROCm 6, fail@query(rocprofiler_force_configure) for a process that another tool profiles;
+// fail@record(rocprofiler) drops the records of a flush.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -66,7 +69,8 @@ struct Client {
 };
 
 const ProfiledRuntime& runtime() {
-  static const ProfiledRuntime found = find_profiled_runtime_beside(reinterpret_cast<const void*>(&rocprofiler_get_version));
+  static const ProfiledRuntime found =
+      find_profiled_runtime_beside(reinterpret_cast<const void*>(&rocprofiler_get_version));
   return found;
 }
 
@@ -88,16 +92,26 @@ std::uint64_t number_of(const std::string& kernel, std::vector<std::pair<Callbac
   const auto [found, is_new] = all.kernels.try_emplace(kernel, all.kernels.size() + 1);
   if (!is_new) return found->second;
   for (const auto& [id, context] : all.contexts) {
-    if (context.is_active && context.on_symbol != nullptr) listeners.emplace_back(context.on_symbol, context.on_symbol_user);
+    if (context.is_active && context.on_symbol != nullptr)
+      listeners.emplace_back(context.on_symbol, context.on_symbol_user);
   }
   return found->second;
 }
 
-void tell_symbol(const std::string& kernel, std::uint64_t number, const std::vector<std::pair<Callback, void*>>& listeners) {
+void tell_symbol(const std::string& kernel, std::uint64_t number,
+                 const std::vector<std::pair<Callback, void*>>& listeners) {
   const std::string name = kernel + ".kd";
-  Symbol symbol = {.size = sizeof(Symbol), .kernel = number, .code_object = 1, .name = name.c_str(), .object = 0, .numbers = {}};
-  const CallbackRecord record = {.context = {}, .thread = 0, .internal_correlation = 0, .external_correlation = 0, .ancestor = 0,
-                                 .kind = kCodeObject, .operation = 2, .phase = 1, .payload = &symbol};
+  Symbol symbol = {
+      .size = sizeof(Symbol), .kernel = number, .code_object = 1, .name = name.c_str(), .object = 0, .numbers = {}};
+  const CallbackRecord record = {.context = {},
+                                 .thread = 0,
+                                 .internal_correlation = 0,
+                                 .external_correlation = 0,
+                                 .ancestor = 0,
+                                 .kind = kCodeObject,
+                                 .operation = 2,
+                                 .phase = 1,
+                                 .payload = &symbol};
   for (const auto& [callback, user] : listeners) callback(record, nullptr, user);
 }
 
@@ -114,7 +128,8 @@ void hear(const Activity* activity) {
   tell_symbol(kernel, number, listeners);
   const std::lock_guard lock(all.mutex);
   Done& done = all.done[device.physical % kMostDevices];
-  const std::uint64_t block = std::uint64_t{activity->block[0]} * activity->block[1] * activity->block[2], blocks = activity->threads() / block;
+  const std::uint64_t block = std::uint64_t{activity->block[0]} * activity->block[1] * activity->block[2],
+                      blocks = activity->threads() / block;
   done.nanoseconds += static_cast<double>(activity->end_ns - activity->begin_ns);
   if (activity->kind == Activity::Kind::kKernel) {
     done.blocks += static_cast<double>(blocks);
@@ -137,12 +152,14 @@ void hear(const Activity* activity) {
 Dispatch dispatch_of(const Heard& heard) {
   const Activity& activity = heard.activity;
   Dispatch record = {};
-  record.size = sizeof(record), record.info_size = sizeof(record) - offsetof(Dispatch, info_size) - sizeof(record.reserved);
+  record.size = sizeof(record),
+  record.info_size = sizeof(record) - offsetof(Dispatch, info_size) - sizeof(record.reserved);
   record.kind = kKernelDispatch, record.operation = 2;
   record.start = activity.begin_ns, record.end = activity.end_ns;
   record.agent = {kFirstAgent + heard.physical}, record.kernel = heard.kernel;
   record.shared_bytes = activity.static_shared_bytes + activity.dynamic_shared_bytes;
-  for (std::size_t i = 0; i < 3; ++i) record.block[i] = activity.block[i], record.grid[i] = activity.grid[i] * activity.block[i];
+  for (std::size_t i = 0; i < 3; ++i)
+    record.block[i] = activity.block[i], record.grid[i] = activity.grid[i] * activity.block[i];
   return record;
 }
 
@@ -181,11 +198,14 @@ Status rocprofiler::ask(const char* function) {
   if (rule->code == "ROCPROFILER_STATUS_" #name) return Status::name;
   CRUCIBLE_EMULATED_STATUSES(CRUCIBLE_EMULATED_STATUS)
 #undef CRUCIBLE_EMULATED_STATUS
-  if (!rule->code.empty()) give_up("CRUCIBLE_EMU_FAULTS: code=" + rule->code + " is no status of rocprofiler-sdk that the emulator knows");
+  if (!rule->code.empty())
+    give_up("CRUCIBLE_EMU_FAULTS: code=" + rule->code + " is no status of rocprofiler-sdk that the emulator knows");
   return rule->action == Action::kDeny ? Status::ERROR_PERMISSION_DENIED : Status::ERROR;
 }
 
-bool rocprofiler::is_agent(std::uint64_t agent) { return agent >= kFirstAgent && agent - kFirstAgent < settings().devices; }
+bool rocprofiler::is_agent(std::uint64_t agent) {
+  return agent >= kFirstAgent && agent - kFirstAgent < settings().devices;
+}
 
 extern "C" {
 
@@ -210,7 +230,8 @@ const char* rocprofiler_get_status_name(Status status) {
 
 Status rocprofiler_get_timestamp(std::uint64_t* timestamp) {
   if (timestamp == nullptr) return Status::ERROR_INVALID_ARGUMENT;
-  *timestamp = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Stream::now().time_since_epoch()).count());
+  *timestamp = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Stream::now().time_since_epoch()).count());
   return Status::SUCCESS;
 }
 
@@ -224,7 +245,8 @@ Status rocprofiler_force_configure(ToolResult* (*configure)(std::uint32_t, const
   }
   Client client = {nullptr, 1};
   ToolResult* const tool = configure == nullptr ? nullptr : configure(10000, "emulated, not a GPU", 0, &client);
-  const bool is_good = tool != nullptr && tool->size == sizeof(ToolResult) && tool->initialize != nullptr && tool->initialize(nullptr, tool->data) == 0;
+  const bool is_good = tool != nullptr && tool->size == sizeof(ToolResult) && tool->initialize != nullptr &&
+                       tool->initialize(nullptr, tool->data) == 0;
   const std::lock_guard lock(all.mutex);
   all.state = Library::State::kConfigured;
   if (!is_good) all.contexts.clear();
@@ -232,7 +254,8 @@ Status rocprofiler_force_configure(ToolResult* (*configure)(std::uint32_t, const
   return Status::SUCCESS;
 }
 
-Status rocprofiler_query_available_agents(int version, Status (*take)(int, const void**, std::size_t, void*), std::size_t agent_bytes, void* user) {
+Status rocprofiler_query_available_agents(int version, Status (*take)(int, const void**, std::size_t, void*),
+                                          std::size_t agent_bytes, void* user) {
   if (version != 1 || take == nullptr) return Status::ERROR_INVALID_ARGUMENT;
   if (agent_bytes > kAgentBytes) return Status::ERROR_INCOMPATIBLE_ABI;
   if (const Status denied = ask("rocprofiler_query_available_agents"); denied != Status::SUCCESS) return denied;
@@ -274,8 +297,10 @@ Status rocprofiler_stop_context(Id context) {
   return Status::SUCCESS;
 }
 
-Status rocprofiler_create_buffer(Id context, std::size_t bytes, std::size_t watermark, int policy, TakeRecords take, void* user, Id* buffer) {
-  if (bytes == 0 || watermark > bytes || policy < 1 || policy > 2 || take == nullptr || buffer == nullptr) return Status::ERROR_INVALID_ARGUMENT;
+Status rocprofiler_create_buffer(Id context, std::size_t bytes, std::size_t watermark, int policy, TakeRecords take,
+                                 void* user, Id* buffer) {
+  if (bytes == 0 || watermark > bytes || policy < 1 || policy > 2 || take == nullptr || buffer == nullptr)
+    return Status::ERROR_INVALID_ARGUMENT;
   return configure_in(context, [&](Context&) {
     buffer->handle = library().next++;
     library().buffers[buffer->handle] = {context.handle, take, user};
@@ -283,7 +308,8 @@ Status rocprofiler_create_buffer(Id context, std::size_t bytes, std::size_t wate
   });
 }
 
-Status rocprofiler_configure_callback_tracing_service(Id context, int kind, const std::int32_t*, std::size_t, Callback callback, void* user) {
+Status rocprofiler_configure_callback_tracing_service(Id context, int kind, const std::int32_t*, std::size_t,
+                                                      Callback callback, void* user) {
   return configure_in(context, [&](Context& own) {
     if (kind != kCodeObject) return Status::ERROR_KIND_NOT_FOUND;
     if (callback == nullptr) return Status::ERROR_INVALID_ARGUMENT;

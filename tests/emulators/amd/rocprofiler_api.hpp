@@ -1,5 +1,5 @@
-// What librocprofiler-sdk.so.1 is asked for, as its documentation has it, a second time after the plugin's own declarations; and the state that the files
-// of the emulated one share.
+// What librocprofiler-sdk.so.1 is asked for, as its documentation has it, a second time after the plugin's own
+// declarations; and the state that the files of the emulated one share.
 #pragma once
 
 #include <array>
@@ -17,12 +17,14 @@
 namespace crucible::emulator::rocprofiler {
 
 // The statuses that are given here, in the order of rocprofiler_status_t.
-#define CRUCIBLE_EMULATED_STATUSES(X)                                                                                                     \
-  X(SUCCESS, 0) X(ERROR, 1) X(ERROR_CONTEXT_NOT_FOUND, 2) X(ERROR_BUFFER_NOT_FOUND, 3) X(ERROR_KIND_NOT_FOUND, 4) X(ERROR_AGENT_NOT_FOUND, 7) \
-  X(ERROR_COUNTER_NOT_FOUND, 8) X(ERROR_CONTEXT_INVALID, 10) X(ERROR_CONTEXT_CONFLICT, 12) X(ERROR_SERVICE_ALREADY_CONFIGURED, 15)           \
-  X(ERROR_CONFIGURATION_LOCKED, 16) X(ERROR_INCOMPATIBLE_ABI, 18) X(ERROR_INVALID_ARGUMENT, 19) X(ERROR_OUT_OF_RESOURCES, 29)                \
-  X(ERROR_PROFILE_NOT_FOUND, 30) X(ERROR_AGENT_MISMATCH, 36) X(ERROR_NOT_AVAILABLE, 37) X(ERROR_EXCEEDS_HW_LIMIT, 38)                        \
-  X(ERROR_PERMISSION_DENIED, 40)
+#define CRUCIBLE_EMULATED_STATUSES(X)                                                                             \
+  X(SUCCESS, 0)                                                                                                   \
+  X(ERROR, 1) X(ERROR_CONTEXT_NOT_FOUND, 2) X(ERROR_BUFFER_NOT_FOUND, 3) X(ERROR_KIND_NOT_FOUND, 4)               \
+      X(ERROR_AGENT_NOT_FOUND, 7) X(ERROR_COUNTER_NOT_FOUND, 8) X(ERROR_CONTEXT_INVALID, 10)                      \
+          X(ERROR_CONTEXT_CONFLICT, 12) X(ERROR_SERVICE_ALREADY_CONFIGURED, 15) X(ERROR_CONFIGURATION_LOCKED, 16) \
+              X(ERROR_INCOMPATIBLE_ABI, 18) X(ERROR_INVALID_ARGUMENT, 19) X(ERROR_OUT_OF_RESOURCES, 29)           \
+                  X(ERROR_PROFILE_NOT_FOUND, 30) X(ERROR_AGENT_MISMATCH, 36) X(ERROR_NOT_AVAILABLE, 37)           \
+                      X(ERROR_EXCEEDS_HW_LIMIT, 38) X(ERROR_PERMISSION_DENIED, 40)
 enum class Status : int {
 #define CRUCIBLE_EMULATED_STATUS(name, value) name = value,
   CRUCIBLE_EMULATED_STATUSES(CRUCIBLE_EMULATED_STATUS)
@@ -38,7 +40,8 @@ struct Header {
   std::uint32_t category, kind;
   void* payload;
 };
-using TakeRecords = void (*)(Id context, Id buffer, Header** headers, std::size_t count, void* user, std::uint64_t dropped);
+using TakeRecords = void (*)(Id context, Id buffer, Header** headers, std::size_t count, void* user,
+                             std::uint64_t dropped);
 
 struct CallbackRecord {
   Id context;

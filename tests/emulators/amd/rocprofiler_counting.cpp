@@ -1,5 +1,5 @@
-// Counters of the emulated librocprofiler-sdk.so.1 by the device counting service: waves and blocks that were launched, and cycles of a clock of 1 GHz in which
-// the device was busy. Each comes in as many records as a device has units.
+// Counters of the emulated librocprofiler-sdk.so.1 by the device counting service: waves and blocks that were launched,
+// and cycles of a clock of 1 GHz in which the device was busy. Each comes in as many records as a device has units.
 #include <algorithm>
 #include <cmath>
 
@@ -14,9 +14,10 @@ struct Counter {
   double Done::*member;
 };
 constexpr double kCyclesPerNanosecond = 1;  // hipDeviceAttributeClockRate
-constexpr Counter kCounters[] = {{"GRBM_GUI_ACTIVE", "Cycles that the graphics engine was busy", "GRBM", &Done::nanoseconds},
-                                 {"SPI_CSN_NUM_THREADGROUPS", "Blocks launched", "SPI", &Done::blocks},
-                                 {"SQ_WAVES", "Waves launched", "SQ", &Done::waves}};
+constexpr Counter kCounters[] = {
+    {"GRBM_GUI_ACTIVE", "Cycles that the graphics engine was busy", "GRBM", &Done::nanoseconds},
+    {"SPI_CSN_NUM_THREADGROUPS", "Blocks launched", "SPI", &Done::blocks},
+    {"SQ_WAVES", "Waves launched", "SQ", &Done::waves}};
 constexpr std::uint64_t kFirstCounter = 1;
 constexpr int kCounterShift = 48;
 
@@ -67,7 +68,8 @@ extern "C" {
 Status rocprofiler_iterate_agent_supported_counters(Id agent, Status (*take)(Id, Id*, std::size_t, void*), void* user) {
   if (take == nullptr) return Status::ERROR_INVALID_ARGUMENT;
   if (!is_agent(agent.handle)) return Status::ERROR_AGENT_NOT_FOUND;
-  if (const Status denied = ask("rocprofiler_iterate_agent_supported_counters"); denied != Status::SUCCESS) return denied;
+  if (const Status denied = ask("rocprofiler_iterate_agent_supported_counters"); denied != Status::SUCCESS)
+    return denied;
   std::vector<Id> counters;
   for (std::uint64_t i = 0; i < std::size(kCounters); ++i) counters.push_back({kFirstCounter + i});
   return take(agent, counters.data(), counters.size(), user);
@@ -124,7 +126,8 @@ Status rocprofiler_configure_device_counting_service(Id context, Id buffer, Id a
   return Status::SUCCESS;
 }
 
-Status rocprofiler_sample_device_counting_service(Id context, std::uint64_t user_data, int flags, CounterRecord* records, std::size_t* count) {
+Status rocprofiler_sample_device_counting_service(Id context, std::uint64_t user_data, int flags,
+                                                  CounterRecord* records, std::size_t* count) {
   if (const Status denied = ask("rocprofiler_sample_device_counting_service"); denied != Status::SUCCESS) return denied;
   Library& all = library();
   const std::lock_guard lock(all.mutex);

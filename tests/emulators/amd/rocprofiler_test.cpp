@@ -1,4 +1,5 @@
-// The emulated rocprofiler-sdk by itself: what it refuses. What it tells of kernels and counts is amd_profile_test's, through the plugin.
+// The emulated rocprofiler-sdk by itself: what it refuses. What it tells of kernels and counts is amd_profile_test's,
+// through the plugin.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,8 @@ namespace {
 struct Id {
   std::uint64_t handle = 0;
 };
-constexpr int kSuccess = 0, kContextNotFound = 2, kCounterNotFound = 8, kContextInvalid = 10, kLocked = 16, kIncompatible = 18, kInvalid = 19, kNotStarted = 1;
+constexpr int kSuccess = 0, kContextNotFound = 2, kCounterNotFound = 8, kContextInvalid = 10, kLocked = 16,
+              kIncompatible = 18, kInvalid = 19, kNotStarted = 1;
 
 template <class Function>
 Function* function(const char* name) {
@@ -45,10 +47,12 @@ void ignore(Id, Id, void**, std::size_t, void*, std::uint64_t) {}
 void choose(Id, Id, int (*)(Id, Id), void*) {}
 
 int initialize(void*, void*) {
-  auto* const count = function<int(Id, Id, Id, void (*)(Id, Id, int (*)(Id, Id), void*), void*)>("rocprofiler_configure_device_counting_service");
+  auto* const count = function<int(Id, Id, Id, void (*)(Id, Id, int (*)(Id, Id), void*), void*)>(
+      "rocprofiler_configure_device_counting_service");
   answers.push_back(function<int(Id*)>("rocprofiler_create_context")(&context));
-  answers.push_back(function<int(Id, std::size_t, std::size_t, int, void (*)(Id, Id, void**, std::size_t, void*, std::uint64_t), void*, Id*)>(
-      "rocprofiler_create_buffer")(context, 4096, 0, 2, ignore, nullptr, &buffer));
+  answers.push_back(
+      function<int(Id, std::size_t, std::size_t, int, void (*)(Id, Id, void**, std::size_t, void*, std::uint64_t),
+                   void*, Id*)>("rocprofiler_create_buffer")(context, 4096, 0, 2, ignore, nullptr, &buffer));
   answers.push_back(count(context, buffer, {100}, choose, nullptr));
   answers.push_back(count(context, buffer, {100}, choose, nullptr));
   return 0;
@@ -61,7 +65,8 @@ int take_agents(int, const void**, std::size_t count, void* user) {
 
 int force() {
   tool.initialize = initialize;
-  return function<int(Tool * (*)(std::uint32_t, const char*, std::uint32_t, Client*))>("rocprofiler_force_configure")(configure);
+  return function<int(Tool * (*)(std::uint32_t, const char*, std::uint32_t, Client*))>("rocprofiler_force_configure")(
+      configure);
 }
 
 TEST(EmulatedRocprofiler, IsConfiguredOnceAndThenLocked) {
@@ -74,7 +79,8 @@ TEST(EmulatedRocprofiler, IsConfiguredOnceAndThenLocked) {
 
 TEST(EmulatedRocprofiler, AnAgentThatIsLargerThanItsOwnIsRefused) {
   std::size_t count = 0;
-  auto* const query = function<int(int, int (*)(int, const void**, std::size_t, void*), std::size_t, void*)>("rocprofiler_query_available_agents");
+  auto* const query = function<int(int, int (*)(int, const void**, std::size_t, void*), std::size_t, void*)>(
+      "rocprofiler_query_available_agents");
   EXPECT_EQ(query(1, take_agents, 120, &count), kSuccess);
   EXPECT_EQ(count, 2u) << "a GPU and the processor";
   EXPECT_EQ(query(1, take_agents, 4096, &count), kIncompatible);
@@ -86,10 +92,12 @@ TEST(EmulatedRocprofiler, UnknownCountersAndContextsThatWereNotStartedAreRefused
     EXPECT_EQ(force(), kSuccess);
   }
   Id counter{999}, config;
-  EXPECT_EQ(function<int(Id, Id*, std::size_t, Id*)>("rocprofiler_create_counter_config")({100}, &counter, 1, &config), kCounterNotFound);
+  EXPECT_EQ(function<int(Id, Id*, std::size_t, Id*)>("rocprofiler_create_counter_config")({100}, &counter, 1, &config),
+            kCounterNotFound);
   std::byte records[4096];
   std::size_t count = 10;
-  auto* const sample = function<int(Id, std::uint64_t, int, void*, std::size_t*)>("rocprofiler_sample_device_counting_service");
+  auto* const sample =
+      function<int(Id, std::uint64_t, int, void*, std::size_t*)>("rocprofiler_sample_device_counting_service");
   EXPECT_EQ(sample(context, 0, 0, records, &count), kNotStarted);
   EXPECT_EQ(sample({12345}, 0, 0, records, &count), kContextInvalid);
   EXPECT_EQ(function<int(Id)>("rocprofiler_start_context")({12345}), kContextNotFound);

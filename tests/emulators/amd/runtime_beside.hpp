@@ -13,7 +13,8 @@ namespace crucible::emulator {
 
 struct Runtime {
   decltype(&hipGetDevice) get_device = nullptr;
-  hipError_t (*launch)(hipStream_t stream, const char* name, hipHostFn_t function, void* data) = nullptr;  // a kernel of the library's
+  hipError_t (*launch)(hipStream_t stream, const char* name, hipHostFn_t function,
+                       void* data) = nullptr;  // a kernel of the library's
   bool has_device() const {
     int device = 0;
     return get_device != nullptr && launch != nullptr && get_device(&device) == hipSuccess;

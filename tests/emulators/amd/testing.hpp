@@ -17,24 +17,33 @@
 
 namespace crucible::emulator {
 
-#define CRUCIBLE_TEST_HIP_FUNCTIONS(X)                                                                                    \
-  X(hipInit) X(hipDriverGetVersion) X(hipRuntimeGetVersion) X(hipGetErrorName) X(hipGetErrorString) X(hipGetLastError)    \
-  X(hipPeekAtLastError) X(hipGetDeviceCount) X(hipGetDevice) X(hipSetDevice) X(hipDeviceGet) X(hipDeviceGetName)          \
-  X(hipDeviceGetUuid) X(hipDeviceGetPCIBusId) X(hipDeviceTotalMem) X(hipDeviceGetAttribute) X(hipDeviceComputeCapability) \
-  X(hipGetDevicePropertiesR0600) X(hipDeviceSynchronize) X(hipDeviceReset) X(hipDeviceCanAccessPeer) X(hipMalloc)         \
-  X(hipDeviceEnablePeerAccess) X(hipDeviceDisablePeerAccess) X(hipMemcpyPeer) X(hipMemcpyPeerAsync)                       \
-  X(hipMallocAsync) X(hipFree) X(hipFreeAsync) X(hipHostMalloc) X(hipHostFree) X(hipHostRegister) X(hipHostUnregister)    \
-  X(hipMemGetInfo) X(hipMemGetAddressRange) X(hipPointerGetAttributes) X(hipMemcpy) X(hipMemcpyAsync)                     \
-  X(hipMemcpyDtoDAsync) X(hipMemset) X(hipMemsetAsync) X(hipMemsetD16Async) X(hipMemsetD32Async) X(hipStreamCreate)       \
-  X(hipStreamCreateWithFlags) X(hipStreamDestroy) X(hipStreamSynchronize) X(hipStreamQuery) X(hipStreamWaitEvent)         \
-  X(hipEventCreate) X(hipEventCreateWithFlags) X(hipEventDestroy) X(hipEventRecord) X(hipEventSynchronize)                \
-  X(hipEventQuery) X(hipEventElapsedTime) X(hipModuleLoadData) X(hipModuleUnload) X(hipModuleGetFunction)                 \
-  X(hipFuncGetAttribute) X(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor) X(hipModuleLaunchKernel) X(hipGraphCreate) \
-  X(hipGraphDestroy) X(hipGraphAddKernelNode) X(hipGraphAddMemcpyNode1D) X(hipGraphAddMemsetNode)                         \
-  X(hipGraphAddEmptyNode) X(hipGraphAddDependencies) X(hipGraphGetNodes) X(hipGraphInstantiate)                           \
-  X(hipGraphExecKernelNodeSetParams) X(hipGraphExecMemcpyNodeSetParams1D) X(hipGraphExecMemsetNodeSetParams)              \
-  X(hipGraphKernelNodeSetParams) X(hipGraphExecUpdate) X(hipGraphExecDestroy) X(hipGraphUpload) X(hipGraphLaunch)         \
-  X(crucible_emulator_reload)
+#define CRUCIBLE_TEST_HIP_FUNCTIONS(X)                                                                                 \
+  X(hipInit)                                                                                                           \
+  X(hipDriverGetVersion) X(hipRuntimeGetVersion) X(hipGetErrorName) X(hipGetErrorString) X(hipGetLastError)            \
+      X(hipPeekAtLastError) X(hipGetDeviceCount) X(hipGetDevice) X(hipSetDevice) X(hipDeviceGet) X(hipDeviceGetName)   \
+          X(hipDeviceGetUuid) X(hipDeviceGetPCIBusId) X(hipDeviceTotalMem) X(hipDeviceGetAttribute) X(                 \
+              hipDeviceComputeCapability) X(hipGetDevicePropertiesR0600) X(hipDeviceSynchronize) X(hipDeviceReset)     \
+              X(hipDeviceCanAccessPeer) X(hipMalloc) X(hipDeviceEnablePeerAccess) X(hipDeviceDisablePeerAccess) X(     \
+                  hipMemcpyPeer) X(hipMemcpyPeerAsync) X(hipMallocAsync) X(hipFree) X(hipFreeAsync) X(hipHostMalloc)   \
+                  X(hipHostFree) X(hipHostRegister) X(hipHostUnregister) X(hipMemGetInfo) X(hipMemGetAddressRange)     \
+                      X(hipPointerGetAttributes) X(hipMemcpy) X(hipMemcpyAsync) X(hipMemcpyDtoDAsync) X(hipMemset)     \
+                          X(hipMemsetAsync) X(hipMemsetD16Async) X(hipMemsetD32Async) X(hipStreamCreate) X(            \
+                              hipStreamCreateWithFlags) X(hipStreamDestroy) X(hipStreamSynchronize) X(hipStreamQuery)  \
+                              X(hipStreamWaitEvent) X(hipEventCreate) X(hipEventCreateWithFlags) X(hipEventDestroy)    \
+                                  X(hipEventRecord) X(hipEventSynchronize) X(hipEventQuery) X(hipEventElapsedTime)     \
+                                      X(hipModuleLoadData) X(hipModuleUnload) X(hipModuleGetFunction)                  \
+                                          X(hipFuncGetAttribute) X(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor) \
+                                              X(hipModuleLaunchKernel) X(hipGraphCreate) X(hipGraphDestroy)            \
+                                                  X(hipGraphAddKernelNode) X(hipGraphAddMemcpyNode1D)                  \
+                                                      X(hipGraphAddMemsetNode) X(hipGraphAddEmptyNode)                 \
+                                                          X(hipGraphAddDependencies) X(hipGraphGetNodes) X(            \
+                                                              hipGraphInstantiate) X(hipGraphExecKernelNodeSetParams)  \
+                                                              X(hipGraphExecMemcpyNodeSetParams1D)                     \
+                                                                  X(hipGraphExecMemsetNodeSetParams)                   \
+                                                                      X(hipGraphKernelNodeSetParams)                   \
+                                                                          X(hipGraphExecUpdate) X(hipGraphExecDestroy) \
+                                                                              X(hipGraphUpload) X(hipGraphLaunch)      \
+                                                                                  X(crucible_emulator_reload)
 
 #define CRUCIBLE_TEST_HIPRTC_FUNCTIONS(X)                                                                    \
   X(hiprtcVersion) X(hiprtcGetErrorString) X(hiprtcCreateProgram) X(hiprtcDestroyProgram)                    \
@@ -120,7 +129,8 @@ class HipTest : public ::testing::Test {
     return code;
   }
   /// The kernel of a text, in a module that stays until the end of the process.
-  hipFunction_t kernel(const std::string& text, const char* name, std::vector<const char*> options = {"-ffp-contract=off"}) {
+  hipFunction_t kernel(const std::string& text, const char* name,
+                       std::vector<const char*> options = {"-ffp-contract=off"}) {
     const std::string code = compile(text, std::move(options));
     EXPECT_EQ(result_, HIPRTC_SUCCESS) << words_;
     hipModule_t module = nullptr;
@@ -154,8 +164,8 @@ class HipTest : public ::testing::Test {
   template <class... A>
   hipError_t launch(hipFunction_t function, Shape shape, A... arguments) {
     void* pointers[] = {&arguments..., nullptr};
-    return hip().hipModuleLaunchKernel(function, shape.grid_x, shape.grid_y, 1, shape.block_x, shape.block_y, 1, shape.shared,
-                                       nullptr, pointers, nullptr);
+    return hip().hipModuleLaunchKernel(function, shape.grid_x, shape.grid_y, 1, shape.block_x, shape.block_y, 1,
+                                       shape.shared, nullptr, pointers, nullptr);
   }
   static void reload() {
     hip().crucible_emulator_reload();

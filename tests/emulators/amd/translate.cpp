@@ -48,7 +48,8 @@ std::size_t behind_bracket(const std::string& text, std::size_t open, char openi
 
 /// The attributes as keywords, which device_on_cpu.hpp defines.
 std::string with_keywords(std::string text) {
-  static const std::regex attribute(R"(__attribute__\s*\(\(\s*(?:__)?(global|device|host|shared|constant)(?:__)?\s*\)\))");
+  static const std::regex attribute(
+      R"(__attribute__\s*\(\(\s*(?:__)?(global|device|host|shared|constant)(?:__)?\s*\)\))");
   text = std::regex_replace(text, attribute, " __$1__ ");
   static const std::regex dynamic(
       R"(extern\s+(?:__shared__\s+)(?:__attribute__\s*\(\([^()]*(?:\([^()]*\))?\)\)\s*)?([\w ]+?)\s*(\w+)\s*\[\s*\]\s*;)");

@@ -1,6 +1,6 @@
 // HIP text to C++ text for the processor: finds the kernels, gives them their indices as parameters, and says which of
-// them meet (barriers, waves, matrices) and so need fibers. No parser: it works on preprocessed text, where macros and comments
-// are gone.
+// them meet (barriers, waves, matrices) and so need fibers. No parser: it works on preprocessed text, where macros and
+// comments are gone.
 #pragma once
 
 #include <string>

@@ -29,7 +29,10 @@ __global__ void sized(int* a) { a[0] = __shfl(a[1], 2); }
   EXPECT_FALSE(result.indices_outside);
   EXPECT_THAT(result.text, HasSubstr("void plain(EMU_INDICES, float* a, int n)"));
   EXPECT_THAT(result.text, HasSubstr("__global__  void none(EMU_INDICES)"));
-  EXPECT_THAT(result.text, HasSubstr("EMU_BLOCK_KERNEL(plain)\nEMU_BLOCK_KERNEL(none)\nEMU_THREAD_KERNEL(bounded)\nEMU_THREAD_KERNEL(sized)\n"));
+  EXPECT_THAT(
+      result.text,
+      HasSubstr(
+          "EMU_BLOCK_KERNEL(plain)\nEMU_BLOCK_KERNEL(none)\nEMU_THREAD_KERNEL(bounded)\nEMU_THREAD_KERNEL(sized)\n"));
 }
 
 TEST(EmulatorTranslate, AFunctionThatMeetsMakesAllKernelsMeet) {
@@ -48,7 +51,8 @@ TEST(EmulatorTranslate, WordsThatLookLikeMeetingsAreNone) {
 }
 
 TEST(EmulatorTranslate, LanesMeetForMatrices) {
-  const Translation result = translate("__global__ void a(float4* p) { *p = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, *p); }");
+  const Translation result =
+      translate("__global__ void a(float4* p) { *p = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, *p); }");
   EXPECT_TRUE(result.kernels[0].meets);
   EXPECT_TRUE(result.matrices);
   EXPECT_FALSE(translate("__global__ void a() { __syncthreads(); }").matrices);
@@ -63,8 +67,9 @@ TEST(EmulatorTranslate, IndicesOutsideOfKernelsAreSeen) {
 TEST(EmulatorTranslate, DynamicSharedMemoryInBothSpellings) {
   EXPECT_THAT(translate("__global__ void a() { extern __shared__ float row[]; }").text,
               HasSubstr("{ EMU_DYNAMIC_SHARED(float, row); }"));
-  const Translation result =
-      translate("__global__ void a() { extern __attribute__((shared)) unsigned char bytes [ ] ; __attribute__((shared)) int x; }");
+  const Translation result = translate(
+      "__global__ void a() { extern __attribute__((shared)) unsigned char bytes [ ] ; __attribute__((shared)) int x; "
+      "}");
   EXPECT_THAT(result.text, HasSubstr("EMU_DYNAMIC_SHARED(unsigned char, bytes);"));
   EXPECT_THAT(result.text, HasSubstr("__shared__  int x;"));
   EXPECT_THAT(result.text, Not(HasSubstr("extern")));

@@ -1,5 +1,5 @@
-// Catches wild accesses of a kernel: code that is run under it and touches a page that nobody may touch is left, and the
-// caller is told. Everything else that faults in the process goes to the handler that was there before.
+// Catches wild accesses of a kernel: code that is run under it and touches a page that nobody may touch is left, and
+// the caller is told. Everything else that faults in the process goes to the handler that was there before.
 #pragma once
 
 #include <functional>

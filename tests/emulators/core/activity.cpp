@@ -20,7 +20,8 @@ thread_local ActivityScope* current_scope = nullptr;
 thread_local std::uint32_t current_graph = 0;
 
 std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Stream::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Stream::now().time_since_epoch()).count());
 }
 
 }  // namespace
@@ -52,7 +53,9 @@ GraphScope::GraphScope(std::uint32_t graph) : outer_(current_graph) { current_gr
 GraphScope::~GraphScope() { current_graph = outer_; }
 
 Activity launch_activity(const KernelCode& kernel, const Launch& launch) {
-  Activity activity = {.name = kernel.name.c_str(), .static_shared_bytes = kernel.shared_bytes, .dynamic_shared_bytes = launch.dynamic_shared_bytes};
+  Activity activity = {.name = kernel.name.c_str(),
+                       .static_shared_bytes = kernel.shared_bytes,
+                       .dynamic_shared_bytes = launch.dynamic_shared_bytes};
   std::ranges::copy(launch.grid, activity.grid);
   std::ranges::copy(launch.block, activity.block);
   return activity;

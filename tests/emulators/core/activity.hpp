@@ -1,5 +1,6 @@
-// What an emulated device did, for emulated profilers: each launch, copy and fill of its streams is told to one listener, with what it was, when it ran
-// and what it worked. Times are those of events: the machine's, or with CRUCIBLE_EMU_TIMING=roofline the model's.
+// What an emulated device did, for emulated profilers: each launch, copy and fill of its streams is told to one
+// listener, with what it was, when it ran and what it worked. Times are those of events: the machine's, or with
+// CRUCIBLE_EMU_TIMING=roofline the model's.
 #pragma once
 
 #include <cstdint>

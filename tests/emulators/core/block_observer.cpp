@@ -26,7 +26,8 @@ Work BlockObserver::work() const {
   return work;
 }
 
-void BlockObserver::on_access(EmuObserver* face, const EmuThread* thread, std::uint64_t address, std::uint32_t bytes, std::uint32_t kind) {
+void BlockObserver::on_access(EmuObserver* face, const EmuThread* thread, std::uint64_t address, std::uint32_t bytes,
+                              std::uint32_t kind) {
   BlockObserver& self = *static_cast<Face*>(face)->owner;
   if (self.shared_.holds(address)) {
     self.races_.access(thread->linear, address - reinterpret_cast<std::uint64_t>(self.shared_.begin), bytes, kind);

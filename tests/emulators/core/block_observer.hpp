@@ -1,5 +1,5 @@
-// What kernels that tell of themselves (kernel_abi.h) are asked for while a block runs: the memory that it moves and its operations, for the
-// model of times, and races on its shared memory.
+// What kernels that tell of themselves (kernel_abi.h) are asked for while a block runs: the memory that it moves and
+// its operations, for the model of times, and races on its shared memory.
 #pragma once
 
 #include "tests/emulators/core/kernel_abi.h"
@@ -32,7 +32,8 @@ class BlockObserver {
   struct Face : EmuObserver {
     BlockObserver* owner = nullptr;
   };
-  static void on_access(EmuObserver* face, const EmuThread* thread, std::uint64_t address, std::uint32_t bytes, std::uint32_t kind);
+  static void on_access(EmuObserver* face, const EmuThread* thread, std::uint64_t address, std::uint32_t bytes,
+                        std::uint32_t kind);
 
   Face face_;
   LineSet lines_;

@@ -81,7 +81,8 @@ void BlockRunner::prepare(const KernelCode& kernel, const Launch& launch, std::a
     thread.save = save_.data() + std::size_t{kernel.save_words} * i;
     state_[i] = kRunning;
   }
-  if (kernel.observed) block_.observer = observer_.begin_block({block_.shared, shared_bytes}, {local_.data(), local_.size()}, kernel.warp);
+  if (kernel.observed)
+    block_.observer = observer_.begin_block({block_.shared, shared_bytes}, {local_.data(), local_.size()}, kernel.warp);
   if (kernel.before_block) kernel.before_block();
 }
 

@@ -136,7 +136,8 @@ std::expected<std::filesystem::path, std::string> compile_shared_object(const Sh
   const ScratchFolder folder;
   bool written = !folder.path().empty() && folder.write("kernels", source.text);
   for (const auto& [name, text] : source.files) written = written && folder.write(name, text);
-  if (!written) return std::unexpected("the emulator cannot write to " + cache_folder().string() + ": set CRUCIBLE_EMU_CACHE");
+  if (!written)
+    return std::unexpected("the emulator cannot write to " + cache_folder().string() + ": set CRUCIBLE_EMU_CACHE");
   std::vector<std::string> arguments = {compiler(), "-shared", "-fPIC", "-I" + folder.path().string()};
   arguments.insert(arguments.end(), source.flags.begin(), source.flags.end());
   const std::string output = (folder.path() / "kernels.so").string();

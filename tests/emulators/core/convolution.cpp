@@ -7,7 +7,8 @@
 namespace crucible::emulator {
 namespace {
 
-std::int64_t index_of(const ConvolutionOperand& operand, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+std::int64_t index_of(const ConvolutionOperand& operand, std::int64_t a, std::int64_t b, std::int64_t c,
+                      std::int64_t d) {
   return a * operand.strides[0] + b * operand.strides[1] + c * operand.strides[2] + d * operand.strides[3];
 }
 
@@ -36,11 +37,14 @@ void write_all(ElementType type, const ConvolutionOperand& operand, const std::v
           write_element(type, operand.data, index_of(operand, a, b, c, d), static_cast<double>(values[next++]));
 }
 
-/// For each product of an element of x and one of weight that is part of an element of y: their places in dense copies, from the end.
+/// For each product of an element of x and one of weight that is part of an element of y: their places in dense copies,
+/// from the end.
 template <class Body>
 void for_each_term(const Convolution& c, Body body) {
-  const std::int64_t inputs = c.weight.sizes[1], outputs = c.weight.sizes[0] / c.groups(), kh = c.weight.sizes[2], kw = c.weight.sizes[3];
-  const auto dense = [](const ConvolutionOperand& operand, std::int64_t p, std::int64_t q, std::int64_t r, std::int64_t s) {
+  const std::int64_t inputs = c.weight.sizes[1], outputs = c.weight.sizes[0] / c.groups(), kh = c.weight.sizes[2],
+                     kw = c.weight.sizes[3];
+  const auto dense = [](const ConvolutionOperand& operand, std::int64_t p, std::int64_t q, std::int64_t r,
+                        std::int64_t s) {
     return static_cast<std::size_t>(((p * operand.sizes[1] + q) * operand.sizes[2] + r) * operand.sizes[3] + s);
   };
   for (std::int64_t n = c.y.sizes[0]; n-- > 0;)
@@ -54,7 +58,8 @@ void for_each_term(const Convolution& c, Body body) {
               for (std::int64_t w = c.y.sizes[3]; w-- > 0;) {
                 const std::int64_t column = w * c.stride[1] - c.padding[1] + q * c.dilation[1];
                 if (column < 0 || column >= c.x.sizes[3]) continue;
-                body(dense(c.x, n, o / outputs * inputs + i, row, column), dense(c.weight, o, i, p, q), dense(c.y, n, o, h, w));
+                body(dense(c.x, n, o / outputs * inputs + i, row, column), dense(c.weight, o, i, p, q),
+                     dense(c.y, n, o, h, w));
               }
             }
 }
@@ -71,7 +76,8 @@ bool Convolution::fits() const {
   if (y.sizes[0] != x.sizes[0] || y.sizes[1] != weight.sizes[0]) return false;
   for (std::size_t i = 0; i < 2; ++i) {
     const std::int64_t room = x.sizes[2 + i] + 2 * padding[i] - (weight.sizes[2 + i] - 1) * dilation[i] - 1;
-    if (stride[i] < 1 || dilation[i] < 1 || padding[i] < 0 || room < 0 || y.sizes[2 + i] != room / stride[i] + 1) return false;
+    if (stride[i] < 1 || dilation[i] < 1 || padding[i] < 0 || room < 0 || y.sizes[2 + i] != room / stride[i] + 1)
+      return false;
   }
   return true;
 }

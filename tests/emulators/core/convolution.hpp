@@ -1,5 +1,6 @@
-// A two-dimensional convolution, or one of its gradients, as the emulated libraries compute it: on the processor, in memory that has lost
-// its tag. Sums go from the end, so that a result which comes from a library differs in its last bits from one of a generated kernel.
+// A two-dimensional convolution, or one of its gradients, as the emulated libraries compute it: on the processor, in
+// memory that has lost its tag. Sums go from the end, so that a result which comes from a library differs in its last
+// bits from one of a generated kernel.
 #pragma once
 
 #include <array>

@@ -71,7 +71,8 @@ class Device {
   /// Runs a grid in the calling thread, which is a stream's, with the state kept when it fails.
   void run(const KernelCode& kernel, const Launch& launch);
 
-  /// What the model of times takes this device for. Without it, and unless CRUCIBLE_EMU_TIMING is roofline, times are the emulator's.
+  /// What the model of times takes this device for. Without it, and unless CRUCIBLE_EMU_TIMING is roofline, times are
+  /// the emulator's.
   void set_rates(const Rates& rates);
   /// Moves the clock of the calling stream's thread on by what the device would take. run() does it by itself.
   void spend(const Work& work);

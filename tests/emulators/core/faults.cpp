@@ -15,7 +15,8 @@
 namespace crucible::emulator {
 namespace {
 
-constexpr std::string_view kActions[] = {"oom", "fail", "lost", "hang", "trap", "flip", "slow", "hot", "ecc", "xid", "deny", "missing"};
+constexpr std::string_view kActions[] = {"oom",  "fail", "lost", "hang", "trap", "flip",
+                                         "slow", "hot",  "ecc",  "xid",  "deny", "missing"};
 constexpr std::string_view kSites[] = {"init",   "alloc", "free",   "copy",   "compile", "load",
                                        "launch", "sync",  "record", "submit", "query"};
 
@@ -71,9 +72,13 @@ std::string read_argument(std::string_view word, Rule& rule) {
     Action action;
     std::uint64_t* target;
   };
-  for (const Number& number : {Number{"arg", Action::kFlip, &rule.arg}, {"byte", Action::kFlip, &rule.byte}, {"bit", Action::kFlip, &rule.bit},
-                               {"celsius", Action::kHot, &rule.celsius}, {"count", Action::kEcc, &rule.count},
-                               {"corrected", Action::kEcc, &rule.corrected}, {"number", Action::kXid, &rule.number}}) {
+  for (const Number& number : {Number{"arg", Action::kFlip, &rule.arg},
+                               {"byte", Action::kFlip, &rule.byte},
+                               {"bit", Action::kFlip, &rule.bit},
+                               {"celsius", Action::kHot, &rule.celsius},
+                               {"count", Action::kEcc, &rule.count},
+                               {"corrected", Action::kEcc, &rule.corrected},
+                               {"number", Action::kXid, &rule.number}}) {
     if (key != number.key) continue;
     if (rule.action != number.action) return "only " + std::string(name(number.action)) + " has it";
     return read_all(value, *number.target) ? "" : "no number";
@@ -138,7 +143,8 @@ std::string read_rule(std::string_view words, Rule& rule) {
   }
   if (const std::string problem = read_site(words.substr(at + 1), rule); !problem.empty()) return problem;
   const bool is_of_queries = rule.action >= Action::kHot;
-  return is_of_queries && rule.site != Site::kQuery ? std::string(name(rule.action)) + " is for the site query alone" : "";
+  return is_of_queries && rule.site != Site::kQuery ? std::string(name(rule.action)) + " is for the site query alone"
+                                                    : "";
 }
 
 bool fires(const Rule& rule) {
@@ -197,7 +203,8 @@ Faults::Faults(std::vector<Rule> rules, std::string log_file)
     : rules_(std::move(rules)), log_file_(std::move(log_file)) {}
 
 std::optional<Rule> Faults::hit(Site site, std::string_view at) {
-  static constexpr Action kEverywhere[] = {Action::kOom, Action::kFail, Action::kLost, Action::kHang, Action::kTrap, Action::kFlip, Action::kSlow};
+  static constexpr Action kEverywhere[] = {Action::kOom,  Action::kFail, Action::kLost, Action::kHang,
+                                           Action::kTrap, Action::kFlip, Action::kSlow};
   return hit(site, at, kEverywhere);
 }
 

@@ -68,7 +68,8 @@ TEST(EmulatorFaults, EveryActionAndSiteIsKnownByItsName) {
 TEST(EmulatorFaults, AMisspeltRuleIsNamed) {
   const std::pair<const char*, const char*> wrong[] = {
       {"oom", "rule 'oom': there is no '@'"},
-      {"ooom@alloc", "no action 'ooom': there are oom, fail, lost, hang, trap, flip, slow, hot, ecc, xid, deny, missing"},
+      {"ooom@alloc",
+       "no action 'ooom': there are oom, fail, lost, hang, trap, flip, slow, hot, ecc, xid, deny, missing"},
       {"oom@malloc", "no site 'malloc': there are init, alloc"},
       {"oom@alloc#0", "'#0' is none of #n, #n+, %n with n from 1 on"},
       {"oom@alloc#x", "'#x' is none of"},

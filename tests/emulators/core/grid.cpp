@@ -71,13 +71,16 @@ std::string place_text(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
 }
 
-std::string words_of(const Race& race, const std::string& kernel, const std::array<std::uint32_t, 3>& block, const std::array<std::uint32_t, 3>& size) {
-  const auto thread = [&](std::uint32_t i) { return place_text(i % size[0], i / size[0] % size[1], i / size[0] / size[1]); };
+std::string words_of(const Race& race, const std::string& kernel, const std::array<std::uint32_t, 3>& block,
+                     const std::array<std::uint32_t, 3>& size) {
+  const auto thread = [&](std::uint32_t i) {
+    return place_text(i % size[0], i / size[0] % size[1], i / size[0] / size[1]);
+  };
   char address[16];
   std::snprintf(address, sizeof address, "0x%x", race.byte);
-  return "race: kernel " + kernel + ", block " + place_text(block[0], block[1], block[2]) + ": thread " + thread(race.now) +
-         (race.now_writes ? " writes" : " reads") + " shared byte " + address + ", which thread " + thread(race.before) +
-         (race.before_writes ? " wrote" : " read") + ", with no barrier between them";
+  return "race: kernel " + kernel + ", block " + place_text(block[0], block[1], block[2]) + ": thread " +
+         thread(race.now) + (race.now_writes ? " writes" : " reads") + " shared byte " + address + ", which thread " +
+         thread(race.before) + (race.before_writes ? " wrote" : " read") + ", with no barrier between them";
 }
 
 }  // namespace
@@ -101,7 +104,8 @@ Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atom
     const bool intact = AccessGuard::run([&] {
       for (std::uint64_t i = next++; i < total && outcome.load() == Outcome::kDone; i = next++) {
         const std::uint64_t b = order.at(i);
-        const std::array<std::uint32_t, 3> place = {static_cast<std::uint32_t>(b % nx), static_cast<std::uint32_t>(b / nx % ny),
+        const std::array<std::uint32_t, 3> place = {static_cast<std::uint32_t>(b % nx),
+                                                    static_cast<std::uint32_t>(b / nx % ny),
                                                     static_cast<std::uint32_t>(b / nx / ny)};
         const Outcome of_block = runner->run(kernel, launch, place, settings().order == Order::kReverse, cancel);
         if (kernel.observed) done += runner->work();

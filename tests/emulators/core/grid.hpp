@@ -47,11 +47,12 @@ struct Observed {
 };
 
 /// Runs all blocks in the order of settings() and returns when none runs any more. Shared memory is filled with 0xCD
-/// before each block. `cancel` (may be null) is looked at between turns of a block's threads. What a kernel that tells of itself
-/// did is added to `observed` (may be null): work is the same in any order of blocks and on any number of threads.
-/// An access to a device address whose tag the code did not strip (a pointer that it read from device memory) is mended
-/// once by stripping registers, then tried again: x86-64 only.
-/// The signal handler for wild accesses is there only while a grid runs. Threads: any.
-Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel = nullptr, Observed* observed = nullptr);
+/// before each block. `cancel` (may be null) is looked at between turns of a block's threads. What a kernel that tells
+/// of itself did is added to `observed` (may be null): work is the same in any order of blocks and on any number of
+/// threads. An access to a device address whose tag the code did not strip (a pointer that it read from device memory)
+/// is mended once by stripping registers, then tried again: x86-64 only. The signal handler for wild accesses is there
+/// only while a grid runs. Threads: any.
+Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel = nullptr,
+                 Observed* observed = nullptr);
 
 }  // namespace crucible::emulator

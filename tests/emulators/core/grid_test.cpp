@@ -221,7 +221,8 @@ TEST(EmulatorGrid, TwoBarriersOfTheTextAreNotOne) {
 }
 
 TEST(EmulatorGrid, ATrapStopsTheGrid) {
-  const KernelCode code = {.thread = [](EmuBlock*, EmuThread* t) -> int { return t->linear == 7 ? EMU_TRAP : EMU_DONE; }};
+  const KernelCode code = {
+      .thread = [](EmuBlock*, EmuThread* t) -> int { return t->linear == 7 ? EMU_TRAP : EMU_DONE; }};
   EXPECT_EQ(run_grid(code, launch_of(2, 32, 0)), Outcome::kTrap);
 }
 

@@ -30,7 +30,17 @@ typedef struct EmuThread {
 /* What is done to memory. An atomic operation, and an access that is ordered, has EMU_ATOMIC beside the others. */
 enum { EMU_READ = 1, EMU_WRITE = 2, EMU_ATOMIC = 4 };
 /* What operations are counted for: the format that an operation rounds to, and of matrix units that of the factors. */
-enum { EMU_F64 = 0, EMU_F32 = 1, EMU_F16 = 2, EMU_BF16 = 3, EMU_MATRIX_F64 = 4, EMU_MATRIX_TF32 = 5, EMU_MATRIX_F16 = 6, EMU_MATRIX_BF16 = 7, EMU_UNITS = 8 };
+enum {
+  EMU_F64 = 0,
+  EMU_F32 = 1,
+  EMU_F16 = 2,
+  EMU_BF16 = 3,
+  EMU_MATRIX_F64 = 4,
+  EMU_MATRIX_TF32 = 5,
+  EMU_MATRIX_F16 = 6,
+  EMU_MATRIX_BF16 = 7,
+  EMU_UNITS = 8
+};
 
 /* Who watches a block, for code that was written to tell of itself; other code never looks here. */
 typedef struct EmuObserver {

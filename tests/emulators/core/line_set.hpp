@@ -1,5 +1,5 @@
-// The distinct lines of memory that a block reads and writes, for the model of times: what a block reads twice counts once, what two blocks
-// read counts twice.
+// The distinct lines of memory that a block reads and writes, for the model of times: what a block reads twice counts
+// once, what two blocks read counts twice.
 #pragma once
 
 #include <cstdint>

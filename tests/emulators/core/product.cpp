@@ -12,8 +12,9 @@ namespace {
 float from_f16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 1023u;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                                        : std::ldexp(static_cast<float>(fraction | 1024u), static_cast<int>(exponent) - 25);
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(fraction), -24)
+                              : std::ldexp(static_cast<float>(fraction | 1024u), static_cast<int>(exponent) - 25);
   return sign != 0 ? -magnitude : magnitude;
 }
 
@@ -90,15 +91,18 @@ namespace {
 
 /// One operand's element (row, column) of op().
 std::int64_t index_of(const MatrixOperand& operand, std::int64_t batch, std::int64_t row, std::int64_t column) {
-  return batch * operand.batch_stride + (operand.transposed ? column + row * operand.pitch : row + column * operand.pitch);
+  return batch * operand.batch_stride +
+         (operand.transposed ? column + row * operand.pitch : row + column * operand.pitch);
 }
 
 /// A copy of op() as rows, so that the sums run along memory.
-std::vector<double> rows_of(const Product& p, const MatrixOperand& operand, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+std::vector<double> rows_of(const Product& p, const MatrixOperand& operand, std::int64_t batch, std::int64_t rows,
+                            std::int64_t columns) {
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(rows * columns));
   for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) values.push_back(read_element(p.type, operand.data, index_of(operand, batch, i, j)));
+    for (std::int64_t j = 0; j < columns; ++j)
+      values.push_back(read_element(p.type, operand.data, index_of(operand, batch, i, j)));
   }
   return values;
 }
@@ -112,7 +116,8 @@ Sum sum_of(const double* x, const double* y, std::int64_t k) {
 
 double activated(Activation activation, double x) {
   if (activation == Activation::kRelu) return std::fmax(x, 0.0);
-  if (activation == Activation::kGelu) return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+  if (activation == Activation::kGelu)
+    return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
   return x;
 }
 
@@ -124,7 +129,8 @@ std::uint64_t Product::scratch_bytes() const { return static_cast<std::uint64_t>
 
 std::string Product::name() const {
   const char* const types[] = {"f16", "bf16", "f32", "f64"};
-  return std::string("gemm_") + types[static_cast<int>(type)] + "_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+  return std::string("gemm_") + types[static_cast<int>(type)] + "_" + std::to_string(m) + "x" + std::to_string(n) +
+         "x" + std::to_string(k);
 }
 
 void multiply(const Product& p) {
@@ -138,7 +144,8 @@ void multiply(const Product& p) {
     for (std::int64_t j = 0; j < p.n; ++j) {
       for (std::int64_t i = 0; i < p.m; ++i) {
         const double *const x = a.data() + i * p.k, *const y = b.data() + j * p.k;
-        const double sum = p.type == ElementType::kF64 ? sum_of<double>(x, y, p.k) : static_cast<double>(sum_of<float>(x, y, p.k));
+        const double sum =
+            p.type == ElementType::kF64 ? sum_of<double>(x, y, p.k) : static_cast<double>(sum_of<float>(x, y, p.k));
         write_element(ElementType::kF64, sums, j * p.m + i, sum);
       }
     }

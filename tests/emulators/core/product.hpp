@@ -1,5 +1,6 @@
-// A matrix product as the emulated BLAS libraries compute it: column-major, on the processor, in memory that has lost its tag. Sums go
-// through k from the end, so that a result which comes from a library differs in its last bits from one of a generated kernel.
+// A matrix product as the emulated BLAS libraries compute it: column-major, on the processor, in memory that has lost
+// its tag. Sums go through k from the end, so that a result which comes from a library differs in its last bits from
+// one of a generated kernel.
 #pragma once
 
 #include <cstdint>

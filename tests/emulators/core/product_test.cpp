@@ -1,4 +1,5 @@
-// The emulated libraries' product: halves round to nearest even, transposes and pitches, and the scratch changes nothing.
+// The emulated libraries' product: halves round to nearest even, transposes and pitches, and the scratch changes
+// nothing.
 #include "tests/emulators/core/product.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,14 @@ TEST(EmulatedProduct, HalvesRoundToEven) {
   // 2049 lies between 2048 and 2050, 2051 between 2050 and 2052; 65504 + 16 is infinity.
   std::vector<std::uint16_t> a = {0x6800, 0x3c00}, d = {0};
   std::vector<std::uint16_t> ones = {0x3c00, 0x3c00}, three = {0x3c00, 0x4200};
-  Product p = {.type = ElementType::kF16, .m = 1, .n = 1, .k = 2, .a = operand(a, 1), .b = operand(ones, 2), .c = {}, .d = operand(d, 1)};
+  Product p = {.type = ElementType::kF16,
+               .m = 1,
+               .n = 1,
+               .k = 2,
+               .a = operand(a, 1),
+               .b = operand(ones, 2),
+               .c = {},
+               .d = operand(d, 1)};
   multiply(p);
   EXPECT_EQ(d[0], 0x6800);
   p.b = operand(three, 2);

@@ -17,13 +17,15 @@ void RaceChecker::begin_block(std::uint32_t shared_bytes, std::uint32_t warp) {
 }
 
 void RaceChecker::access(std::uint32_t thread, std::uint64_t byte, std::uint32_t bytes, std::uint32_t kind) {
-  const Touch now = {block_phase_, warp_phases_[thread / warp_], static_cast<std::uint16_t>(thread), (kind & EMU_ATOMIC) != 0};
+  const Touch now = {block_phase_, warp_phases_[thread / warp_], static_cast<std::uint16_t>(thread),
+                     (kind & EMU_ATOMIC) != 0};
   const std::uint64_t end = std::min<std::uint64_t>(byte + bytes, cells_.size());
   for (std::uint64_t i = byte; i < end && !race_; ++i) touch(static_cast<std::uint32_t>(i), now, kind);
 }
 
 bool RaceChecker::is_unordered(const Touch& before, const Touch& now) const {
-  if (before.thread == now.thread || before.block_phase != now.block_phase || (before.atomic && now.atomic)) return false;
+  if (before.thread == now.thread || before.block_phase != now.block_phase || (before.atomic && now.atomic))
+    return false;
   return before.thread / warp_ != now.thread / warp_ || before.warp_phase == now.warp_phase;
 }
 

@@ -1,6 +1,7 @@
-// Finds races on the shared memory of a block: two threads touch a byte, one of them writes, and nothing orders the two. Barriers order all
-// threads of a block, meetings of a warp (shuffles and votes too) its lanes. A race that is told is one; not each is found: a barrier of a
-// part of the block counts as one of all, and of the threads that read a byte since a barrier two are remembered.
+// Finds races on the shared memory of a block: two threads touch a byte, one of them writes, and nothing orders the
+// two. Barriers order all threads of a block, meetings of a warp (shuffles and votes too) its lanes. A race that is
+// told is one; not each is found: a barrier of a part of the block counts as one of all, and of the threads that read a
+// byte since a barrier two are remembered.
 #pragma once
 
 #include <cstdint>

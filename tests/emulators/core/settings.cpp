@@ -102,7 +102,8 @@ struct Variable {
 
 constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_DEVICES", [](std::string_view w, Settings& s) { return read_number(w, 1, 16, s.devices); }},
-    {"CRUCIBLE_EMU_MEMORY_MIB", [](std::string_view w, Settings& s) { return read_number(w, 1, 1 << 20, s.memory_mib); }},
+    {"CRUCIBLE_EMU_MEMORY_MIB",
+     [](std::string_view w, Settings& s) { return read_number(w, 1, 1 << 20, s.memory_mib); }},
     {"CRUCIBLE_EMU_ARCH", [](std::string_view w, Settings& s) { return read_list(w, s.archs); }},
     {"CRUCIBLE_EMU_CELSIUS", [](std::string_view w, Settings& s) { return read_number(w, 0, 1000, s.celsius); }},
     {"CRUCIBLE_EMU_WATT", [](std::string_view w, Settings& s) { return read_number(w, 0, 10000, s.watt); }},
@@ -149,10 +150,13 @@ std::expected<Settings, std::string> parse_settings(const std::function<const ch
     const char* const word = lookup(variable.name);
     if (word == nullptr || *word == '\0') continue;
     const Problem wanted = variable.read(word, settings);
-    if (!wanted.empty()) return std::unexpected(std::string(variable.name) + " is '" + word + "', it has to be " + wanted);
+    if (!wanted.empty())
+      return std::unexpected(std::string(variable.name) + " is '" + word + "', it has to be " + wanted);
   }
   if (settings.timing == Timing::kRoofline && settings.empty) {
-    return std::unexpected("CRUCIBLE_EMU_TIMING=roofline counts what kernels do, and with CRUCIBLE_EMU_EMPTY=1 they do nothing: set one of the two");
+    return std::unexpected(
+        "CRUCIBLE_EMU_TIMING=roofline counts what kernels do, and with CRUCIBLE_EMU_EMPTY=1 they do nothing: set one "
+        "of the two");
   }
   return settings;
 }

@@ -21,7 +21,8 @@ struct Settings {
   std::uint64_t devices = 1;           // CRUCIBLE_EMU_DEVICES, 1 to 16
   std::uint64_t memory_mib = 4096;     // CRUCIBLE_EMU_MEMORY_MIB, of each device
   std::vector<std::string> archs;      // CRUCIBLE_EMU_ARCH: a list; the last one holds for all further devices
-  std::uint64_t celsius = 61;          // CRUCIBLE_EMU_CELSIUS, 0 to 1000: what a device tells of its temperature (telemetry.hpp)
+  std::uint64_t celsius =
+      61;  // CRUCIBLE_EMU_CELSIUS, 0 to 1000: what a device tells of its temperature (telemetry.hpp)
   std::uint64_t watt = 350;            // CRUCIBLE_EMU_WATT, 0 to 10000: and of its power
   std::uint64_t wave = 0;              // CRUCIBLE_EMU_WAVE: 32 or 64; 0: what the architecture has
   std::uint64_t seed = 1;              // CRUCIBLE_EMU_SEED, of Order::kShuffled
@@ -35,8 +36,8 @@ struct Settings {
   std::vector<std::string> check_archs;  // CRUCIBLE_EMU_CHECK_ARCH: really compile for these too (AMD)
   std::vector<std::string> without;    // CRUCIBLE_EMU_WITHOUT: features that the devices lack: virtual, pools (NVIDIA)
   bool keep = false;                   // CRUCIBLE_EMU_KEEP=1: texts handed to the compiler are kept in the cache
-  bool empty = false;                  // CRUCIBLE_EMU_EMPTY=1: kernels that are launched do nothing, to measure what is around them
-  bool races = false;                  // CRUCIBLE_EMU_RACES: on or off: kernels that race on shared memory fail (NVIDIA)
+  bool empty = false;  // CRUCIBLE_EMU_EMPTY=1: kernels that are launched do nothing, to measure what is around them
+  bool races = false;  // CRUCIBLE_EMU_RACES: on or off: kernels that race on shared memory fail (NVIDIA)
   Timing timing = Timing::kOff;        // CRUCIBLE_EMU_TIMING: off or roofline (NVIDIA)
 
   /// The architecture of a device, or `fallback` when none is set.

@@ -60,11 +60,11 @@ TEST(EmulatorSettings, AreRead) {
 
 TEST(EmulatorSettings, AWrongWordIsNamedWithTheRightOnes) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"CRUCIBLE_EMU_DEVICES", "0"},   {"CRUCIBLE_EMU_DEVICES", "17"},   {"CRUCIBLE_EMU_DEVICES", "two"},
-      {"CRUCIBLE_EMU_MEMORY_MIB", "4g"}, {"CRUCIBLE_EMU_WAVE", "48"},      {"CRUCIBLE_EMU_ORDER", "backwards"},
-      {"CRUCIBLE_EMU_GUARD", "middle"}, {"CRUCIBLE_EMU_KEEP", "yes"}, {"CRUCIBLE_EMU_EMPTY", "2"}, {"CRUCIBLE_EMU_ARCH", ","},
-      {"CRUCIBLE_EMU_THREADS", "-1"},   {"CRUCIBLE_EMU_SEED", "1 "},
-      {"CRUCIBLE_EMU_WITHOUT", "graphs"}, {"CRUCIBLE_EMU_TIMING", "on"}, {"CRUCIBLE_EMU_RACES", "1"}};
+      {"CRUCIBLE_EMU_DEVICES", "0"},      {"CRUCIBLE_EMU_DEVICES", "17"}, {"CRUCIBLE_EMU_DEVICES", "two"},
+      {"CRUCIBLE_EMU_MEMORY_MIB", "4g"},  {"CRUCIBLE_EMU_WAVE", "48"},    {"CRUCIBLE_EMU_ORDER", "backwards"},
+      {"CRUCIBLE_EMU_GUARD", "middle"},   {"CRUCIBLE_EMU_KEEP", "yes"},   {"CRUCIBLE_EMU_EMPTY", "2"},
+      {"CRUCIBLE_EMU_ARCH", ","},         {"CRUCIBLE_EMU_THREADS", "-1"}, {"CRUCIBLE_EMU_SEED", "1 "},
+      {"CRUCIBLE_EMU_WITHOUT", "graphs"}, {"CRUCIBLE_EMU_TIMING", "on"},  {"CRUCIBLE_EMU_RACES", "1"}};
   for (const auto& [name, word] : wrong) {
     const auto settings = parse({{name, word}});
     ASSERT_FALSE(settings) << name << " " << word;
@@ -76,7 +76,8 @@ TEST(EmulatorSettings, AWrongWordIsNamedWithTheRightOnes) {
 TEST(EmulatorSettings, TheModelOfTimesCountsKernelsThatRun) {
   EXPECT_EQ(parse({{"CRUCIBLE_EMU_TIMING", "roofline"}})->timing, Timing::kRoofline);
   EXPECT_EQ(parse({{"CRUCIBLE_EMU_TIMING", "off"}, {"CRUCIBLE_EMU_EMPTY", "1"}})->timing, Timing::kOff);
-  EXPECT_THAT(parse({{"CRUCIBLE_EMU_TIMING", "roofline"}, {"CRUCIBLE_EMU_EMPTY", "1"}}).error(), HasSubstr("set one of the two"));
+  EXPECT_THAT(parse({{"CRUCIBLE_EMU_TIMING", "roofline"}, {"CRUCIBLE_EMU_EMPTY", "1"}}).error(),
+              HasSubstr("set one of the two"));
 }
 
 TEST(EmulatorSettingsDeathTest, AWrongWordEndsTheProcess) {

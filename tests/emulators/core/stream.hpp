@@ -2,9 +2,10 @@
 // wait can show. Threads start with work and end when there has been none for a while, so that a host which counts them
 // finds none left.
 //
-// With CRUCIBLE_EMU_TIMING=roofline a stream has a clock of the model too: its work moves it on by what a device would take
-// (Stream::advance), and times of events are times of that clock. A stream that waits for an event goes on when the later of the two
-// clocks says so; work never begins before the host, which takes no time itself, has seen what it waited for.
+// With CRUCIBLE_EMU_TIMING=roofline a stream has a clock of the model too: its work moves it on by what a device would
+// take (Stream::advance), and times of events are times of that clock. A stream that waits for an event goes on when
+// the later of the two clocks says so; work never begins before the host, which takes no time itself, has seen what it
+// waited for.
 #pragma once
 
 #include <chrono>

@@ -1,13 +1,12 @@
-// What the libraries that measure (NVML, ROCm SMI, Sysman) tell of an emulated device. A simple model, the same for all vendors: the device idles; its
-// temperature and its power are those of the settings, its energy is that power times the time since the machine started. Nothing is measured, and
-// nothing here knows what a program does on the device.
+// What the libraries that measure (NVML, ROCm SMI, Sysman) tell of an emulated device. A simple model, the same for all
+// vendors: the device idles; its temperature and its power are those of the settings, its energy is that power times
+// the time since the machine started. Nothing is measured, and nothing here knows what a program does on the device.
 //
 // Rules at the site "query", with the function's name, disturb it:
-//   hot      temperature, clocks and throttle reason are those of a device that is too hot; celsius=N: how hot, 94 without it
-//   ecc      count=N errors that were not corrected (1 without it), corrected=M that were
-//   xid      an event of that number=N (79 without it), where events are waited for
-//   deny, missing    not permitted, and not supported by the device, in the vendor's own codes
-//   fail, lost, slow as everywhere
+//   hot      temperature, clocks and throttle reason are those of a device that is too hot; celsius=N: how hot, 94
+//   without it ecc      count=N errors that were not corrected (1 without it), corrected=M that were xid      an event
+//   of that number=N (79 without it), where events are waited for deny, missing    not permitted, and not supported by
+//   the device, in the vendor's own codes fail, lost, slow as everywhere
 #pragma once
 
 #include <cstdint>

@@ -16,15 +16,19 @@ Work& Work::operator+=(const Work& other) {
 }
 
 std::uint64_t modelled_ns(const Rates& rates, const Work& work) {
-  const auto time = [](std::uint64_t amount, double rate) { return amount == 0 ? 0 : static_cast<double>(amount) / rate; };
+  const auto time = [](std::uint64_t amount, double rate) {
+    return amount == 0 ? 0 : static_cast<double>(amount) / rate;
+  };
   double compute_ns = 0;
   for (std::size_t i = 0; i < kUnits; ++i) compute_ns += time(work.operations[i], rates.peaks[i]);
-  const double roof_ns = std::max({compute_ns, time(work.memory_bytes, rates.memory), time(work.link_bytes, rates.link)});
+  const double roof_ns =
+      std::max({compute_ns, time(work.memory_bytes, rates.memory), time(work.link_bytes, rates.link)});
   return static_cast<std::uint64_t>(std::ceil(rates.launch_ns + roof_ns));
 }
 
 std::string emulated_words() {
-  return settings().timing == Timing::kRoofline ? "emulated, not a GPU; times of a roofline model" : "emulated, not a GPU";
+  return settings().timing == Timing::kRoofline ? "emulated, not a GPU; times of a roofline model"
+                                                : "emulated, not a GPU";
 }
 
 }  // namespace crucible::emulator

@@ -1,6 +1,7 @@
-// The model behind CRUCIBLE_EMU_TIMING=roofline: how long a device would take at best for work that was counted while it ran here. Bytes
-// over the bandwidth, operations over the peak, whichever is longer, and a launch. A bound by a device's published rates, no
-// simulation of it: caches between blocks, latencies, how full the device is, and what else runs at that time are not in it.
+// The model behind CRUCIBLE_EMU_TIMING=roofline: how long a device would take at best for work that was counted while
+// it ran here. Bytes over the bandwidth, operations over the peak, whichever is longer, and a launch. A bound by a
+// device's published rates, no simulation of it: caches between blocks, latencies, how full the device is, and what
+// else runs at that time are not in it.
 #pragma once
 
 #include <array>
@@ -12,8 +13,16 @@
 namespace crucible::emulator {
 
 /// What computes: the vector units by the format that they round to, and the matrix units.
-enum class Unit : std::uint8_t { kF64 = EMU_F64, kF32 = EMU_F32, kF16 = EMU_F16, kBF16 = EMU_BF16,
-  kMatrixF64 = EMU_MATRIX_F64, kMatrixTF32 = EMU_MATRIX_TF32, kMatrixF16 = EMU_MATRIX_F16, kMatrixBF16 = EMU_MATRIX_BF16 };
+enum class Unit : std::uint8_t {
+  kF64 = EMU_F64,
+  kF32 = EMU_F32,
+  kF16 = EMU_F16,
+  kBF16 = EMU_BF16,
+  kMatrixF64 = EMU_MATRIX_F64,
+  kMatrixTF32 = EMU_MATRIX_TF32,
+  kMatrixF16 = EMU_MATRIX_F16,
+  kMatrixBF16 = EMU_MATRIX_BF16
+};
 inline constexpr std::size_t kUnits = EMU_UNITS;
 
 /// What a device can do. Units: bytes and operations per nanosecond, which are GB/s and GFLOP/s.
@@ -35,8 +44,8 @@ struct Work {
 /// Whole nanoseconds, rounded up. Operations of several units count one after the other.
 std::uint64_t modelled_ns(const Rates& rates, const Work& work);
 
-/// What an emulated device's name says: "emulated, not a GPU", and whether its times are a model's, so that nothing which was timed under one
-/// of the two is taken for the other.
+/// What an emulated device's name says: "emulated, not a GPU", and whether its times are a model's, so that nothing
+/// which was timed under one of the two is taken for the other.
 std::string emulated_words();
 
 }  // namespace crucible::emulator

@@ -21,7 +21,8 @@ TEST(EmulatorTiming, TheLongerOfMemoryAndArithmeticAndALaunch) {
   EXPECT_EQ(modelled_ns(kRates, {.memory_bytes = 50'001}), 1501u) << "whole nanoseconds, rounded up";
   EXPECT_EQ(modelled_ns(kRates, {.link_bytes = 50'000}), 6000u);
   EXPECT_EQ(modelled_ns(kRates, {.memory_bytes = 50'000, .operations = {100, 200}}), 1500u);
-  EXPECT_EQ(modelled_ns(kRates, {.memory_bytes = 50'000, .operations = {500, 400}}), 1700u) << "units one after the other";
+  EXPECT_EQ(modelled_ns(kRates, {.memory_bytes = 50'000, .operations = {500, 400}}), 1700u)
+      << "units one after the other";
   EXPECT_EQ(modelled_ns(kRates, {.operations = {0, 0, 0, 0, 0, 0, 0, 640}}), 1020u);
 }
 
@@ -84,7 +85,8 @@ TEST_F(EmulatorModelClock, AStreamThatWaitsGoesOnWhenBothAreThere) {
   one.record(begin);
   push(one, 9000);
   one.record(ready);
-  while (!ready.time()) std::this_thread::yield();  // long reached when the other stream is told to wait, and the host has not waited
+  while (!ready.time())
+    std::this_thread::yield();  // long reached when the other stream is told to wait, and the host has not waited
   push(other, 2000);
   other.hold(ready);
   push(other, 3000);

@@ -14,7 +14,8 @@ namespace {
 
 DriverObject the_driver;
 DeviceObject the_devices[16];
-constexpr std::uint32_t kVersion = 1 << 16 | 4, kOtherVersion = 2 << 16;  // of the interface: 1.4; what a fault makes of it
+constexpr std::uint32_t kVersion = 1 << 16 | 4,
+                        kOtherVersion = 2 << 16;  // of the interface: 1.4; what a fault makes of it
 constexpr const char* kName = "Crucible emulated Xe (a processor, not a GPU)";
 
 /// The devices that ZE_AFFINITY_MASK ("0,2") leaves, in the order of their numbers.
@@ -114,7 +115,8 @@ Result zeDeviceGetModuleProperties(Device, ModuleProperties* properties) {
   if (properties->type != Structure::kModuleProperties) return Result::kInvalidArgument;
   properties->spirv_version = 1 << 16 | 2;
   properties->flags = kModuleFp16 | kModuleFp64;
-  properties->fp16_flags = properties->fp32_flags = properties->fp64_flags = 0x67;  // denormals, inf and NaN, to nearest, fma, rounded division
+  properties->fp16_flags = properties->fp32_flags = properties->fp64_flags =
+      0x67;  // denormals, inf and NaN, to nearest, fma, rounded division
   properties->max_arguments_size = 2048;
   return Result::kSuccess;
 }
@@ -160,7 +162,8 @@ Result zeContextDestroy(Context context) {
 }
 
 /// Addresses are the host's own: kernels that read them from a table follow them as they are.
-Result zeMemAllocDevice(Context, const DeviceMemoryDesc* description, std::size_t size, std::size_t, Device device, void** memory) {
+Result zeMemAllocDevice(Context, const DeviceMemoryDesc* description, std::size_t size, std::size_t, Device device,
+                        void** memory) {
   if (description->type != Structure::kDeviceMemoryDesc) return Result::kInvalidArgument;
   if (const auto rule = faults().hit(Site::kAlloc)) {
     act(*rule);

@@ -1,4 +1,5 @@
-// Events: signalled by a command or by the host, waited for by commands and by the host, reset by hand. Pools have kernel time stamps.
+// Events: signalled by a command or by the host, waited for by commands and by the host, reset by hand. Pools have
+// kernel time stamps.
 #include <chrono>
 #include <thread>
 
@@ -29,7 +30,8 @@ void wait_for(const std::vector<crucible_intel::ze::Event>& events) {
 extern "C" {
 
 Result zeEventPoolCreate(Context, const EventPoolDesc* description, std::uint32_t, Device*, EventPool* pool) {
-  if (description->type != Structure::kEventPoolDesc || (description->flags & kKernelTimestamp) == 0) return Result::kInvalidArgument;
+  if (description->type != Structure::kEventPoolDesc || (description->flags & kKernelTimestamp) == 0)
+    return Result::kInvalidArgument;
   *pool = new EventPoolObject{description->count};
   return present_state();
 }

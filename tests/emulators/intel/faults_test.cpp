@@ -16,7 +16,8 @@ using ze::Result;
 class EmulatedLevelZero : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr) GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
+    if (std::getenv("CRUCIBLE_INTEL_OPENCL") == nullptr)
+      GTEST_SKIP() << "CRUCIBLE_INTEL_OPENCL does not name Intel's OpenCL driver (ci/test sets it)";
     ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   }
   static ze::Functions open(const char* faults) {
@@ -25,7 +26,8 @@ class EmulatedLevelZero : public ::testing::Test {
     ze::Functions functions;
     if (library == nullptr) return functions;
     using namespace ze;
-#define CRUCIBLE_TEST_FIND(name, ...) functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name));
+#define CRUCIBLE_TEST_FIND(name, ...) \
+  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name));
     CRUCIBLE_LEVEL_ZERO_FUNCTIONS(CRUCIBLE_TEST_FIND)
     CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(CRUCIBLE_TEST_FIND)
 #undef CRUCIBLE_TEST_FIND
@@ -83,8 +85,10 @@ TEST_F(EmulatedLevelZero, ALostDeviceStaysLost) {
     if (ze.zeCommandQueueCreate(opened.context, opened.device, &description, &queue) != Result::kSuccess) return false;
     const ze::DeviceMemoryDesc memory_description;
     void* memory = nullptr;
-    return ze.zeCommandQueueSynchronize(queue, UINT64_MAX) == Result::kDeviceLost && ze.zeCommandQueueSynchronize(queue, UINT64_MAX) == Result::kDeviceLost &&
-           ze.zeMemAllocDevice(opened.context, &memory_description, 100, 64, opened.device, &memory) == Result::kDeviceLost;
+    return ze.zeCommandQueueSynchronize(queue, UINT64_MAX) == Result::kDeviceLost &&
+           ze.zeCommandQueueSynchronize(queue, UINT64_MAX) == Result::kDeviceLost &&
+           ze.zeMemAllocDevice(opened.context, &memory_description, 100, 64, opened.device, &memory) ==
+               Result::kDeviceLost;
   });
 }
 
@@ -100,7 +104,8 @@ TEST_F(EmulatedLevelZero, MisuseIsRefused) {
     ze::Queue queue = nullptr;
     ze.zeCommandListCreate(opened.context, opened.device, &list_description, &list);
     ze.zeCommandQueueCreate(opened.context, opened.device, &queue_description, &queue);
-    if (ze.zeCommandQueueExecuteCommandLists(queue, 1, &list, nullptr) != Result::kInvalidArgument) return false;  // not closed
+    if (ze.zeCommandQueueExecuteCommandLists(queue, 1, &list, nullptr) != Result::kInvalidArgument)
+      return false;  // not closed
     ze.zeCommandListClose(list);
     return ze.zeCommandListAppendBarrier(list, nullptr, 0, nullptr) == Result::kInvalidArgument;
   });
@@ -159,14 +164,16 @@ TEST_F(EmulatedLevelZero, MisuseOfMutableListsIsRefused) {
     if (ze.zeCommandListGetNextCommandIdExp(plain, &id_description, &id) != Result::kInvalidArgument) return false;
     const ze::List list = make_list(ze, opened.context, opened.device, true);
     if (ze.zeCommandListGetNextCommandIdExp(list, &id_description, &id) != Result::kSuccess || id != 1) return false;
-    if (ze.zeCommandListGetNextCommandIdExp(list, &id_description, &id) != Result::kInvalidArgument) return false;  // nothing was appended
+    if (ze.zeCommandListGetNextCommandIdExp(list, &id_description, &id) != Result::kInvalidArgument)
+      return false;  // nothing was appended
     ze::MutableArgumentDesc change;
     change.command = id;
     ze::MutableCommandsDesc all;
     all.next = &change;
     if (ze.zeCommandListUpdateMutableCommandsExp(list, &all) != Result::kInvalidArgument) return false;  // not closed
     ze.zeCommandListClose(list);
-    return ze.zeCommandListUpdateMutableCommandsExp(list, &all) == Result::kInvalidArgument;  // no launch has the number
+    return ze.zeCommandListUpdateMutableCommandsExp(list, &all) ==
+           Result::kInvalidArgument;  // no launch has the number
   });
 }
 
@@ -187,9 +194,11 @@ TEST_F(EmulatedLevelZero, ACommandWaitsForEventsAndTheHostToo) {
     const auto synchronize = more<Result (*)(ze::Event, std::uint64_t)>("zeEventHostSynchronize");
     const auto query = more<Result (*)(ze::Event)>("zeEventQueryStatus");
     const auto reset = more<Result (*)(ze::Event)>("zeEventHostReset");
-    if (synchronize(after, 20'000'000) != Result::kNotReady || query(after) != Result::kNotReady || memory[0] != 1) return false;
+    if (synchronize(after, 20'000'000) != Result::kNotReady || query(after) != Result::kNotReady || memory[0] != 1)
+      return false;
     more<Result (*)(ze::Event)>("zeEventHostSignal")(before);
-    if (synchronize(after, UINT64_MAX) != Result::kSuccess || memory[0] != 2 || query(after) != Result::kSuccess) return false;
+    if (synchronize(after, UINT64_MAX) != Result::kSuccess || memory[0] != 2 || query(after) != Result::kSuccess)
+      return false;
     return reset(after) == Result::kSuccess && query(after) == Result::kNotReady;
   });
 }
@@ -226,7 +235,8 @@ TEST_F(EmulatedLevelZero, DevicesCopyToEachOtherAndNotPastAnEnd) {
     ze.zeCommandListAppendMemoryFill(now, here, &seven, 1, 64, nullptr, 0, nullptr);
     if (ze.zeCommandListAppendMemoryCopy(now, there, here, 64, nullptr, 0, nullptr) != Result::kSuccess) return false;
     if (reaches != 1 || static_cast<char*>(there)[63] != 7) return false;
-    if (ze.zeCommandListAppendMemoryCopy(now, there, here, 65, nullptr, 0, nullptr) != Result::kInvalidArgument) return false;
+    if (ze.zeCommandListAppendMemoryCopy(now, there, here, 65, nullptr, 0, nullptr) != Result::kInvalidArgument)
+      return false;
     ze.zeMemFree(opened.context, there);
     return ze.zeCommandListAppendMemoryCopy(now, there, here, 64, nullptr, 0, nullptr) == Result::kInvalidArgument;
   });
@@ -237,7 +247,9 @@ TEST_F(EmulatedLevelZero, TablesForALoaderOfAnotherMajorAreRefused) {
   EXPECT_IN_CHILD("", {
     void* table[18] = {};
     const auto get = more<Result (*)(std::uint32_t, void**)>("zeGetDeviceProcAddrTable");
-    if (get(2 << 16, table) != Result::kUnsupportedVersion || get(1 << 16 | 3, table) != Result::kUnsupportedVersion || table[0] != nullptr) return false;
+    if (get(2 << 16, table) != Result::kUnsupportedVersion || get(1 << 16 | 3, table) != Result::kUnsupportedVersion ||
+        table[0] != nullptr)
+      return false;
     if (get(1 << 16 | 4, nullptr) != Result::kInvalidArgument) return false;
     return get(1 << 16 | 4, table) == Result::kSuccess && table[0] == reinterpret_cast<void*>(ze.zeDeviceGet) &&
            table[2] == reinterpret_cast<void*>(ze.zeDeviceGetProperties) && table[9] == nullptr;

@@ -24,7 +24,8 @@ using crucible::emulator::wait_for;
 
 namespace {
 
-/// Appends the command, or runs it at once on an immediate list, all of which are synchronous here. It begins when all of `waits` are signalled.
+/// Appends the command, or runs it at once on an immediate list, all of which are synchronous here. It begins when all
+/// of `waits` are signalled.
 Result append(List list, Event event, std::uint32_t wait_count, Event* waits, std::function<void()> command) {
   if (list->state != ListState::kOpen) {
     faults().note("a command is appended to a closed list");
@@ -49,7 +50,8 @@ Result append(List list, Event event, std::uint32_t wait_count, Event* waits, st
 bool is_whole(const void* address, std::size_t size) {
   const auto found = machine()->memory->check(reinterpret_cast<std::uint64_t>(address) | EMU_TAG, size);
   if (found || found.error() == MemoryError::kNotAllocated) return true;
-  faults().note("a command of " + std::to_string(size) + " bytes goes past an allocation's end, or to one that was freed");
+  faults().note("a command of " + std::to_string(size) +
+                " bytes goes past an allocation's end, or to one that was freed");
   return false;
 }
 
@@ -58,7 +60,8 @@ void copy(void* to, const void* from, std::size_t size) {
     act(*rule);
     if (rule->action == Action::kFail) machine()->is_lost = true;
     if (rule->action == Action::kSlow && rule->gigabytes_per_second > 0)
-      std::this_thread::sleep_for(std::chrono::duration<double>(static_cast<double>(size) / (rule->gigabytes_per_second * 1e9)));
+      std::this_thread::sleep_for(
+          std::chrono::duration<double>(static_cast<double>(size) / (rule->gigabytes_per_second * 1e9)));
   }
   if (!machine()->is_lost) std::memmove(to, from, size);
 }
@@ -75,22 +78,28 @@ void launch(Device device, const KernelObject& kernel, GroupCount groups) {
   cl_int code = CL_SUCCESS;
   for (cl_uint i = 0; i < kernel.parameters.size() && code == CL_SUCCESS; ++i) {
     const std::uint64_t bits = *kernel.arguments[i];
-    code = kernel.parameters[i].is_pointer ? cl.clSetKernelArgSVMPointer(kernel.kernel, i, reinterpret_cast<const void*>(bits))
-                                           : cl.clSetKernelArg(kernel.kernel, i, kernel.parameters[i].size, &bits);
+    code = kernel.parameters[i].is_pointer
+               ? cl.clSetKernelArgSVMPointer(kernel.kernel, i, reinterpret_cast<const void*>(bits))
+               : cl.clSetKernelArg(kernel.kernel, i, kernel.parameters[i].size, &bits);
   }
   const std::size_t local[3] = {kernel.group[0], kernel.group[1], kernel.group[2]};
   DoneWork& done = done_work(device);
-  done.work_items += std::uint64_t{kernel.group[0]} * kernel.group[1] * kernel.group[2] * groups.x * groups.y * groups.z;
+  done.work_items +=
+      std::uint64_t{kernel.group[0]} * kernel.group[1] * kernel.group[2] * groups.x * groups.y * groups.z;
   ++done.launches;
   const std::size_t global[3] = {local[0] * groups.x, local[1] * groups.y, local[2] * groups.z};
-  if (code == CL_SUCCESS) code = cl.clEnqueueNDRangeKernel(cl.queue, kernel.kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
+  if (code == CL_SUCCESS)
+    code = cl.clEnqueueNDRangeKernel(cl.queue, kernel.kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
   if (code == CL_SUCCESS) code = cl.clFinish(cl.queue);
   if (code != CL_SUCCESS) {
     faults().note("launch of " + kernel.name + ": OpenCL error " + std::to_string(code));
     cl.is_lost = true;
   }
-  if (!rule || rule->action != Action::kFlip || rule->arg >= kernel.parameters.size() || !kernel.parameters[rule->arg].is_pointer) return;
-  reinterpret_cast<unsigned char*>(*kernel.arguments[rule->arg])[rule->byte] ^= static_cast<unsigned char>(1u << (rule->bit & 7));
+  if (!rule || rule->action != Action::kFlip || rule->arg >= kernel.parameters.size() ||
+      !kernel.parameters[rule->arg].is_pointer)
+    return;
+  reinterpret_cast<unsigned char*>(*kernel.arguments[rule->arg])[rule->byte] ^=
+      static_cast<unsigned char>(1u << (rule->bit & 7));
 }
 
 }  // namespace
@@ -119,7 +128,8 @@ Result zeCommandListCreate(Context, Device device, const ListDesc* description, 
 }
 
 Result zeCommandListCreateImmediate(Context, Device device, const QueueDesc* description, List* list) {
-  if (description->type != Structure::kQueueDesc || description->mode != kSynchronous) return Result::kUnsupportedFeature;
+  if (description->type != Structure::kQueueDesc || description->mode != kSynchronous)
+    return Result::kUnsupportedFeature;
   *list = new ListObject;
   (*list)->is_immediate = true;
   (*list)->device = device;
@@ -142,28 +152,32 @@ Result zeCommandListAppendBarrier(List list, Event event, std::uint32_t count, E
 }
 
 /// Also from one device to another: all of them have their memory in this process.
-Result zeCommandListAppendMemoryCopy(List list, void* to, const void* from, std::size_t size, Event event, std::uint32_t count, Event* waits) {
+Result zeCommandListAppendMemoryCopy(List list, void* to, const void* from, std::size_t size, Event event,
+                                     std::uint32_t count, Event* waits) {
   if (to == nullptr || from == nullptr || !is_whole(to, size) || !is_whole(from, size)) return Result::kInvalidArgument;
   return append(list, event, count, waits, [=] { copy(to, from, size); });
 }
 
-Result zeCommandListAppendMemoryFill(List list, void* to, const void* pattern, std::size_t pattern_size, std::size_t size, Event event, std::uint32_t count,
-                                     Event* waits) {
-  if (to == nullptr || pattern == nullptr || pattern_size == 0 || size % pattern_size != 0 || !is_whole(to, size)) return Result::kInvalidArgument;
+Result zeCommandListAppendMemoryFill(List list, void* to, const void* pattern, std::size_t pattern_size,
+                                     std::size_t size, Event event, std::uint32_t count, Event* waits) {
+  if (to == nullptr || pattern == nullptr || pattern_size == 0 || size % pattern_size != 0 || !is_whole(to, size))
+    return Result::kInvalidArgument;
   const std::string bytes(static_cast<const char*>(pattern), pattern_size);
   return append(list, event, count, waits, [=] {
     for (std::size_t i = 0; i < size; ++i) static_cast<char*>(to)[i] = bytes[i % bytes.size()];
   });
 }
 
-Result zeCommandListAppendLaunchKernel(List list, Kernel kernel, const GroupCount* groups, Event event, std::uint32_t count, Event* waits) {
+Result zeCommandListAppendLaunchKernel(List list, Kernel kernel, const GroupCount* groups, Event event,
+                                       std::uint32_t count, Event* waits) {
   for (std::size_t i = 0; i < kernel->arguments.size(); ++i) {
     if (kernel->arguments[i]) continue;
     faults().note("argument " + std::to_string(i) + " of " + kernel->name + " was never set");
     return Result::kInvalidArgument;
   }
   const auto captured = std::make_shared<Launch>(*kernel, *groups);
-  const Result code = append(list, event, count, waits, [device = list->device, captured] { launch(device, captured->kernel, captured->groups); });
+  const Result code = append(list, event, count, waits,
+                             [device = list->device, captured] { launch(device, captured->kernel, captured->groups); });
   if (code == Result::kSuccess && list->next_id != 0) list->launches[std::exchange(list->next_id, 0)] = captured;
   return code;
 }

@@ -1,6 +1,7 @@
-// How the vendor's loader, libze_loader.so.1, finds a driver's functions: it opens the library that ZE_ENABLE_ALT_DRIVERS names and asks for tables of
-// them, all of which must be there before zeInit finds the driver. Entries are looked up in this library by their names, so that a function written in
-// any of its files is behind the loader too.
+// How the vendor's loader, libze_loader.so.1, finds a driver's functions: it opens the library that
+// ZE_ENABLE_ALT_DRIVERS names and asks for tables of them, all of which must be there before zeInit finds the driver.
+// Entries are looked up in this library by their names, so that a function written in any of its files is behind the
+// loader too.
 #include <dlfcn.h>
 
 #include <string>
@@ -18,7 +19,9 @@ constexpr std::uint32_t kMajor = 1, kMinor = 4;  // of the interface whose table
 void* this_library() {
   static void* const handle = [] {
     Dl_info here = {};
-    return dladdr(reinterpret_cast<const void*>(&this_library), &here) != 0 ? dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+    return dladdr(reinterpret_cast<const void*>(&this_library), &here) != 0
+               ? dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD)
+               : nullptr;
   }();
   return handle;
 }
@@ -26,8 +29,9 @@ void* this_library() {
 Result fill(std::uint32_t version, void** table, const char* what, std::string_view names) {
   if (table == nullptr) return Result::kInvalidArgument;
   if (version >> 16 != kMajor || (version & 0xffff) < kMinor || this_library() == nullptr) {
-    crucible::emulator::faults().note(std::string(what) + ": a loader of " + std::to_string(version >> 16) + "." + std::to_string(version & 0xffff) +
-                                      ", 1." + std::to_string(kMinor) + " or newer is needed");
+    crucible::emulator::faults().note(std::string(what) + ": a loader of " + std::to_string(version >> 16) + "." +
+                                      std::to_string(version & 0xffff) + ", 1." + std::to_string(kMinor) +
+                                      " or newer is needed");
     return Result::kUnsupportedVersion;
   }
   while (!names.empty()) {

@@ -12,10 +12,15 @@ namespace {
 
 std::unique_ptr<Machine> make() {
   if (settings().timing == Timing::kRoofline) {
-    give_up("CRUCIBLE_EMU_TIMING=roofline: kernels run inside Intel's own OpenCL driver, in which nothing can be counted; emulated NVIDIA "
-            "devices have the model, for Intel's leave it off");
+    give_up(
+        "CRUCIBLE_EMU_TIMING=roofline: kernels run inside Intel's own OpenCL driver, in which nothing can be counted; "
+        "emulated NVIDIA "
+        "devices have the model, for Intel's leave it off");
   }
-  if (settings().races) give_up("CRUCIBLE_EMU_RACES=on: kernels run inside Intel's own OpenCL driver, where accesses cannot be seen; leave it off for Intel's devices");
+  if (settings().races)
+    give_up(
+        "CRUCIBLE_EMU_RACES=on: kernels run inside Intel's own OpenCL driver, where accesses cannot be seen; leave it "
+        "off for Intel's devices");
   const char* path = std::getenv("CRUCIBLE_INTEL_OPENCL");
   void* library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -37,9 +42,11 @@ std::unique_ptr<Machine> make() {
     return nullptr;
   }
   made->context = made->clCreateContext(nullptr, 1, &made->device, nullptr, nullptr, &code);
-  if (code == CL_SUCCESS) made->queue = made->clCreateCommandQueueWithProperties(made->context, made->device, nullptr, &code);
+  if (code == CL_SUCCESS)
+    made->queue = made->clCreateCommandQueueWithProperties(made->context, made->device, nullptr, &code);
   if (code != CL_SUCCESS) return nullptr;
-  made->memory = std::make_unique<Memory>(static_cast<unsigned>(settings().devices), settings().memory_mib << 20, settings().guard_at_end);
+  made->memory = std::make_unique<Memory>(static_cast<unsigned>(settings().devices), settings().memory_mib << 20,
+                                          settings().guard_at_end);
   return made;
 }
 
@@ -54,12 +61,15 @@ Result present_state() { return machine()->is_lost ? Result::kDeviceLost : Resul
 
 void act(const Rule& rule) {
   if (rule.wait_ms) std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(*rule.wait_ms));
-  while (rule.action == Action::kHang && !rule.wait_ms && !machine()->is_lost) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (rule.action == Action::kHang && !rule.wait_ms && !machine()->is_lost)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (rule.action == Action::kLost || rule.action == Action::kTrap) machine()->is_lost = true;
 }
 
 std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 }  // namespace crucible::emulator

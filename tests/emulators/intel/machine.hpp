@@ -1,5 +1,6 @@
-// The emulated machine behind the Level Zero functions of this folder: its devices are Intel's OpenCL driver for processors, which takes SPIR-V
-// as a device of Intel's does. It is found by CRUCIBLE_INTEL_OPENCL. Memory, faults, settings and streams are those of tests/emulators/core.
+// The emulated machine behind the Level Zero functions of this folder: its devices are Intel's OpenCL driver for
+// processors, which takes SPIR-V as a device of Intel's does. It is found by CRUCIBLE_INTEL_OPENCL. Memory, faults,
+// settings and streams are those of tests/emulators/core.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300
@@ -23,10 +24,11 @@
 
 namespace crucible::emulator {
 
-#define CRUCIBLE_EMULATOR_CL_FUNCTIONS(X)                                                                                          \
-  X(clGetPlatformIDs) X(clGetDeviceIDs) X(clCreateContext) X(clCreateCommandQueueWithProperties) X(clCreateProgramWithIL)          \
-  X(clBuildProgram) X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)            \
-  X(clSetKernelArgSVMPointer) X(clEnqueueNDRangeKernel) X(clFinish)
+#define CRUCIBLE_EMULATOR_CL_FUNCTIONS(X)                                                                 \
+  X(clGetPlatformIDs)                                                                                     \
+  X(clGetDeviceIDs) X(clCreateContext) X(clCreateCommandQueueWithProperties) X(clCreateProgramWithIL)     \
+      X(clBuildProgram) X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) \
+          X(clSetKernelArg) X(clSetKernelArgSVMPointer) X(clEnqueueNDRangeKernel) X(clFinish)
 
 /// One per process; made by zeInit.
 struct Machine {

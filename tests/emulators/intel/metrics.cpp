@@ -1,7 +1,8 @@
-// Metrics of the emulated devices: one group that counts between two commands of a list, with true facts of what ran, and one that samples time, which no
-// query takes. As the vendor's driver it shows them only with ZET_ENABLE_METRICS=1.
+// Metrics of the emulated devices: one group that counts between two commands of a list, with true facts of what ran,
+// and one that samples time, which no query takes. As the vendor's driver it shows them only with ZET_ENABLE_METRICS=1.
 //
-// Faults: query(FUNCTION) of zetMetricGroupGet and zetContextActivateMetricGroups with deny (want of rights) and missing (not supported).
+// Faults: query(FUNCTION) of zetMetricGroupGet and zetContextActivateMetricGroups with deny (want of rights) and
+// missing (not supported).
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -51,7 +52,8 @@ MetricObject time_metric = {"GpuTime", "emulated: time between begin and end of 
 MetricObject items_metric = {"WorkItems", "emulated: work-items that were launched", "", kEventCount};
 MetricObject launches_metric = {"Launches", "emulated: kernels that were launched", "", kEventCount};
 MetricObject ratio_metric = {"WorkItemsPerLaunch", "emulated: work-items of a launch on average", "", kRatio};
-MetricGroupObject basic_group = {"ComputeBasic", "emulated: what ran", kEventBased, {&time_metric, &items_metric, &ratio_metric, &launches_metric}};
+MetricGroupObject basic_group = {
+    "ComputeBasic", "emulated: what ran", kEventBased, {&time_metric, &items_metric, &ratio_metric, &launches_metric}};
 MetricGroupObject sampled_group = {"Sampled", "emulated: no query takes it", 2, {&time_metric}};
 MetricGroup const kGroups[] = {&sampled_group, &basic_group};
 
@@ -100,7 +102,8 @@ Result zetMetricGroupGet(Device, std::uint32_t* count, MetricGroup* groups) {
 }
 
 Result zetMetricGroupGetProperties(MetricGroup group, MetricGroupProperties* properties) {
-  if (properties->type != kMetricGroupProperties) return refuse("a struct of a metric group's properties has another type");
+  if (properties->type != kMetricGroupProperties)
+    return refuse("a struct of a metric group's properties has another type");
   std::strcpy(properties->name, group->name);
   std::strcpy(properties->description, group->description);
   properties->sampling = group->sampling;
@@ -109,7 +112,9 @@ Result zetMetricGroupGetProperties(MetricGroup group, MetricGroupProperties* pro
   return Result::kSuccess;
 }
 
-Result zetMetricGet(MetricGroup group, std::uint32_t* count, Metric* metrics) { return list(group->metrics, count, metrics); }
+Result zetMetricGet(MetricGroup group, std::uint32_t* count, Metric* metrics) {
+  return list(group->metrics, count, metrics);
+}
 
 Result zetMetricGetProperties(Metric metric, MetricProperties* properties) {
   if (properties->type != kMetricProperties) return refuse("a struct of a metric's properties has another type");
@@ -130,8 +135,10 @@ Result zetContextActivateMetricGroups(Context, Device, std::uint32_t count, Metr
   return present_state();
 }
 
-Result zetMetricQueryPoolCreate(Context, Device device, MetricGroup group, const MetricQueryPoolDesc* description, MetricQueryPool* pool) {
-  if (description->type != kMetricQueryPoolDesc || description->pool_type != 0) return refuse("a struct of a pool of queries has another type");
+Result zetMetricQueryPoolCreate(Context, Device device, MetricGroup group, const MetricQueryPoolDesc* description,
+                                MetricQueryPool* pool) {
+  if (description->type != kMetricQueryPoolDesc || description->pool_type != 0)
+    return refuse("a struct of a pool of queries has another type");
   if (group->sampling != kEventBased) return refuse("queries of a group that is not based on events");
   *pool = new MetricQueryPoolObject{device, description->count};
   return present_state();
@@ -183,14 +190,16 @@ Result zetCommandListAppendMetricQueryEnd(List list, MetricQuery query, Event ev
 
 Result zetMetricQueryGetData(MetricQuery query, std::size_t* size, std::uint8_t* data) {
   if (query->state != QueryState::kDone) return Result::kNotReady;
-  if (data != nullptr && *size >= sizeof query->counted) std::memcpy(data, query->counted.data(), sizeof query->counted);
+  if (data != nullptr && *size >= sizeof query->counted)
+    std::memcpy(data, query->counted.data(), sizeof query->counted);
   *size = sizeof query->counted;
   return Result::kSuccess;
 }
 
-Result zetMetricGroupCalculateMetricValues(MetricGroup group, std::uint32_t type, std::size_t size, const std::uint8_t* data, std::uint32_t* count,
-                                           TypedValue* values) {
-  if (group != &basic_group || type != kMetricValues || size != sizeof(Counts)) return refuse("raw data of something else");
+Result zetMetricGroupCalculateMetricValues(MetricGroup group, std::uint32_t type, std::size_t size,
+                                           const std::uint8_t* data, std::uint32_t* count, TypedValue* values) {
+  if (group != &basic_group || type != kMetricValues || size != sizeof(Counts))
+    return refuse("raw data of something else");
   constexpr std::uint32_t kValues = 4;
   if (values == nullptr || *count == 0) {
     *count = kValues;

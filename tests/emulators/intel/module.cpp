@@ -1,5 +1,6 @@
-// Modules and kernels: SPIR-V that Intel's OpenCL driver compiles, its loops ordered first (plugins/spirv/ordered_loops.hpp), because that driver
-// would sum floats in another order than a device does. A "native" binary is the SPIR-V behind a word of ours.
+// Modules and kernels: SPIR-V that Intel's OpenCL driver compiles, its loops ordered first
+// (plugins/spirv/ordered_loops.hpp), because that driver would sum floats in another order than a device does. A
+// "native" binary is the SPIR-V behind a word of ours.
 #include <cstring>
 
 #include "plugins/spirv/ordered_loops.hpp"
@@ -163,7 +164,8 @@ Result zeKernelSetIndirectAccess(Kernel, std::uint32_t) { return Result::kSucces
 
 Result zeKernelSetArgumentValue(Kernel kernel, std::uint32_t index, std::size_t size, const void* value) {
   if (index >= kernel->parameters.size() || size != kernel->parameters[index].size || value == nullptr) {
-    faults().note("zeKernelSetArgumentValue: argument " + std::to_string(index) + " of " + kernel->name + " with " + std::to_string(size) + " bytes");
+    faults().note("zeKernelSetArgumentValue: argument " + std::to_string(index) + " of " + kernel->name + " with " +
+                  std::to_string(size) + " bytes");
     return Result::kInvalidArgument;
   }
   std::uint64_t bits = 0;

@@ -1,5 +1,6 @@
-// ZE_experimental_mutable_command_list: arguments of appended launches that change. It is no table of a loader of 1.4: its functions are handed out by
-// zeDriverGetExtensionFunctionAddress. The rule fail@query(ZE_experimental_mutable_command_list) makes a driver without it.
+// ZE_experimental_mutable_command_list: arguments of appended launches that change. It is no table of a loader of 1.4:
+// its functions are handed out by zeDriverGetExtensionFunctionAddress. The rule
+// fail@query(ZE_experimental_mutable_command_list) makes a driver without it.
 #include <cstring>
 #include <string_view>
 
@@ -23,8 +24,10 @@ std::optional<std::uint64_t>* place_of(const ListObject& list, const MutableArgu
     return nullptr;
   }
   KernelObject& kernel = found->second->kernel;
-  if (change.index >= kernel.arguments.size() || change.size != kernel.parameters[change.index].size || change.value == nullptr) {
-    faults().note("a change of argument " + std::to_string(change.index) + " of " + kernel.name + " to " + std::to_string(change.size) + " bytes");
+  if (change.index >= kernel.arguments.size() || change.size != kernel.parameters[change.index].size ||
+      change.value == nullptr) {
+    faults().note("a change of argument " + std::to_string(change.index) + " of " + kernel.name + " to " +
+                  std::to_string(change.size) + " bytes");
     return nullptr;
   }
   return &kernel.arguments[change.index];
@@ -55,10 +58,12 @@ Result zeCommandListUpdateMutableCommandsExp(List list, const MutableCommandsDes
   if (description->type != Structure::kMutableCommandsDesc || description->flags != 0) return Result::kInvalidArgument;
   if (list->state == ListState::kOpen) return refuse("a list is changed before it is closed");
   if (list->commands->running != 0) return refuse("a list is changed while it runs");
-  for (auto* one = static_cast<const MutableArgumentDesc*>(description->next); one != nullptr; one = static_cast<const MutableArgumentDesc*>(one->next)) {
+  for (auto* one = static_cast<const MutableArgumentDesc*>(description->next); one != nullptr;
+       one = static_cast<const MutableArgumentDesc*>(one->next)) {
     if (place_of(*list, *one) == nullptr) return Result::kInvalidArgument;
   }
-  for (auto* one = static_cast<const MutableArgumentDesc*>(description->next); one != nullptr; one = static_cast<const MutableArgumentDesc*>(one->next)) {
+  for (auto* one = static_cast<const MutableArgumentDesc*>(description->next); one != nullptr;
+       one = static_cast<const MutableArgumentDesc*>(one->next)) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, one->value, one->size);
     *place_of(*list, *one) = bits;
@@ -79,9 +84,11 @@ Result zeDriverGetExtensionProperties(Driver, std::uint32_t* count, ExtensionPro
 }
 
 Result zeDriverGetExtensionFunctionAddress(Driver, const char* name, void** address) {
-  constexpr std::string_view kNextId = "zeCommandListGetNextCommandIdExp", kUpdate = "zeCommandListUpdateMutableCommandsExp";
+  constexpr std::string_view kNextId = "zeCommandListGetNextCommandIdExp",
+                             kUpdate = "zeCommandListUpdateMutableCommandsExp";
   if (name != kNextId && name != kUpdate) return Result::kInvalidArgument;
-  *address = name == kNextId ? reinterpret_cast<void*>(&zeCommandListGetNextCommandIdExp) : reinterpret_cast<void*>(&zeCommandListUpdateMutableCommandsExp);
+  *address = name == kNextId ? reinterpret_cast<void*>(&zeCommandListGetNextCommandIdExp)
+                             : reinterpret_cast<void*>(&zeCommandListUpdateMutableCommandsExp);
   return Result::kSuccess;
 }
 

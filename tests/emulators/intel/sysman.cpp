@@ -1,5 +1,5 @@
-// Sysman: the idle device of tests/emulators/core/telemetry.hpp, disturbed by rules at the site "query" with a function's name. It does not know the
-// driver's state: no memory is in use, no process is there.
+// Sysman: the idle device of tests/emulators/core/telemetry.hpp, disturbed by rules at the site "query" with a
+// function's name. It does not know the driver's state: no memory is in use, no process is there.
 #include "backends/intel/sysman_types.hpp"
 
 #include <algorithm>
@@ -61,7 +61,8 @@ Answer answer_to(const char* function, const void* object, const void* out, Conc
 
 /// A list of these parts, as the specification hands lists out.
 template <class Handle>
-Result list(const char* function, Device device, std::uint32_t* count, Handle* handles, std::initializer_list<Part> parts) {
+Result list(const char* function, Device device, std::uint32_t* count, Handle* handles,
+            std::initializer_list<Part> parts) {
   const Answer answer = answer_to(function, device, count);
   if (answer.code != Result::kSuccess) return answer.code;
   const auto all = static_cast<std::uint32_t>(parts.size());
@@ -157,7 +158,8 @@ Result zesPowerGetEnergyCounter(Power domain, EnergyCounter* counter) {
   const Answer answer = answer_to("zesPowerGetEnergyCounter", domain, counter);
   if (answer.code != Result::kSuccess) return answer.code;
   counter->microjoules = answer.telemetry.energy_microjoule;
-  counter->microseconds = answer.telemetry.milliwatt == 0 ? 0 : answer.telemetry.energy_microjoule / (answer.telemetry.milliwatt / 1000);
+  counter->microseconds =
+      answer.telemetry.milliwatt == 0 ? 0 : answer.telemetry.energy_microjoule / (answer.telemetry.milliwatt / 1000);
   return Result::kSuccess;
 }
 Result zesPowerGetLimits(Power domain, SustainedLimit* sustained, BurstLimit* burst, PeakLimit* peak) {
@@ -178,7 +180,8 @@ Result zesFrequencyGetProperties(Frequency domain, FrequencyProperties* properti
   if (answer.code != Result::kSuccess) return answer.code;
   if (properties->structure != Structure::kFrequencyProperties) return Result::kInvalidArgument;
   properties->type = is(domain, kMemoryPart) ? kDomainMemory : kDomainGpu;
-  properties->max = static_cast<double>(is(domain, kMemoryPart) ? answer.telemetry.memory_megahertz : answer.telemetry.max_megahertz);
+  properties->max =
+      static_cast<double>(is(domain, kMemoryPart) ? answer.telemetry.memory_megahertz : answer.telemetry.max_megahertz);
   return Result::kSuccess;
 }
 Result zesFrequencyGetState(Frequency domain, FrequencyState* state) {
@@ -186,7 +189,8 @@ Result zesFrequencyGetState(Frequency domain, FrequencyState* state) {
   if (answer.code != Result::kSuccess) return answer.code;
   if (state->structure != Structure::kFrequencyState) return Result::kInvalidArgument;
   const Telemetry& t = answer.telemetry;
-  state->actual = state->request = state->tdp = state->efficient = static_cast<double>(is(domain, kMemoryPart) ? t.memory_megahertz : t.megahertz);
+  state->actual = state->request = state->tdp = state->efficient =
+      static_cast<double>(is(domain, kMemoryPart) ? t.memory_megahertz : t.megahertz);
   state->throttle_reasons = t.is_hot && is(domain, kGpuPart) ? kThermal : 0;
   return Result::kSuccess;
 }

@@ -1,10 +1,11 @@
-// libcublasLt.so.13 as far as a plugin asks for matrix products: it computes on the memory and the streams of the emulated driver, which
-// it finds beside itself. Its declarations are NVIDIA's own, so that the compiler checks every signature.
+// libcublasLt.so.13 as far as a plugin asks for matrix products: it computes on the memory and the streams of the
+// emulated driver, which it finds beside itself. Its declarations are NVIDIA's own, so that the compiler checks every
+// signature.
 //
 // Faults: init(cublasLtCreate), query(gemm_TYPE_MxNxK) for heuristics, launch(gemm_TYPE_MxNxK); TYPE is f16, bf16,
 // f32, tf32 or f64, the sizes are the column-major call's. A
-// product with k of at least 256 wants scratch where the preference allows it. An operand that lies worse than the heuristics were told
-// is refused, as is scratch that is too small.
+// product with k of at least 256 wants scratch where the preference allows it. An operand that lies worse than the
+// heuristics were told is refused, as is scratch that is too small.
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #include <cublasLt.h>
@@ -74,14 +75,17 @@ cublasStatus_t set(Value& value, const void* bytes, std::size_t size) {
 }
 
 /// What the descriptors come to, without addresses.
-std::optional<Product> product_of(const Desc& desc, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
+std::optional<Product> product_of(const Desc& desc, const Layout& a, const Layout& b, const Layout& c,
+                                  const Layout& d) {
   Product p;
   const auto type = type_of(a.type);
   const bool is_half = type == ElementType::kF16 || type == ElementType::kBF16;
   p.keeps_f32 = is_half && d.type == CUDA_R_32F;
   if (!type || b.type != a.type || c.type != d.type || (d.type != a.type && !p.keeps_f32)) return std::nullopt;
   const bool wide = *type == ElementType::kF64;
-  if (desc.compute != (wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F) && (wide || desc.compute != CUBLAS_COMPUTE_32F_FAST_TF32)) return std::nullopt;
+  if (desc.compute != (wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F) &&
+      (wide || desc.compute != CUBLAS_COMPUTE_32F_FAST_TF32))
+    return std::nullopt;
   if (desc.scale != (wide ? CUDA_R_64F : CUDA_R_32F)) return std::nullopt;
   const bool is_known = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT || desc.epilogue == CUBLASLT_EPILOGUE_BIAS ||
                         desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS || desc.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
@@ -108,7 +112,8 @@ std::optional<Product> product_of(const Desc& desc, const Layout& a, const Layou
 /// What rules of faults match: the product's name, "tf32" where that was allowed.
 std::string name_of(const Desc& desc, const Product& product) {
   std::string name = product.name();
-  if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && product.type == ElementType::kF32) name.replace(name.find("f32"), 3, "tf32");
+  if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && product.type == ElementType::kF32)
+    name.replace(name.find("f32"), 3, "tf32");
   return name;
 }
 
@@ -125,8 +130,10 @@ Work work_of(const Job& job) {
   const Product& p = job.product;
   const std::int64_t elements = p.m * p.k + p.k * p.n + (p.beta != 0 ? 2 : 1) * p.m * p.n;
   Work work;
-  work.memory_bytes = static_cast<std::uint64_t>(elements * p.batch + (p.bias != nullptr ? p.m : 0)) * size_bytes(p.type);
-  work.operations[static_cast<std::size_t>(matrix_unit(p.type, job.may_round))] = static_cast<std::uint64_t>(2 * p.m * p.n * p.k * p.batch);
+  work.memory_bytes =
+      static_cast<std::uint64_t>(elements * p.batch + (p.bias != nullptr ? p.m : 0)) * size_bytes(p.type);
+  work.operations[static_cast<std::size_t>(matrix_unit(p.type, job.may_round))] =
+      static_cast<std::uint64_t>(2 * p.m * p.n * p.k * p.batch);
   return work;
 }
 
@@ -146,7 +153,9 @@ void CUDA_CB run(void* data) {
   if (!job->is_kept) delete job;
 }
 
-bool is_aligned(const void* address, std::uint64_t alignment) { return reinterpret_cast<std::uint64_t>(address) % alignment == 0; }
+bool is_aligned(const void* address, std::uint64_t alignment) {
+  return reinterpret_cast<std::uint64_t>(address) % alignment == 0;
+}
 
 char* host(const void* address) { return host_address(reinterpret_cast<std::uint64_t>(address)); }
 
@@ -194,8 +203,8 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
   delete &as<Desc>(desc);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, const void* value,
-                                              size_t size) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t size) {
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) return set(as<Desc>(desc).transposes[0], value, size);
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSB) return set(as<Desc>(desc).transposes[1], value, size);
   if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE) return set(as<Desc>(desc).epilogue, value, size);
@@ -203,8 +212,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows, uint64_t columns,
-                                          int64_t pitch) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t pitch) {
   auto made = std::make_unique<Layout>();
   made->type = type;
   made->rows = static_cast<std::int64_t>(rows);
@@ -217,10 +226,12 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   delete &as<Layout>(layout);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
-                                                const void* value, size_t size) {
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                size_t size) {
   if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) return set(as<Layout>(layout).batch, value, size);
-  if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) return set(as<Layout>(layout).batch_stride, value, size);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
+    return set(as<Layout>(layout).batch_stride, value, size);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -232,20 +243,23 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   delete &as<Preference>(preference);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void* value, size_t size) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                                                    size_t size) {
   Preference& p = as<Preference>(preference);
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return set(p.scratch, value, size);
   if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return set(p.schemes, value, size);
-  if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES && attribute <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
+  if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+      attribute <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
     return set(p.alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, size);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t* results,
-                                              int* count) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t* results, int* count) {
   if (handle == nullptr || wanted < 1 || results == nullptr || count == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const auto product = product_of(as<Desc>(desc), as<Layout>(a), as<Layout>(b), as<Layout>(c), as<Layout>(d));
   if (!product) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -269,12 +283,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
-                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
-                              const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t workspace_size, cudaStream_t stream) {
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              size_t workspace_size, cudaStream_t stream) {
   if (handle == nullptr || algorithm == nullptr || algorithm->data[0] != kMagic || alpha == nullptr || beta == nullptr)
     return CUBLAS_STATUS_INVALID_VALUE;
-  auto product = product_of(as<Desc>(desc), as<Layout>(a_layout), as<Layout>(b_layout), as<Layout>(c_layout), as<Layout>(d_layout));
+  auto product = product_of(as<Desc>(desc), as<Layout>(a_layout), as<Layout>(b_layout), as<Layout>(c_layout),
+                            as<Layout>(d_layout));
   if (!product) return CUBLAS_STATUS_INVALID_VALUE;
   for (const void* operand : {a, b, static_cast<const void*>(d)}) {
     if (!is_device_address(reinterpret_cast<std::uint64_t>(operand))) return CUBLAS_STATUS_INVALID_VALUE;
@@ -283,12 +299,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   for (int i = 0; i < 4; ++i) {
     if (!is_aligned(operands[i], algorithm->data[2 + i])) return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (algorithm->data[1] > workspace_size || (algorithm->data[1] != 0 && !is_aligned(workspace, 256))) return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm->data[1] > workspace_size || (algorithm->data[1] != 0 && !is_aligned(workspace, 256)))
+    return CUBLAS_STATUS_INVALID_VALUE;
   const std::string name = name_of(as<Desc>(desc), *product);
   const auto rule = faults().hit(Site::kLaunch, name);
   if (rule && rule->action != Action::kFlip && rule->action != Action::kSlow) return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool is_wide = product->type == ElementType::kF64;
-  product->alpha = is_wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
+  product->alpha =
+      is_wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
   product->beta = is_wide ? *static_cast<const double*>(beta) : static_cast<double>(*static_cast<const float*>(beta));
   if (const Desc& of = as<Desc>(desc); of.has_bias()) {
     if (!is_device_address(of.bias) || of.bias % size_bytes(product->type) != 0) return CUBLAS_STATUS_INVALID_VALUE;
@@ -305,7 +323,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   CUstream const driver_stream = reinterpret_cast<CUstream>(stream);
   if (driver().is_capturing(driver_stream, &capture) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool is_kept = job->is_kept = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  if (driver().launch(driver_stream, name.c_str(), run, job.get()) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (driver().launch(driver_stream, name.c_str(), run, job.get()) != CUDA_SUCCESS)
+    return CUBLAS_STATUS_EXECUTION_FAILED;
   if (is_kept) {
     keep(std::move(job));
   } else {

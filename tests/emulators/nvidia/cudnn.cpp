@@ -1,13 +1,14 @@
-// libcudnn.so.9 as far as a plugin asks for convolutions and attentions by the backend API: graphs of one convolution or of the operations of
-// an attention (cudnn_attention.hpp), engines, execution on the
-// memory and the streams of the emulated driver, which it finds beside itself. Its declarations are NVIDIA's own, so that the compiler
-// checks every signature.
+// libcudnn.so.9 as far as a plugin asks for convolutions and attentions by the backend API: graphs of one convolution
+// or of the operations of an attention (cudnn_attention.hpp), engines, execution on the memory and the streams of the
+// emulated driver, which it finds beside itself. Its declarations are NVIDIA's own, so that the compiler checks every
+// signature.
 //
-// Faults: init(cudnnCreate), query(cudnnGetVersion) for an old one, query(NAME) for heuristics, compile(NAME) for execution plans, launch(NAME); NAME is as
-// conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and weight), tf32 where an engine on tensor cores was taken for f32, or
-// attention_bf16_causal_2x4x32x16_32 (q, and how many keys).
-// Engines, best first: 0 adds in any order; 1 is on tensor cores; 2 wants scratch where sums are of 256 products and more; 3, which
-// the fallback heuristics give, wants none. Of an attention there are 0 and 1, and no fallback. An operand that lies worse than it was described is refused, as is scratch that lies badly.
+// Faults: init(cudnnCreate), query(cudnnGetVersion) for an old one, query(NAME) for heuristics, compile(NAME) for
+// execution plans, launch(NAME); NAME is as conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and weight),
+// tf32 where an engine on tensor cores was taken for f32, or attention_bf16_causal_2x4x32x16_32 (q, and how many keys).
+// Engines, best first: 0 adds in any order; 1 is on tensor cores; 2 wants scratch where sums are of 256 products and
+// more; 3, which the fallback heuristics give, wants none. Of an attention there are 0 and 1, and no fallback. An
+// operand that lies worse than it was described is refused, as is scratch that lies badly.
 #include <cuda.h>
 
 #include <algorithm>
@@ -96,19 +97,23 @@ std::optional<DescribedConvolution> describe(const CudnnDescriptor* operation) {
     d.ids[i] = tensor->one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
     d.alignments[i] = tensor->one<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
   }
-  const std::size_t result = d.convolution.kind == ConvolutionKind::kForward ? 2 : d.convolution.kind == ConvolutionKind::kBackwardData ? 0 : 1;
+  const std::size_t result = d.convolution.kind == ConvolutionKind::kForward        ? 2
+                             : d.convolution.kind == ConvolutionKind::kBackwardData ? 0
+                                                                                    : 1;
   const ElementType type = d.convolution.type = types[(result + 1) % 3];
   d.convolution.keeps_f32 = types[result] == ElementType::kF32 && type != ElementType::kF32;
   if (types[(result + 2) % 3] != type || (types[result] != type && !d.convolution.keeps_f32)) return std::nullopt;
   const CudnnDescriptor* const how = operation->part(parts[3]);
   if (how == nullptr || how->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) return std::nullopt;
   if (how->one<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT) return std::nullopt;
-  if (how->one<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION) return std::nullopt;
+  if (how->one<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION)
+    return std::nullopt;
   if (how->one<std::int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) != 2) return std::nullopt;
   d.convolution.stride = numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
   d.convolution.dilation = numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_DILATIONS);
   d.convolution.padding = numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
-  if (numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS) != d.convolution.padding || !d.convolution.fits()) return std::nullopt;
+  if (numbers<2>(*how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS) != d.convolution.padding || !d.convolution.fits())
+    return std::nullopt;
   return d;
 }
 
@@ -120,7 +125,8 @@ struct Described {
   std::string name(int engine) const {
     if (attention) return attention->name();
     std::string name = convolution->convolution.name();
-    if (engine == kTensorCores && convolution->convolution.type == ElementType::kF32) name.replace(name.find("f32"), 3, "tf32");
+    if (engine == kTensorCores && convolution->convolution.type == ElementType::kF32)
+      name.replace(name.find("f32"), 3, "tf32");
     return name;
   }
   std::int64_t scratch(int engine) const {
@@ -149,9 +155,11 @@ std::optional<Described> describe_plan(const CudnnDescriptor& plan, int& engine)
 }
 
 std::vector<int> engines_of(const CudnnDescriptor& heuristic) {
-  const bool is_fallback = heuristic.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK;
+  const bool is_fallback =
+      heuristic.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK;
   const auto described = describe_graph(heuristic.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
-  if (described && described->attention) return is_fallback ? std::vector<int>() : std::vector<int>{kAnyOrder, kTensorCores};
+  if (described && described->attention)
+    return is_fallback ? std::vector<int>() : std::vector<int>{kAnyOrder, kTensorCores};
   if (is_fallback) return {kPlain};
   return {kAnyOrder, kTensorCores, kScratch};
 }
@@ -177,13 +185,16 @@ cudnnStatus_t finalize_plan(const CudnnDescriptor& plan) {
   const auto described = describe_plan(plan, engine);
   if (!described || plan.one<cudnnHandle_t>(kPlanHandle) == nullptr) return CUDNN_STATUS_BAD_PARAM;
   const auto rule = faults().hit(Site::kCompile, described->name(engine));
-  return rule && rule->action == Action::kFail ? CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT : CUDNN_STATUS_SUCCESS;
+  return rule && rule->action == Action::kFail ? CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT
+                                               : CUDNN_STATUS_SUCCESS;
 }
 
 /// One element, or how many there are where none is wanted.
 template <class T>
 cudnnStatus_t answer(const std::vector<T>& values, std::int64_t wanted, std::int64_t* count, void* out) {
-  if (count != nullptr) *count = wanted == 0 ? static_cast<std::int64_t>(values.size()) : std::min(wanted, static_cast<std::int64_t>(values.size()));
+  if (count != nullptr)
+    *count = wanted == 0 ? static_cast<std::int64_t>(values.size())
+                         : std::min(wanted, static_cast<std::int64_t>(values.size()));
   if (wanted == 0) return CUDNN_STATUS_SUCCESS;
   if (out == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   std::copy_n(values.begin(), std::min(static_cast<std::size_t>(wanted), values.size()), static_cast<T*>(out));
@@ -196,7 +207,9 @@ cudnnStatus_t give_engine(void* place, cudnnBackendDescriptorType_t type, int en
   if (descriptor == nullptr || descriptor->type != type) return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
   descriptor->engine = engine;
   const auto* const bytes = reinterpret_cast<const std::byte*>(&graph);
-  if (graph != nullptr) descriptor->values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, {bytes, bytes + sizeof(graph)}};
+  if (graph != nullptr)
+    descriptor->values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] = {CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                             {bytes, bytes + sizeof(graph)}};
   descriptor->is_finalized = true;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -219,7 +232,9 @@ void keep(std::unique_ptr<Job> job) {
 
 /// Each operand once, as one launch that keeps what it needs again.
 Work work_of(const Convolution& c, bool may_round) {
-  const auto elements = [](const ConvolutionOperand& o) { return static_cast<std::uint64_t>(o.sizes[0] * o.sizes[1] * o.sizes[2] * o.sizes[3]); };
+  const auto elements = [](const ConvolutionOperand& o) {
+    return static_cast<std::uint64_t>(o.sizes[0] * o.sizes[1] * o.sizes[2] * o.sizes[3]);
+  };
   Work work;
   work.memory_bytes = (elements(c.x) + elements(c.weight) + elements(c.y)) * size_bytes(c.type);
   const auto taps = static_cast<std::uint64_t>(c.weight.sizes[1] * c.weight.sizes[2] * c.weight.sizes[3]);
@@ -248,7 +263,8 @@ void CUDA_CB run(void* data) {
   } else {
     convolve(described.convolution->convolution);
   }
-  const Work work = described.attention ? work_of(*described.attention) : work_of(described.convolution->convolution, job->may_round);
+  const Work work =
+      described.attention ? work_of(*described.attention) : work_of(described.convolution->convolution, job->may_round);
   driver().spend(&work);
   if (job->flip) result_of(described)[job->flip->byte] ^= static_cast<char>(1 << job->flip->bit);
   if (!job->is_kept) delete job;
@@ -258,7 +274,8 @@ void CUDA_CB run(void* data) {
 class Pack {
  public:
   explicit Pack(const CudnnDescriptor& pack)
-      : ids_(pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)), pointers_(pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)) {}
+      : ids_(pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)),
+        pointers_(pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)) {}
 
   cudnnStatus_t place(std::int64_t id, std::int64_t alignment, char*& data) const {
     const auto address = reinterpret_cast<std::uint64_t>(find(id));
@@ -286,15 +303,20 @@ class Pack {
 };
 
 cudnnStatus_t place_operands(DescribedConvolution& described, const Pack& pack) {
-  ConvolutionOperand* const operands[] = {&described.convolution.x, &described.convolution.weight, &described.convolution.y};
+  ConvolutionOperand* const operands[] = {&described.convolution.x, &described.convolution.weight,
+                                          &described.convolution.y};
   for (std::size_t i = 0; i < 3; ++i) {
-    if (const cudnnStatus_t status = pack.place(described.ids[i], described.alignments[i], operands[i]->data); status != CUDNN_STATUS_SUCCESS) return status;
+    if (const cudnnStatus_t status = pack.place(described.ids[i], described.alignments[i], operands[i]->data);
+        status != CUDNN_STATUS_SUCCESS)
+      return status;
   }
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t place_operands(AttentionGraph& a, const Pack& pack) {
   for (AttentionOperand* operand : {&a.q, &a.k, &a.v, &a.o}) {
-    if (const cudnnStatus_t status = pack.place(operand->id, operand->alignment, operand->data); status != CUDNN_STATUS_SUCCESS) return status;
+    if (const cudnnStatus_t status = pack.place(operand->id, operand->alignment, operand->data);
+        status != CUDNN_STATUS_SUCCESS)
+      return status;
   }
   const cudnnStatus_t status = pack.read(a.scale_id, a.scale);
   return status == CUDNN_STATUS_SUCCESS && a.is_causal ? pack.read(a.hidden_id, a.hidden) : status;
@@ -321,7 +343,9 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
     case CUDNN_STATUS_EXECUTION_FAILED:
       return "CUDNN_STATUS_EXECUTION_FAILED";
     default:
-      return status / 1000 == 2 ? "CUDNN_STATUS_BAD_PARAM" : status / 1000 == 3 ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_INTERNAL_ERROR";
+      return status / 1000 == 2   ? "CUDNN_STATUS_BAD_PARAM"
+             : status / 1000 == 3 ? "CUDNN_STATUS_NOT_SUPPORTED"
+                                  : "CUDNN_STATUS_INTERNAL_ERROR";
   }
 }
 
@@ -372,8 +396,9 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const handle, cu
     const std::vector<int> engines = engines_of(*descriptor);
     if (count != nullptr) *count = static_cast<std::int64_t>(engines.size());
     for (std::size_t i = 0; i < engines.size() && i < static_cast<std::size_t>(wanted); ++i) {
-      const cudnnStatus_t status = give_engine(static_cast<void**>(values)[i], CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, engines[i],
-                                               descriptor->one<void*>(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+      const cudnnStatus_t status =
+          give_engine(static_cast<void**>(values)[i], CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, engines[i],
+                      descriptor->one<void*>(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
       if (status != CUDNN_STATUS_SUCCESS) return status;
     }
     return CUDNN_STATUS_SUCCESS;
@@ -391,7 +416,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const handle, cu
   return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
 }
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_handle, cudnnBackendDescriptor_t pack_handle) {
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_handle,
+                                  cudnnBackendDescriptor_t pack_handle) {
   const CudnnDescriptor *const plan = living_descriptor(plan_handle), *const pack = living_descriptor(pack_handle);
   if (handle == nullptr || plan == nullptr || pack == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   if (plan->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
@@ -402,7 +428,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if (!described || plan->one<cudnnHandle_t>(kPlanHandle) != handle) return CUDNN_STATUS_BAD_PARAM;
   const Pack places(*pack);
   if (!places.is_whole()) return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
-  const cudnnStatus_t placed = described->attention ? place_operands(*described->attention, places) : place_operands(*described->convolution, places);
+  const cudnnStatus_t placed = described->attention ? place_operands(*described->attention, places)
+                                                    : place_operands(*described->convolution, places);
   if (placed != CUDNN_STATUS_SUCCESS) return placed;
   auto job = std::make_unique<Job>(Job{*described, nullptr, std::nullopt, engine == kTensorCores, false});
   if (described->scratch(engine) != 0) {
@@ -419,7 +446,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver().is_capturing(handle->stream, &capture) != CUDA_SUCCESS) return CUDNN_STATUS_EXECUTION_FAILED;
   const bool is_kept = job->is_kept = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  if (driver().launch(handle->stream, name.c_str(), run, job.get()) != CUDA_SUCCESS) return CUDNN_STATUS_EXECUTION_FAILED;
+  if (driver().launch(handle->stream, name.c_str(), run, job.get()) != CUDA_SUCCESS)
+    return CUDNN_STATUS_EXECUTION_FAILED;
   if (is_kept) {
     keep(std::move(job));
   } else {

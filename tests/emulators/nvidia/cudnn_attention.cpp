@@ -24,7 +24,9 @@ bool flag(const CudnnDescriptor& tensor, int attribute) {
 
 std::int64_t id_of(const CudnnDescriptor& tensor) { return tensor.one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID); }
 bool is_virtual(const CudnnDescriptor& tensor) { return flag(tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL); }
-bool has_type(const CudnnDescriptor& tensor, cudnnDataType_t type) { return tensor.one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE) == type; }
+bool has_type(const CudnnDescriptor& tensor, cudnnDataType_t type) {
+  return tensor.one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE) == type;
+}
 
 /// An operation with its tensors: null where it has none, or where they do not live any more.
 struct Node {
@@ -40,7 +42,8 @@ std::optional<Node> read_node(const CudnnDescriptor& operation) {
     return how != nullptr && how->one<cudnnDataType_t>(attribute) == type;
   };
   if (operation.type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
-    if (!computes_in(operation.part(CUDNN_ATTR_OPERATION_MATMUL_DESC), CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT)) return std::nullopt;
+    if (!computes_in(operation.part(CUDNN_ATTR_OPERATION_MATMUL_DESC), CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT))
+      return std::nullopt;
     node.x = operation.part(CUDNN_ATTR_OPERATION_MATMUL_ADESC);
     node.b = operation.part(CUDNN_ATTR_OPERATION_MATMUL_BDESC);
     node.y = operation.part(CUDNN_ATTR_OPERATION_MATMUL_CDESC);
@@ -80,7 +83,9 @@ class Matcher {
     const Node* const powers = pointwise(*divided->x, CUDNN_POINTWISE_EXP);
     if (powers == nullptr || !is_reduced(*divided->b, CUDNN_REDUCE_TENSOR_ADD, *powers->y)) return std::nullopt;
     const Node* const difference = pointwise(*powers->x, CUDNN_POINTWISE_SUB);
-    if (difference == nullptr || difference->b == nullptr || !is_reduced(*difference->b, CUDNN_REDUCE_TENSOR_MAX, *difference->x)) return std::nullopt;
+    if (difference == nullptr || difference->b == nullptr ||
+        !is_reduced(*difference->b, CUDNN_REDUCE_TENSOR_MAX, *difference->x))
+      return std::nullopt;
     const Node* const first = find_scores(*difference->x);
     if (first == nullptr || used_ != nodes_.size()) return std::nullopt;
     return place(*first, *last, *divided);
@@ -94,16 +99,20 @@ class Matcher {
   }
   const Node* pointwise(const CudnnDescriptor& tensor, int mode) {
     const Node* const node = producer(tensor);
-    if (node == nullptr || node->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || node->mode != mode) return nullptr;
+    if (node == nullptr || node->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || node->mode != mode)
+      return nullptr;
     ++used_;
     return node;
   }
   bool is_reduced(const CudnnDescriptor& tensor, int mode, const CudnnDescriptor& of) {
     const Node* const node = producer(tensor);
-    if (node == nullptr || node->type != CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR || node->mode != mode || id_of(*node->x) != id_of(of)) return false;
+    if (node == nullptr || node->type != CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR || node->mode != mode ||
+        id_of(*node->x) != id_of(of))
+      return false;
     const Sizes from = four(*node->x, CUDNN_ATTR_TENSOR_DIMENSIONS);
     ++used_;
-    return four(*node->y, CUDNN_ATTR_TENSOR_DIMENSIONS) == Sizes{from[0], from[1], from[2], 1} && has_type(*node->y, CUDNN_DATA_FLOAT);
+    return four(*node->y, CUDNN_ATTR_TENSOR_DIMENSIONS) == Sizes{from[0], from[1], from[2], 1} &&
+           has_type(*node->y, CUDNN_DATA_FLOAT);
   }
   static bool is_number(const CudnnDescriptor* tensor) {
     return tensor != nullptr && flag(*tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE) && has_type(*tensor, CUDNN_DATA_FLOAT) &&
@@ -123,7 +132,9 @@ class Matcher {
     if (multiplied == nullptr || !is_number(multiplied->b)) return nullptr;
     found_.scale_id = id_of(*multiplied->b);
     const Node* const first = producer(*multiplied->x);
-    if (first == nullptr || first->type != CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR || !has_type(*first->y, CUDNN_DATA_FLOAT)) return nullptr;
+    if (first == nullptr || first->type != CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ||
+        !has_type(*first->y, CUDNN_DATA_FLOAT))
+      return nullptr;
     ++used_;
     return first;
   }
@@ -131,9 +142,12 @@ class Matcher {
   bool is_causal(const CudnnDescriptor& tensor, const CudnnDescriptor& of) {
     const Node* const compared = pointwise(tensor, CUDNN_POINTWISE_CMP_GE);
     if (compared == nullptr || compared->b == nullptr || !has_type(*compared->y, CUDNN_DATA_BOOLEAN)) return false;
-    const Node *const row = pointwise(*compared->x, CUDNN_POINTWISE_GEN_INDEX), *const column = pointwise(*compared->b, CUDNN_POINTWISE_GEN_INDEX);
+    const Node *const row = pointwise(*compared->x, CUDNN_POINTWISE_GEN_INDEX), *const column = pointwise(
+                                                                                    *compared->b,
+                                                                                    CUDNN_POINTWISE_GEN_INDEX);
     const auto is_index = [&](const Node* node, std::int64_t axis) {
-      return node != nullptr && node->axis == axis && id_of(*node->x) == id_of(of) && has_type(*node->y, CUDNN_DATA_INT32);
+      return node != nullptr && node->axis == axis && id_of(*node->x) == id_of(of) &&
+             has_type(*node->y, CUDNN_DATA_INT32);
     };
     return is_index(row, 2) && is_index(column, 3);
   }
@@ -149,13 +163,19 @@ class Matcher {
   std::optional<AttentionGraph> place(const Node& first, const Node& last, const Node& divided) {
     type_ = first.x->one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
     AttentionGraph& a = found_;
-    if (!take(a.q, *first.x) || !take(a.k, *first.b) || !take(a.v, *last.b) || !take(a.o, *last.y) || !has_type(*divided.y, type_)) return std::nullopt;
+    if (!take(a.q, *first.x) || !take(a.k, *first.b) || !take(a.v, *last.b) || !take(a.o, *last.y) ||
+        !has_type(*divided.y, type_))
+      return std::nullopt;
     std::swap(a.k.sizes[2], a.k.sizes[3]);
     std::swap(a.k.strides[2], a.k.strides[3]);
-    a.type = type_ == CUDNN_DATA_HALF ? ElementType::kF16 : type_ == CUDNN_DATA_BFLOAT16 ? ElementType::kBF16 : ElementType::kF32;
+    a.type = type_ == CUDNN_DATA_HALF       ? ElementType::kF16
+             : type_ == CUDNN_DATA_BFLOAT16 ? ElementType::kBF16
+                                            : ElementType::kF32;
     const Sizes scores = {a.q.sizes[0], a.q.sizes[1], a.q.sizes[2], a.k.sizes[2]};
-    const bool fits = four(*first.y, CUDNN_ATTR_TENSOR_DIMENSIONS) == scores && a.k.sizes[3] == a.q.sizes[3] && a.v.sizes[2] == a.k.sizes[2] &&
-                      a.o.sizes == Sizes{scores[0], scores[1], scores[2], a.v.sizes[3]} && std::equal(scores.begin(), scores.begin() + 2, a.k.sizes.begin()) &&
+    const bool fits = four(*first.y, CUDNN_ATTR_TENSOR_DIMENSIONS) == scores && a.k.sizes[3] == a.q.sizes[3] &&
+                      a.v.sizes[2] == a.k.sizes[2] &&
+                      a.o.sizes == Sizes{scores[0], scores[1], scores[2], a.v.sizes[3]} &&
+                      std::equal(scores.begin(), scores.begin() + 2, a.k.sizes.begin()) &&
                       std::equal(scores.begin(), scores.begin() + 2, a.v.sizes.begin());
     return fits ? std::optional(a) : std::nullopt;
   }
@@ -179,7 +199,8 @@ float rounded(ElementType type, float value) {
   return static_cast<float>(read_element(type, place.data(), 0));
 }
 
-void attend_row(const AttentionGraph& a, std::int64_t b, std::int64_t h, std::int64_t row, std::vector<float>& weights) {
+void attend_row(const AttentionGraph& a, std::int64_t b, std::int64_t h, std::int64_t row,
+                std::vector<float>& weights) {
   const std::int64_t keys = a.k.sizes[2], width = a.q.sizes[3];
   float top = -INFINITY, total = 0;
   for (std::int64_t key = keys; key-- > 0;) {
@@ -197,7 +218,8 @@ void attend_row(const AttentionGraph& a, std::int64_t b, std::int64_t h, std::in
   for (float& weight : weights) weight = rounded(a.type, weight / total);
   for (std::int64_t i = 0; i < a.o.sizes[3]; ++i) {
     float sum = 0;
-    for (std::int64_t key = keys; key-- > 0;) sum += weights[static_cast<std::size_t>(key)] * at(a, a.v, {b, h, key, i});
+    for (std::int64_t key = keys; key-- > 0;)
+      sum += weights[static_cast<std::size_t>(key)] * at(a, a.v, {b, h, key, i});
     const Sizes& s = a.o.strides;
     write_element(a.type, a.o.data, b * s[0] + h * s[1] + row * s[2] + i * s[3], static_cast<double>(sum));
   }
@@ -209,7 +231,9 @@ bool AttentionGraph::is_supported() const {
   if (type == ElementType::kF32) return false;
   for (const AttentionOperand* operand : {&q, &k, &v, &o}) {
     const std::int64_t width = operand->sizes[3];
-    if (width > kWidestHead || width % kWidthStep != 0 || operand->alignment % kAlignment != 0 || operand->strides[3] != 1) return false;
+    if (width > kWidestHead || width % kWidthStep != 0 || operand->alignment % kAlignment != 0 ||
+        operand->strides[3] != 1)
+      return false;
     for (std::size_t i = 0; i < 3; ++i) {
       if (operand->sizes[i] > 1 && operand->strides[i] % kWidthStep != 0) return false;
     }
@@ -218,7 +242,9 @@ bool AttentionGraph::is_supported() const {
 }
 
 std::string AttentionGraph::name() const {
-  std::string text = type == ElementType::kF16 ? "attention_f16" : type == ElementType::kBF16 ? "attention_bf16" : "attention_f32";
+  std::string text = type == ElementType::kF16    ? "attention_f16"
+                     : type == ElementType::kBF16 ? "attention_bf16"
+                                                  : "attention_f32";
   text += is_causal ? "_causal" : "";
   for (std::size_t i = 0; i < 4; ++i) text += (i == 0 ? "_" : "x") + std::to_string(q.sizes[i]);
   return text + "_" + std::to_string(k.sizes[2]);

@@ -1,5 +1,6 @@
-// Attention as the emulated cuDNN knows it: which graphs of operations are one, which of them its engines take, and the computation. Every other
-// graph of several operations is refused, as the real one refuses what none of its patterns has.
+// Attention as the emulated cuDNN knows it: which graphs of operations are one, which of them its engines take, and the
+// computation. Every other graph of several operations is refused, as the real one refuses what none of its patterns
+// has.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@ struct AttentionGraph {
   std::int64_t scale_id = 0, hidden_id = 0;  // of the numbers that are given by value; the second where it is causal
   float scale = 0, hidden = 0;
 
-  /// Whether an engine takes it: f16 or bf16, heads of at most 128 and a multiple of 8, whose rows lie at multiples of 16 bytes.
+  /// Whether an engine takes it: f16 or bf16, heads of at most 128 and a multiple of 8, whose rows lie at multiples of
+  /// 16 bytes.
   bool is_supported() const;
   /// "attention_bf16_causal_2x4x32x16_32": the name that rules of faults match; q, and how many keys.
   std::string name() const;

@@ -100,8 +100,9 @@ constexpr Attribute kAttributes[] = {
 
 std::size_t bytes_of(cudnnBackendAttributeType_t type) {
   if (type == CUDNN_TYPE_BOOLEAN) return 1;
-  const bool is_small = type == CUDNN_TYPE_DATA_TYPE || type == CUDNN_TYPE_CONVOLUTION_MODE || type == CUDNN_TYPE_HEUR_MODE || type == CUDNN_TYPE_FLOAT ||
-                        type == CUDNN_TYPE_POINTWISE_MODE || type == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
+  const bool is_small = type == CUDNN_TYPE_DATA_TYPE || type == CUDNN_TYPE_CONVOLUTION_MODE ||
+                        type == CUDNN_TYPE_HEUR_MODE || type == CUDNN_TYPE_FLOAT || type == CUDNN_TYPE_POINTWISE_MODE ||
+                        type == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
   return is_small ? 4 : 8;
 }
 
@@ -140,7 +141,8 @@ cudnnStatus_t check_complete(const CudnnDescriptor& descriptor) {
     if (attribute.descriptor != descriptor.type) continue;
     const bool is_set = descriptor.values.contains(attribute.name);
     if (!is_set && attribute.is_needed) return CUDNN_STATUS_BAD_PARAM;
-    if (is_set && attribute.type == kRefers && std::ranges::count(descriptor.parts(attribute.name), nullptr) > 0) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    if (is_set && attribute.type == kRefers && std::ranges::count(descriptor.parts(attribute.name), nullptr) > 0)
+      return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -170,8 +172,8 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t handle) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                                       int64_t count, const void* values) {
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count, const void* values) {
   CudnnDescriptor* const descriptor = living_descriptor(handle);
   if (descriptor == nullptr || values == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   if (descriptor->is_finalized) return CUDNN_STATUS_NOT_INITIALIZED;
@@ -181,7 +183,8 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle, cudnnBac
     if (count < attribute.fewest || count > attribute.most) return CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND;
     const auto* const bytes = static_cast<const std::byte*>(values);
     descriptor->values[attribute.name] = {type, {bytes, bytes + static_cast<std::size_t>(count) * bytes_of(type)}};
-    if (type == kRefers && std::ranges::count(descriptor->parts(attribute.name), nullptr) > 0) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    if (type == kRefers && std::ranges::count(descriptor->parts(attribute.name), nullptr) > 0)
+      return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
     return CUDNN_STATUS_SUCCESS;
   }
   return CUDNN_STATUS_BAD_PARAM;

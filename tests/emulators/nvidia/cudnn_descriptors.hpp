@@ -1,5 +1,5 @@
-// Descriptors of the emulated cuDNN: attributes by number, checked as they are set and when the descriptor is finalized. What a
-// descriptor refers to has to be finalized before it, and has to live as long as it is used.
+// Descriptors of the emulated cuDNN: attributes by number, checked as they are set and when the descriptor is
+// finalized. What a descriptor refers to has to be finalized before it, and has to live as long as it is used.
 #pragma once
 
 #pragma GCC visibility push(default)
@@ -46,7 +46,8 @@ struct CudnnDescriptor {
 /// Null for what is no living descriptor. Threads: any.
 CudnnDescriptor* living_descriptor(const void* handle);
 
-/// BAD_PARAM_..., or success: whether everything that the type of descriptor needs is set, and what it refers to lives and is finalized.
+/// BAD_PARAM_..., or success: whether everything that the type of descriptor needs is set, and what it refers to lives
+/// and is finalized.
 cudnnStatus_t check_complete(const CudnnDescriptor& descriptor);
 
 }  // namespace crucible::emulator

@@ -1,10 +1,12 @@
-// libcupti.so.13 as far as a plugin asks for it: activity records of launches, copies and fills, and counters by the range profiler. What it
-// tells is what the emulated driver beside it did (core/activity.hpp): names, times, grids, threads, and under the model of times the bytes of its memory.
-// Registers are unknown (0). Its declarations are NVIDIA's own, so that the compiler checks every signature.
+// libcupti.so.13 as far as a plugin asks for it: activity records of launches, copies and fills, and counters by the
+// range profiler. What it tells is what the emulated driver beside it did (core/activity.hpp): names, times, grids,
+// threads, and under the model of times the bytes of its memory. Registers are unknown (0). Its declarations are
+// NVIDIA's own, so that the compiler checks every signature.
 //
-// Faults: query(FUNCTION) with deny (want of rights, or what code= names) and fail; fail@query(cuptiGetVersion) for a library of CUDA 12,
-// fail@query(cuptiProfilerHostGetNumOfPasses) for counters that need two passes; fail@record(cupti) drops the records of a flush.
-// Stricter than a device may be: nothing is traced while a range profiler is enabled, and the other way round.
+// Faults: query(FUNCTION) with deny (want of rights, or what code= names) and fail; fail@query(cuptiGetVersion) for a
+// library of CUDA 12, fail@query(cuptiProfilerHostGetNumOfPasses) for counters that need two passes; fail@record(cupti)
+// drops the records of a flush. Stricter than a device may be: nothing is traced while a range profiler is enabled, and
+// the other way round.
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #include <cupti.h>
@@ -129,7 +131,8 @@ CUptiResult ask(const char* function) {
   static constexpr Action kPossible[] = {Action::kDeny, Action::kFail};
   const auto rule = faults().hit(Site::kQuery, function, kPossible);
   if (!rule) return CUPTI_SUCCESS;
-  if (rule->code == "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES") return CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES;
+  if (rule->code == "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES")
+    return CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES;
   if (rule->code == "CUPTI_ERROR_HARDWARE_BUSY") return CUPTI_ERROR_HARDWARE_BUSY;
   if (rule->code == "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED") return CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED;
   return rule->action == Action::kDeny ? CUPTI_ERROR_INSUFFICIENT_PRIVILEGES : CUPTI_ERROR_UNKNOWN;
@@ -175,9 +178,11 @@ bool write(const Heard& heard, std::uint8_t* buffer, std::size_t size, std::size
   record->end = activity.end_ns;
   record->deviceId = activity.device;
   record->graphId = activity.graph;
-  record->gridX = static_cast<std::int32_t>(activity.grid[0]), record->gridY = static_cast<std::int32_t>(activity.grid[1]);
+  record->gridX = static_cast<std::int32_t>(activity.grid[0]),
+  record->gridY = static_cast<std::int32_t>(activity.grid[1]);
   record->gridZ = static_cast<std::int32_t>(activity.grid[2]);
-  record->blockX = static_cast<std::int32_t>(activity.block[0]), record->blockY = static_cast<std::int32_t>(activity.block[1]);
+  record->blockX = static_cast<std::int32_t>(activity.block[0]),
+  record->blockY = static_cast<std::int32_t>(activity.block[1]);
   record->blockZ = static_cast<std::int32_t>(activity.block[2]);
   record->staticSharedMemory = static_cast<std::int32_t>(activity.static_shared_bytes);
   record->dynamicSharedMemory = static_cast<std::int32_t>(activity.dynamic_shared_bytes);
@@ -200,14 +205,16 @@ bool is_listed(const Metric& metric) { return !metric.needs_model || settings().
 
 /// Null for a name that is none of a listed metric's sum.
 const Metric* find_metric(const std::string& name) {
-  const auto found = std::ranges::find_if(kMetrics, [&](const Metric& metric) { return is_listed(metric) && std::string(metric.name) + ".sum" == name; });
+  const auto found = std::ranges::find_if(
+      kMetrics, [&](const Metric& metric) { return is_listed(metric) && std::string(metric.name) + ".sum" == name; });
   return found == std::end(kMetrics) ? nullptr : found;
 }
 
 /// Metrics' names, a zero behind each.
 std::vector<std::string> names_in(const std::uint8_t* image, std::size_t size) {
   std::vector<std::string> names;
-  for (std::size_t at = 0; at < size; at += names.back().size() + 1) names.emplace_back(reinterpret_cast<const char*>(image + at));
+  for (std::size_t at = 0; at < size; at += names.back().size() + 1)
+    names.emplace_back(reinterpret_cast<const char*>(image + at));
   return names;
 }
 std::size_t bytes_of(const std::vector<std::string>& names) {
@@ -218,12 +225,15 @@ std::size_t bytes_of(const std::vector<std::string>& names) {
 
 std::vector<double> totals(const CUpti_RangeProfiler_Object& profiler) {
   std::vector<double> all;
-  for (const std::string& name : profiler.metrics) all.push_back(library().done[profiler.device].*find_metric(name)->member);
+  for (const std::string& name : profiler.metrics)
+    all.push_back(library().done[profiler.device].*find_metric(name)->member);
   return all;
 }
 
 /// The host object, or null. The library is locked.
-CUpti_Profiler_Host_Object* host_of(CUpti_Profiler_Host_Object* object) { return library().hosts.contains(object) ? object : nullptr; }
+CUpti_Profiler_Host_Object* host_of(CUpti_Profiler_Host_Object* object) {
+  return library().hosts.contains(object) ? object : nullptr;
+}
 
 /// Moves a profiler from one state to the next.
 CUptiResult step(CUpti_RangeProfiler_Object* object, ProfilerState from, ProfilerState to) {
@@ -250,7 +260,8 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
       {CUPTI_ERROR_INVALID_METRIC_NAME, "CUPTI_ERROR_INVALID_METRIC_NAME"},
       {CUPTI_ERROR_HARDWARE_BUSY, "CUPTI_ERROR_HARDWARE_BUSY"},
       {CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"},
-      {CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES, "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES"},
+      {CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES,
+       "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES"},
       {CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED, "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED"},
       {CUPTI_ERROR_UNKNOWN, "CUPTI_ERROR_UNKNOWN"}};
   const auto found = kNames.find(result);
@@ -261,11 +272,13 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
 
 CUptiResult cuptiGetTimestamp(std::uint64_t* timestamp) {
   if (timestamp == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
-  *timestamp = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Stream::now().time_since_epoch()).count());
+  *timestamp = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Stream::now().time_since_epoch()).count());
   return CUPTI_SUCCESS;
 }
 
-CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) {
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+                                           CUpti_BuffersCallbackCompleteFunc complete) {
   if (request == nullptr || complete == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(library().mutex);
   library().request = request;
@@ -338,7 +351,8 @@ CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params* parameters
 }
 
 CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params* parameters) {
-  if (!FITS(CUpti_Device_GetChipName_Params) || parameters->deviceIndex >= settings().devices) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!FITS(CUpti_Device_GetChipName_Params) || parameters->deviceIndex >= settings().devices)
+    return CUPTI_ERROR_INVALID_PARAMETER;
   parameters->pChipName = kChip;
   return CUPTI_SUCCESS;
 }
@@ -347,13 +361,15 @@ CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params* parameters) 
 CUptiResult cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params* parameters) {
   if (!FITS(CUpti_Profiler_GetCounterAvailability_Params)) return CUPTI_ERROR_INVALID_PARAMETER;
   if (const CUptiResult denied = ask("cuptiProfilerGetCounterAvailability")) return denied;
-  if (parameters->pCounterAvailabilityImage != nullptr && parameters->counterAvailabilityImageSize > 0) *parameters->pCounterAvailabilityImage = 1;
+  if (parameters->pCounterAvailabilityImage != nullptr && parameters->counterAvailabilityImageSize > 0)
+    *parameters->pCounterAvailabilityImage = 1;
   parameters->counterAvailabilityImageSize = 1;
   return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params* parameters) {
-  if (!FITS(CUpti_Profiler_Host_Initialize_Params) || parameters->pChipName == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!FITS(CUpti_Profiler_Host_Initialize_Params) || parameters->pChipName == nullptr)
+    return CUPTI_ERROR_INVALID_PARAMETER;
   if (std::string(parameters->pChipName) != kChip) return CUPTI_ERROR_INVALID_CHIP_NAME;
   if (parameters->profilerType != CUPTI_PROFILER_TYPE_RANGE_PROFILER) return CUPTI_ERROR_NOT_SUPPORTED;
   auto made = std::make_unique<CUpti_Profiler_Host_Object>();
@@ -384,7 +400,8 @@ CUptiResult cuptiProfilerHostGetBaseMetrics(CUpti_Profiler_Host_GetBaseMetrics_P
 }
 
 CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params* parameters) {
-  if (!FITS(CUpti_Profiler_Host_ConfigAddMetrics_Params) || parameters->ppMetricNames == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!FITS(CUpti_Profiler_Host_ConfigAddMetrics_Params) || parameters->ppMetricNames == nullptr)
+    return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(library().mutex);
   CUpti_Profiler_Host_Object* const host = host_of(parameters->pHostObject);
   if (host == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
@@ -405,32 +422,39 @@ CUptiResult cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigIma
 }
 
 CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_Params* parameters) {
-  if (!FITS(CUpti_Profiler_Host_GetConfigImage_Params) || parameters->pConfigImage == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!FITS(CUpti_Profiler_Host_GetConfigImage_Params) || parameters->pConfigImage == nullptr)
+    return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(library().mutex);
   const CUpti_Profiler_Host_Object* const host = host_of(parameters->pHostObject);
   if (host == nullptr || parameters->configImageSize < bytes_of(host->metrics)) return CUPTI_ERROR_INVALID_PARAMETER;
   std::uint8_t* at = parameters->pConfigImage;
-  for (const std::string& name : host->metrics) at = std::copy_n(reinterpret_cast<const std::uint8_t*>(name.c_str()), name.size() + 1, at);
+  for (const std::string& name : host->metrics)
+    at = std::copy_n(reinterpret_cast<const std::uint8_t*>(name.c_str()), name.size() + 1, at);
   return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params* parameters) {
-  if (!FITS(CUpti_Profiler_Host_GetNumOfPasses_Params) || parameters->pConfigImage == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!FITS(CUpti_Profiler_Host_GetNumOfPasses_Params) || parameters->pConfigImage == nullptr)
+    return CUPTI_ERROR_INVALID_PARAMETER;
   parameters->numOfPasses = fails("cuptiProfilerHostGetNumOfPasses") ? 2 : 1;
   return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params* parameters) {
-  if (!FITS(CUpti_Profiler_Host_EvaluateToGpuValues_Params) || parameters->rangeIndex != 0 || parameters->pMetricValues == nullptr)
+  if (!FITS(CUpti_Profiler_Host_EvaluateToGpuValues_Params) || parameters->rangeIndex != 0 ||
+      parameters->pMetricValues == nullptr)
     return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(library().mutex);
   const CUpti_Profiler_Host_Object* const host = host_of(parameters->pHostObject);
-  if (host == nullptr || parameters->counterDataImageSize < host->metrics.size() * sizeof(double)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (host == nullptr || parameters->counterDataImageSize < host->metrics.size() * sizeof(double))
+    return CUPTI_ERROR_INVALID_PARAMETER;
   for (std::size_t i = 0; i < parameters->numMetrics; ++i) {
     const auto found = std::ranges::find(host->metrics, std::string(parameters->ppMetricNames[i]));
     if (found == host->metrics.end()) return CUPTI_ERROR_INVALID_METRIC_NAME;
-    std::memcpy(&parameters->pMetricValues[i], parameters->pCounterDataImage + static_cast<std::size_t>(found - host->metrics.begin()) * sizeof(double),
-                sizeof(double));
+    std::memcpy(
+        &parameters->pMetricValues[i],
+        parameters->pCounterDataImage + static_cast<std::size_t>(found - host->metrics.begin()) * sizeof(double),
+        sizeof(double));
   }
   return CUPTI_SUCCESS;
 }
@@ -455,7 +479,8 @@ CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params* paramete
 CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params* parameters) {
   if (!FITS(CUpti_RangeProfiler_Disable_Params)) return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(library().mutex);
-  return library().profilers.erase(parameters->pRangeProfilerObject) == 1 ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+  return library().profilers.erase(parameters->pRangeProfilerObject) == 1 ? CUPTI_SUCCESS
+                                                                          : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
 CUptiResult cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterDataSize_Params* parameters) {
@@ -466,17 +491,22 @@ CUptiResult cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterD
   return CUPTI_SUCCESS;
 }
 
-CUptiResult cuptiRangeProfilerCounterDataImageInitialize(CUpti_RangeProfiler_CounterDataImage_Initialize_Params* parameters) {
-  if (!FITS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params) || parameters->pCounterData == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
+    CUpti_RangeProfiler_CounterDataImage_Initialize_Params* parameters) {
+  if (!FITS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params) || parameters->pCounterData == nullptr)
+    return CUPTI_ERROR_INVALID_PARAMETER;
   std::fill_n(parameters->pCounterData, parameters->counterDataSize, std::uint8_t{0xFF});  // no numbers
   return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params* parameters) {
-  if (!FITS(CUpti_RangeProfiler_SetConfig_Params) || parameters->pConfig == nullptr || parameters->pCounterDataImage == nullptr)
+  if (!FITS(CUpti_RangeProfiler_SetConfig_Params) || parameters->pConfig == nullptr ||
+      parameters->pCounterDataImage == nullptr)
     return CUPTI_ERROR_INVALID_PARAMETER;
-  if (parameters->range != CUPTI_UserRange || parameters->replayMode != CUPTI_UserReplay) return CUPTI_ERROR_NOT_SUPPORTED;
-  if (parameters->minNestingLevel != 1 || parameters->numNestingLevels != 1 || parameters->maxRangesPerPass != 1 || parameters->passIndex != 0)
+  if (parameters->range != CUPTI_UserRange || parameters->replayMode != CUPTI_UserReplay)
+    return CUPTI_ERROR_NOT_SUPPORTED;
+  if (parameters->minNestingLevel != 1 || parameters->numNestingLevels != 1 || parameters->maxRangesPerPass != 1 ||
+      parameters->passIndex != 0)
     return CUPTI_ERROR_NOT_SUPPORTED;
   const std::lock_guard lock(library().mutex);
   CUpti_RangeProfiler_Object* const profiler = parameters->pRangeProfilerObject;
@@ -484,7 +514,8 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params* pa
   profiler->metrics = names_in(parameters->pConfig, parameters->configSize);
   profiler->image = parameters->pCounterDataImage;
   profiler->image_size = parameters->counterDataImageSize;
-  return profiler->image_size < profiler->metrics.size() * sizeof(double) ? CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT : CUPTI_SUCCESS;
+  return profiler->image_size < profiler->metrics.size() * sizeof(double) ? CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT
+                                                                          : CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params* parameters) {
@@ -494,7 +525,8 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params* parameters
 }
 
 CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params* parameters) {
-  if (!FITS(CUpti_RangeProfiler_PushRange_Params) || parameters->pRangeName == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!FITS(CUpti_RangeProfiler_PushRange_Params) || parameters->pRangeName == nullptr)
+    return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(library().mutex);
   const CUptiResult code = step(parameters->pRangeProfilerObject, ProfilerState::kStarted, ProfilerState::kOpen);
   if (code == CUPTI_SUCCESS) parameters->pRangeProfilerObject->before = totals(*parameters->pRangeProfilerObject);

@@ -113,14 +113,17 @@ CUresult state_code(const emulator::Device& device) {
 
 DeviceRecord* record_of(CUdevice device) {
   auto& devices = driver().devices;
-  return device >= 0 && static_cast<std::size_t>(device) < devices.size() ? devices[static_cast<std::size_t>(device)].get() : nullptr;
+  return device >= 0 && static_cast<std::size_t>(device) < devices.size()
+             ? devices[static_cast<std::size_t>(device)].get()
+             : nullptr;
 }
 
 std::optional<CUresult> fault_at(CUcontext context, emulator::Site site, std::string_view name, CUresult usual) {
   emulator::Device& device = *context->device;
   const auto rule = device.at(site, name);
   if (!rule) return std::nullopt;
-  if (rule->action == emulator::Action::kLost) record_of(context).lost_code = code_of(*rule, CUDA_ERROR_DEVICE_UNAVAILABLE);
+  if (rule->action == emulator::Action::kLost)
+    record_of(context).lost_code = code_of(*rule, CUDA_ERROR_DEVICE_UNAVAILABLE);
   if (const CUresult code = state_code(device)) return code;
   if (rule->action == emulator::Action::kOom) return code_of(*rule, CUDA_ERROR_OUT_OF_MEMORY);
   if (rule->action == emulator::Action::kFail) return code_of(*rule, usual);
@@ -136,7 +139,8 @@ CUresult cuInit(unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Driver& the = driver();
   const std::lock_guard lock(the.mutex);
-  if (const auto rule = crucible::emulator::faults().hit(crucible::emulator::Site::kInit)) return code_of(*rule, CUDA_ERROR_NO_DEVICE);
+  if (const auto rule = crucible::emulator::faults().hit(crucible::emulator::Site::kInit))
+    return code_of(*rule, CUDA_ERROR_NO_DEVICE);
   if (!the.initialised) start(the);
   the.initialised = true;
   return the.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
@@ -145,7 +149,8 @@ CUresult cuInit(unsigned flags) {
 CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
   constexpr int kTooOld = 10020;  // what a fault makes of it: before graphs that this plugin can build
-  *version = crucible::emulator::faults().hit(crucible::emulator::Site::kQuery, "cuDriverGetVersion") ? kTooOld : CUDA_VERSION;
+  *version =
+      crucible::emulator::faults().hit(crucible::emulator::Site::kQuery, "cuDriverGetVersion") ? kTooOld : CUDA_VERSION;
   return CUDA_SUCCESS;
 }
 
@@ -350,7 +355,9 @@ CUresult cuCtxGetDevice(CUdevice* device) {
 CUresult cuCtxSynchronize() {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
-  if (const auto fault = fault_at(context, crucible::emulator::Site::kSync, "cuCtxSynchronize", CUDA_ERROR_LAUNCH_FAILED)) return *fault;
+  if (const auto fault =
+          fault_at(context, crucible::emulator::Site::kSync, "cuCtxSynchronize", CUDA_ERROR_LAUNCH_FAILED))
+    return *fault;
   context->device->synchronize();
   return state_code(*context->device);
 }

@@ -1,5 +1,5 @@
-// Crucible's own kernels, as CUDA C++ through NVIDIA's real compiler and the translator, do what their C texts do, bit by
-// bit: random programs with all that the kernel IR can say. No driver takes part.
+// Crucible's own kernels, as CUDA C++ through NVIDIA's real compiler and the translator, do what their C texts do, bit
+// by bit: random programs with all that the kernel IR can say. No driver takes part.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,9 +27,11 @@ struct Emulated {
 };
 
 /// All arguments have 8 bytes: pointers, doubles, and the two ends of the items.
-void run(const Emulated* emulated, int index, void* const* buffers, const double* scalars, std::int64_t begin, std::int64_t end) {
+void run(const Emulated* emulated, int index, void* const* buffers, const double* scalars, std::int64_t begin,
+         std::int64_t end) {
   const auto i = static_cast<std::size_t>(index);
-  const std::size_t count = emulated->library.translation().kernels[i].parameters.size(), buffer_count = count - 2 - emulated->scalars[i];
+  const std::size_t count = emulated->library.translation().kernels[i].parameters.size(),
+                    buffer_count = count - 2 - emulated->scalars[i];
   std::vector<std::uint64_t> arguments(count);
   for (std::size_t k = 0; k < count; ++k) {
     if (k < buffer_count) {
@@ -71,18 +73,21 @@ void compare(const graph::RandomProgram& random, const kernel::Options& options,
   for (const auto& kernel : emulated.library.translation().kernels) {
     calls += fmt::format(
         "void {}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-        "  ((void (*)(const void*, int, void* const*, const double*, int64_t, int64_t)){}ull)((const void*){}ull, {}, buffers, scalars, "
+        "  ((void (*)(const void*, int, void* const*, const double*, int64_t, int64_t)){}ull)((const void*){}ull, {}, "
+        "buffers, scalars, "
         "begin, end);\n}}\n",
-        kernel.name, reinterpret_cast<std::uintptr_t>(&run), reinterpret_cast<std::uintptr_t>(&emulated), emulated.scalars.size());
+        kernel.name, reinterpret_cast<std::uintptr_t>(&run), reinterpret_cast<std::uintptr_t>(&emulated),
+        emulated.scalars.size());
     emulated.scalars.push_back(scalar_counts.at(kernel.name));
   }
   const auto device_kernels = kernel::HostKernels::compile_text(calls);
   ASSERT_TRUE(device_kernels) << device_kernels.error().message;
   // In place, an item that is done twice shows.
-  const auto expected =
-      kernel::run_on_host(random.program, *scheduled, *expected_kernels, random.values, random.slots, {.in_place = true});
+  const auto expected = kernel::run_on_host(random.program, *scheduled, *expected_kernels, random.values, random.slots,
+                                            {.in_place = true});
   ASSERT_TRUE(expected) << expected.error().message;
-  const auto got = kernel::run_on_host(random.program, *scheduled, *device_kernels, random.values, random.slots, {.in_place = true});
+  const auto got =
+      kernel::run_on_host(random.program, *scheduled, *device_kernels, random.values, random.slots, {.in_place = true});
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(*got, *expected) << what;
   EXPECT_EQ(judge(*got), "") << what;
@@ -91,7 +96,8 @@ void compare(const graph::RandomProgram& random, const kernel::Options& options,
 TEST(EmulatedCudaDialect, CudaTextOnTheEmulatorComputesWhatTheCTextDoes) {
   if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   for (std::uint64_t seed = 310; seed < 316; ++seed) {
-    compare(graph::random_program({.seed = seed, .ops = 40}), {}, fmt::format("seed {}", seed), [](const auto&) { return ""; });
+    compare(graph::random_program({.seed = seed, .ops = 40}), {}, fmt::format("seed {}", seed),
+            [](const auto&) { return ""; });
   }
 }
 
@@ -99,7 +105,8 @@ TEST(EmulatedCudaDialect, WholeSlotsKeepEveryDigit) {
   if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   const graph::WholeSlotProgram made = graph::whole_slot_program();
   for (std::size_t i = 0; i < graph::kWholeNumbers.size(); ++i) {
-    compare({made.program, made.values, made.slots[i]}, {.fuse = i % 2 == 0}, fmt::format("{}", graph::kWholeNumbers[i]),
+    compare({made.program, made.values, made.slots[i]}, {.fuse = i % 2 == 0},
+            fmt::format("{}", graph::kWholeNumbers[i]),
             [&](const std::vector<graph::Bytes>& values) { return graph::difference(made, i, made.program, values); });
   }
 }

@@ -183,9 +183,10 @@ bool is_pinned(const void* address, std::size_t size);
 
 /// Bytes of a kernel's arguments. Errors: nothing, when they are missing or too few.
 std::optional<std::vector<char>> pack_arguments(const ptx::Kernel& kernel, void** parameters, void** extra);
-/// The same, as they are when the kernel runs: pointers to memory that the device may not use become such that fault. Pointers that a kernel
-/// reads from memory are not looked at.
-std::vector<char> reachable_arguments(const emulator::Device& device, const ptx::Kernel& kernel, std::vector<char> arguments);
+/// The same, as they are when the kernel runs: pointers to memory that the device may not use become such that fault.
+/// Pointers that a kernel reads from memory are not looked at.
+std::vector<char> reachable_arguments(const emulator::Device& device, const ptx::Kernel& kernel,
+                                      std::vector<char> arguments);
 /// Whether a launch is possible.
 CUresult check_launch(const DeviceRecord& device, const KernelOfModule& kernel, const emulator::Launch& launch);
 /// The work of a launch.
@@ -199,12 +200,15 @@ CUresult capture(CUstream stream, CUgraphNodeType type, emulator::NodeWork work)
 void copy_now(emulator::Device& device, char* to, const char* from, std::size_t size, const char* direction);
 /// The name of a copy at the site "copy": d2h, h2d, d2d, or p2p from one device to another.
 const char* copy_direction(CUdeviceptr to, bool to_host, CUdeviceptr from, bool from_host);
-/// What a copy takes in the model of times: "d2d" reads and writes the device's memory, all others use the link. Threads: a stream's.
+/// What a copy takes in the model of times: "d2d" reads and writes the device's memory, all others use the link.
+/// Threads: a stream's.
 void spend_copy(emulator::Device& device, std::size_t size, std::string_view direction);
 /// Writes `count` elements of 1, 2 or 4 bytes.
 void fill_now(char* to, unsigned value, unsigned element_size, std::size_t count);
 
 DeviceRecord* record_of(CUdevice device);
-inline DeviceRecord& record_of(const CUcontext context) { return *driver().devices[static_cast<std::size_t>(context->ordinal)]; }
+inline DeviceRecord& record_of(const CUcontext context) {
+  return *driver().devices[static_cast<std::size_t>(context->ordinal)];
+}
 
 }  // namespace crucible::emulators::nvidia

@@ -15,13 +15,16 @@ namespace crucible::emulator {
 
 struct Driver {
   decltype(&cuCtxGetCurrent) get_current = nullptr;
-  CUresult (*launch)(CUstream stream, const char* name, CUhostFn function, void* data) = nullptr;  // a kernel of the library's
+  CUresult (*launch)(CUstream stream, const char* name, CUhostFn function,
+                     void* data) = nullptr;  // a kernel of the library's
   decltype(&cuStreamIsCapturing) is_capturing = nullptr;
   void (*spend)(const Work*) = nullptr;  // from a host function: what a device would have done for it (core/timing.hpp)
   void (*listen)(ActivityListener) = nullptr;  // to what devices do (core/activity.hpp)
   unsigned (*index_of)(CUcontext) = nullptr;  // of the context's device; a large number for no context
-  explicit operator bool() const { return get_current != nullptr && launch != nullptr && is_capturing != nullptr && spend != nullptr && listen != nullptr &&
-           index_of != nullptr; }
+  explicit operator bool() const {
+    return get_current != nullptr && launch != nullptr && is_capturing != nullptr && spend != nullptr &&
+           listen != nullptr && index_of != nullptr;
+  }
   bool has_context() const {
     CUcontext context = nullptr;
     return *this && get_current(&context) == CUDA_SUCCESS && context != nullptr;

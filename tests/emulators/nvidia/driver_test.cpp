@@ -120,7 +120,9 @@ TEST_F(EmulatedCuda, MemoryKnowsItsEnds) {
   EXPECT_EQ(free, total);
 }
 
-TEST_F(EmulatedCuda, FreshMemoryIsNotZero) { EXPECT_EQ(download<unsigned>(allocate(8), 2), std::vector<unsigned>(2, 0xcdcdcdcdu)); }
+TEST_F(EmulatedCuda, FreshMemoryIsNotZero) {
+  EXPECT_EQ(download<unsigned>(allocate(8), 2), std::vector<unsigned>(2, 0xcdcdcdcdu));
+}
 
 sigjmp_buf host_fault;
 
@@ -250,7 +252,8 @@ TEST_F(EmulatedCuda, GraphWithAPatchedNode) {
   fill.value = 0x40000000;
   ASSERT_CUDA(cuGraphExecMemsetNodeSetParams(executable, fill_node, &fill, context_));
   EXPECT_EQ(result(), std::vector<float>(count, 10));
-  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(executable, fill_node, &kernel)) << "not a kernel's";
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(executable, fill_node, &kernel))
+      << "not a kernel's";
   kernel.blockDimX = 2048;
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(executable, kernel_node, &kernel));
   CUgraphExecUpdateResultInfo info = {};
@@ -282,15 +285,18 @@ TEST_F(EmulatedCuda, LaunchesThatCannotBe) {
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, run(scale, {.grid_y = 65536}, a, a, 1.0f, 1u));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, run(scale, {.shared_bytes = 49153}, a, a, 1.0f, 1u));
   EXPECT_CUDA(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, run(diverge, {.block_x = 129}));
-  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr)) << "no arguments";
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr))
+      << "no arguments";
   ASSERT_CUDA(cuFuncSetAttribute(scale, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000));
   EXPECT_CUDA(CUDA_SUCCESS, run(scale, {.shared_bytes = 100000}, a, a, 1.0f, 1u));
-  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute(scale, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 300000));
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE,
+              cuFuncSetAttribute(scale, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 300000));
 }
 
 TEST_F(EmulatedCuda, AWildPointerStays) {
   const CUdeviceptr a = allocate(4096);
-  EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS, run(function(module_, "scale"), {.block_x = 32}, a, a + (1ull << 40), 1.0f, 32u));
+  EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS,
+              run(function(module_, "scale"), {.block_x = 32}, a, a + (1ull << 40), 1.0f, 32u));
   CUdeviceptr next = 0;
   EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS, cuMemAlloc(&next, 4));
   EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
@@ -306,7 +312,8 @@ TEST_F(EmulatedCuda, AHostPointerIsWildToo) {
 
 TEST_F(EmulatedCuda, ReadsPastTheEndAreWild) {
   const CUdeviceptr a = allocate(4096);
-  EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS, run(function(module_, "scale"), {.grid_x = 33, .block_x = 32}, a, a, 1.0f, 1056u));
+  EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS,
+              run(function(module_, "scale"), {.grid_x = 33, .block_x = 32}, a, a, 1.0f, 1056u));
 }
 
 TEST_F(EmulatedCuda, TrapsAndDivergentBarriers) {
@@ -360,7 +367,8 @@ TEST_F(EmulatedCuda, VirtualMemoryIsMappedWhereItIsWanted) {
   EXPECT_EQ(download<float>(range + step, 64), std::vector<float>(64, 4));
   ASSERT_CUDA(cuMemUnmap(range + step, step));
   ASSERT_CUDA(cuMemRelease(memory));
-  EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS, run(function(module_, "scale"), {.block_x = 64}, range + step, range + step, 4.0f, 64u));
+  EXPECT_CUDA(CUDA_ERROR_ILLEGAL_ADDRESS,
+              run(function(module_, "scale"), {.block_x = 64}, range + step, range + step, 4.0f, 64u));
   ASSERT_CUDA(cuMemAddressFree(range, 2 * step));
 }
 

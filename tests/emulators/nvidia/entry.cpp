@@ -185,7 +185,8 @@ constexpr ErrorText kErrors[] = {
     ERROR_TEXT(CUDA_ERROR_LAUNCH_TIMEOUT, "the launch timed out and was terminated"),
     ERROR_TEXT(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"),
     ERROR_TEXT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"),
-    ERROR_TEXT(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part or all of the requested memory range is already mapped"),
+    ERROR_TEXT(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+               "part or all of the requested memory range is already mapped"),
     ERROR_TEXT(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region"),
     ERROR_TEXT(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
     ERROR_TEXT(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
@@ -193,9 +194,9 @@ constexpr ErrorText kErrors[] = {
     ERROR_TEXT(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "system has unsupported display driver / cuda driver combination"),
     ERROR_TEXT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
     ERROR_TEXT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"),
-    ERROR_TEXT(
-        CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
-        "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"),
+    ERROR_TEXT(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+               "the graph update was not performed because it included changes which violated constraints specific to "
+               "instantiated graph update"),
     ERROR_TEXT(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 
@@ -248,7 +249,8 @@ CUresult cuGetErrorString(CUresult code, const char** text) {
   return error == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult cuGetProcAddress_v2(const char* name, void** function, int version, cuuint64_t, CUdriverProcAddressQueryResult* result) {
+CUresult cuGetProcAddress_v2(const char* name, void** function, int version, cuuint64_t,
+                             CUdriverProcAddressQueryResult* result) {
   if (name == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUdriverProcAddressQueryResult found = find(name, version, function);
   if (result != nullptr) *result = found;

@@ -77,7 +77,8 @@ std::string with_faults(const std::string& rules, const std::function<void()>& b
 
 TEST(EmulatedCudaFaults, NoDeviceAtInit) {
   EXPECT_EQ(with_faults("fail@init", [] { EXPECT_CUDA(CUDA_ERROR_NO_DEVICE, cuInit(0)); }), "fail@init() match 1\n");
-  with_faults("fail:code=CUDA_ERROR_SYSTEM_DRIVER_MISMATCH@init", [] { EXPECT_CUDA(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, cuInit(0)); });
+  with_faults("fail:code=CUDA_ERROR_SYSTEM_DRIVER_MISMATCH@init",
+              [] { EXPECT_CUDA(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, cuInit(0)); });
 }
 
 TEST(EmulatedCudaFaults, OutOfMemoryAtTheThirdAllocation) {
@@ -157,7 +158,9 @@ TEST(EmulatedCudaFaults, ASlowLinkIsSlow) {
     clock_gettime(CLOCK_MONOTONIC, &begin);
     EXPECT_CUDA(CUDA_SUCCESS, cuMemcpyDtoH(bytes.data(), address, bytes.size()));
     clock_gettime(CLOCK_MONOTONIC, &end);
-    EXPECT_GE(static_cast<double>(end.tv_sec - begin.tv_sec) * 1e3 + static_cast<double>(end.tv_nsec - begin.tv_nsec) / 1e6, 59.0);
+    EXPECT_GE(
+        static_cast<double>(end.tv_sec - begin.tv_sec) * 1e3 + static_cast<double>(end.tv_nsec - begin.tv_nsec) / 1e6,
+        59.0);
   });
 }
 
@@ -198,8 +201,10 @@ TEST(EmulatedCudaHealth, OfADeviceThatTheDriverShows) {
 
 TEST(EmulatedCudaHealth, DisturbedByRules) {
   const std::string log = with_faults(
-      "hot:celsius=96@query; ecc:count=2,corrected=5@query(nvmlDeviceGetTotalEccErrors); lost@query(nvmlDeviceGetPowerUsage);"
-      "deny@query(nvmlDeviceGetTotalEnergyConsumption); missing@query(nvmlDeviceGetMaxClockInfo); xid:number=31@query#1",
+      "hot:celsius=96@query; ecc:count=2,corrected=5@query(nvmlDeviceGetTotalEccErrors); "
+      "lost@query(nvmlDeviceGetPowerUsage);"
+      "deny@query(nvmlDeviceGetTotalEnergyConsumption); missing@query(nvmlDeviceGetMaxClockInfo); "
+      "xid:number=31@query#1",
       [] {
         const Nvml nvml;
         void *device = nullptr, *set = nullptr;

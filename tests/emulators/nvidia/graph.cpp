@@ -14,7 +14,8 @@ bool is_node(CUgraph graph, CUgraphNode node) {
 }
 
 /// Adds a node that does `work`.
-CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraphNodeType type, Work work) {
+CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraphNodeType type,
+             Work work) {
   if (!work) return work.error();
   if (node == nullptr || (count > 0 && dependencies == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   std::vector<emulator::NodeId> ids;
@@ -39,15 +40,17 @@ Work kernel_node(CUcontext context, const CUDA_KERNEL_NODE_PARAMS* parameters) {
                                   {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
                                   parameters->sharedMemBytes,
                                   nullptr};
-  if (const CUresult code = check_launch(record_of(context), parameters->func->kernel, shape)) return std::unexpected(code);
+  if (const CUresult code = check_launch(record_of(context), parameters->func->kernel, shape))
+    return std::unexpected(code);
   auto arguments = pack_arguments(parameters->func->kernel.kernel(), parameters->kernelParams, parameters->extra);
   if (!arguments) return std::unexpected(CUDA_ERROR_INVALID_VALUE);
   return kernel_work(*context->device, *parameters->func, shape, std::move(*arguments));
 }
 
 /// One side of a copy: its first byte, when all rows of it are memory that may be used.
-std::optional<char*> side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch, std::size_t height, std::size_t x,
-                             std::size_t y, std::size_t z, const CUDA_MEMCPY3D& copy) {
+std::optional<char*> side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch,
+                             std::size_t height, std::size_t x, std::size_t y, std::size_t z,
+                             const CUDA_MEMCPY3D& copy) {
   const std::size_t offset = x + pitch * (y + height * z);
   const std::size_t last = pitch * ((copy.Height - 1) + height * (copy.Depth - 1)) + copy.WidthInBytes;
   if (type == CU_MEMORYTYPE_HOST)
@@ -57,20 +60,22 @@ std::optional<char*> side_of(CUmemorytype type, const void* host, CUdeviceptr de
 }
 
 Work copy_node(CUcontext context, const CUDA_MEMCPY3D* copy) {
-  if (copy == nullptr || copy->WidthInBytes == 0 || copy->Height == 0 || copy->Depth == 0) return std::unexpected(CUDA_ERROR_INVALID_VALUE);
-  const auto to = side_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstPitch, copy->dstHeight, copy->dstXInBytes,
-                          copy->dstY, copy->dstZ, *copy);
-  const auto from = side_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcPitch, copy->srcHeight, copy->srcXInBytes,
-                            copy->srcY, copy->srcZ, *copy);
+  if (copy == nullptr || copy->WidthInBytes == 0 || copy->Height == 0 || copy->Depth == 0)
+    return std::unexpected(CUDA_ERROR_INVALID_VALUE);
+  const auto to = side_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstPitch, copy->dstHeight,
+                          copy->dstXInBytes, copy->dstY, copy->dstZ, *copy);
+  const auto from = side_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcPitch, copy->srcHeight,
+                            copy->srcXInBytes, copy->srcY, copy->srcZ, *copy);
   if (!to || !from) return std::unexpected(CUDA_ERROR_INVALID_VALUE);
-  const char* const direction = copy_direction(copy->dstDevice, copy->dstMemoryType == CU_MEMORYTYPE_HOST, copy->srcDevice,
-                                               copy->srcMemoryType == CU_MEMORYTYPE_HOST);
+  const char* const direction = copy_direction(copy->dstDevice, copy->dstMemoryType == CU_MEMORYTYPE_HOST,
+                                               copy->srcDevice, copy->srcMemoryType == CU_MEMORYTYPE_HOST);
   return [&device = *context->device, to = *to, from = *from, copy = *copy, direction] {
-    const emulator::ActivityScope scope({.kind = emulator::Activity::Kind::kCopy, .bytes = copy.WidthInBytes * copy.Height * copy.Depth});
+    const emulator::ActivityScope scope(
+        {.kind = emulator::Activity::Kind::kCopy, .bytes = copy.WidthInBytes * copy.Height * copy.Depth});
     for (std::size_t z = 0; z < copy.Depth; ++z) {
       for (std::size_t y = 0; y < copy.Height; ++y) {
-        copy_now(device, to + copy.dstPitch * (y + copy.dstHeight * z), from + copy.srcPitch * (y + copy.srcHeight * z), copy.WidthInBytes,
-                 direction);
+        copy_now(device, to + copy.dstPitch * (y + copy.dstHeight * z), from + copy.srcPitch * (y + copy.srcHeight * z),
+                 copy.WidthInBytes, direction);
       }
     }
     spend_copy(device, copy.WidthInBytes * copy.Height * copy.Depth, direction);
@@ -79,14 +84,17 @@ Work copy_node(CUcontext context, const CUDA_MEMCPY3D* copy) {
 
 Work fill_node(CUcontext context, const CUDA_MEMSET_NODE_PARAMS* fill) {
   if (fill == nullptr || fill->width == 0 || fill->height == 0) return std::unexpected(CUDA_ERROR_INVALID_VALUE);
-  if (fill->elementSize != 1 && fill->elementSize != 2 && fill->elementSize != 4) return std::unexpected(CUDA_ERROR_INVALID_VALUE);
+  if (fill->elementSize != 1 && fill->elementSize != 2 && fill->elementSize != 4)
+    return std::unexpected(CUDA_ERROR_INVALID_VALUE);
   const auto to = resolve(fill->dst, fill->pitch * (fill->height - 1) + fill->width * fill->elementSize);
   if (!to) return std::unexpected(CUDA_ERROR_INVALID_VALUE);
   return [&device = *context->device, to = *to, fill = *fill] {
-    const emulator::ActivityScope scope({.kind = emulator::Activity::Kind::kFill, .bytes = fill.width * fill.elementSize * fill.height});
+    const emulator::ActivityScope scope(
+        {.kind = emulator::Activity::Kind::kFill, .bytes = fill.width * fill.elementSize * fill.height});
     device.at(emulator::Site::kCopy, "fill", fill.width * fill.elementSize * fill.height);
     if (device.state() != emulator::DeviceState::kGood) return;
-    for (std::size_t y = 0; y < fill.height; ++y) fill_now(to + y * fill.pitch, fill.value, fill.elementSize, fill.width);
+    for (std::size_t y = 0; y < fill.height; ++y)
+      fill_now(to + y * fill.pitch, fill.value, fill.elementSize, fill.width);
     device.spend({.memory_bytes = fill.width * fill.elementSize * fill.height});
   };
 }
@@ -111,7 +119,8 @@ CUresult instantiate(CUgraphExec* executable, CUgraph graph) {
   CUcontext context = nullptr;
   if (const CUresult code = ready_for(graph, &context)) return code;
   if (executable == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const auto fault = fault_at(context, emulator::Site::kAlloc, "cuGraphInstantiate", CUDA_ERROR_OUT_OF_MEMORY)) return *fault;
+  if (const auto fault = fault_at(context, emulator::Site::kAlloc, "cuGraphInstantiate", CUDA_ERROR_OUT_OF_MEMORY))
+    return *fault;
   auto made = emulator::ExecutableGraph::make(graph->graph, emulator::settings().order, emulator::settings().seed);
   if (!made) return CUDA_ERROR_INVALID_VALUE;  // a cycle
   static std::atomic<std::uint32_t> instantiated = 0;
@@ -159,10 +168,11 @@ CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNod
 }
 #undef cuGraphAddKernelNode
 /// The form before CUDA 12: its parameters are the first members of today's.
-extern "C" __attribute__((visibility("default"))) CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph,
-                                                                                const CUgraphNode* dependencies, std::size_t count,
-                                                                                const CUDA_KERNEL_NODE_PARAMS_v1* parameters) {
-  return cuGraphAddKernelNode_v2(node, graph, dependencies, count, reinterpret_cast<const CUDA_KERNEL_NODE_PARAMS*>(parameters));
+extern "C" __attribute__((visibility("default"))) CUresult
+cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+                     const CUDA_KERNEL_NODE_PARAMS_v1* parameters) {
+  return cuGraphAddKernelNode_v2(node, graph, dependencies, count,
+                                 reinterpret_cast<const CUDA_KERNEL_NODE_PARAMS*>(parameters));
 }
 
 CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
@@ -197,7 +207,8 @@ CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode
 }
 
 /// The child as it is now: later changes to it do not matter.
-CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraph child) {
+CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+                                  CUgraph child) {
   CUcontext context = nullptr;
   if (const CUresult code = ready_for(graph, &context)) return code;
   if (child == graph || !driver().graphs.has(child)) return CUDA_ERROR_INVALID_VALUE;
@@ -207,7 +218,8 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgrap
   return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_GRAPH, Work([shared] { shared->launch()(); }));
 }
 
-CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*, std::size_t count) {
+CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*,
+                                std::size_t count) {
   CUcontext context = nullptr;
   if (const CUresult code = ready_for(graph, &context)) return code;
   for (std::size_t i = 0; i < count; ++i) {
@@ -237,11 +249,15 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphInstantiate(CUgraphExec* executable, CUgraph graph, unsigned long long) { return instantiate(executable, graph); }
+CUresult cuGraphInstantiate(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+  return instantiate(executable, graph);
+}
 
-CUresult cuGraphInstantiateWithParams(CUgraphExec* executable, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+CUresult cuGraphInstantiateWithParams(CUgraphExec* executable, CUgraph graph,
+                                      CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   const CUresult code = instantiate(executable, graph);
-  if (parameters != nullptr) parameters->result_out = code == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+  if (parameters != nullptr)
+    parameters->result_out = code == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
   return code;
 }
 
@@ -250,24 +266,28 @@ CUresult cuGraphExecDestroy(CUgraphExec executable) {
   return driver().executables.take(executable) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* parameters) {
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
+                                        const CUDA_KERNEL_NODE_PARAMS* parameters) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
   return set(executable, node, CU_GRAPH_NODE_TYPE_KERNEL, kernel_node(context, parameters));
 }
 #undef cuGraphExecKernelNodeSetParams
-extern "C" __attribute__((visibility("default"))) CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
-                                                                                          const CUDA_KERNEL_NODE_PARAMS_v1* parameters) {
-  return cuGraphExecKernelNodeSetParams_v2(executable, node, reinterpret_cast<const CUDA_KERNEL_NODE_PARAMS*>(parameters));
+extern "C" __attribute__((visibility("default"))) CUresult
+cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* parameters) {
+  return cuGraphExecKernelNodeSetParams_v2(executable, node,
+                                           reinterpret_cast<const CUDA_KERNEL_NODE_PARAMS*>(parameters));
 }
 
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D* copy, CUcontext) {
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D* copy,
+                                        CUcontext) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
   return set(executable, node, CU_GRAPH_NODE_TYPE_MEMCPY, copy_node(context, copy));
 }
 
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext) {
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* fill,
+                                        CUcontext) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
   return set(executable, node, CU_GRAPH_NODE_TYPE_MEMSET, fill_node(context, fill));
@@ -278,7 +298,8 @@ CUresult cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphExecUpd
   if (const CUresult code = ready_for(graph, &context)) return code;
   if (!driver().executables.has(executable)) return CUDA_ERROR_INVALID_VALUE;
   const bool same = std::ranges::equal(graph->nodes, executable->types, {}, &CUgraphNode_st::type);
-  if (result != nullptr) *result = {same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr, nullptr};
+  if (result != nullptr)
+    *result = {same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr, nullptr};
   if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   for (const CUgraphNode_st& node : graph->nodes) executable->graph.set(node.id, node.work);
   return CUDA_SUCCESS;

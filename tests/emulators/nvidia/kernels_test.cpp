@@ -19,7 +19,8 @@ std::string read(const std::string& name) {
 std::vector<float> numbers(std::size_t count, unsigned factor, int span, float divisor) {
   std::vector<float> made(count);
   for (std::size_t i = 0; i < count; ++i) {
-    made[i] = static_cast<float>(static_cast<int>((static_cast<unsigned>(i) * factor) >> 8) % span - span / 2) / divisor;
+    made[i] =
+        static_cast<float>(static_cast<int>((static_cast<unsigned>(i) * factor) >> 8) % span - span / 2) / divisor;
   }
   return made;
 }
@@ -48,15 +49,16 @@ class EmulatedCudaKernels : public CudaSession {
 
 TEST_F(EmulatedCudaKernels, ElementwiseIsExact) {
   const float scale = 1.25f;
-  EXPECT_CUDA(CUDA_SUCCESS,
-              run(function(module_, "ew"), {.grid_x = kCount / 256, .block_x = 256}, out_, device_a_, device_b_, scale, kCount));
+  EXPECT_CUDA(CUDA_SUCCESS, run(function(module_, "ew"), {.grid_x = kCount / 256, .block_x = 256}, out_, device_a_,
+                                device_b_, scale, kCount));
   const auto got = download<float>(out_, kCount);
   for (unsigned i = 0; i < kCount; ++i) ASSERT_EQ(got[i], std::fmax(std::fma(a_[i], scale, b_[i]), 0.0f)) << i;
 }
 
 TEST_F(EmulatedCudaKernels, VectorsOfFourAreExact) {
   const float scale = 1.25f;
-  EXPECT_CUDA(CUDA_SUCCESS, run(function(module_, "ew4"), {.grid_x = 7, .block_x = 96}, out_, device_a_, device_b_, scale, kCount / 4));
+  EXPECT_CUDA(CUDA_SUCCESS, run(function(module_, "ew4"), {.grid_x = 7, .block_x = 96}, out_, device_a_, device_b_,
+                                scale, kCount / 4));
   const auto got = download<float>(out_, kCount);
   for (unsigned i = 0; i < kCount; ++i) {
     volatile float product = a_[i] * scale;
@@ -65,7 +67,8 @@ TEST_F(EmulatedCudaKernels, VectorsOfFourAreExact) {
 }
 
 TEST_F(EmulatedCudaKernels, GeluByTanhIsClose) {
-  EXPECT_CUDA(CUDA_SUCCESS, run(function(module_, "gelu"), {.grid_x = kCount / 256, .block_x = 256}, out_, device_a_, kCount));
+  EXPECT_CUDA(CUDA_SUCCESS,
+              run(function(module_, "gelu"), {.grid_x = kCount / 256, .block_x = 256}, out_, device_a_, kCount));
   const auto got = download<float>(out_, kCount);
   for (unsigned i = 0; i < kCount; ++i) {
     const double x = a_[i];
@@ -76,7 +79,8 @@ TEST_F(EmulatedCudaKernels, GeluByTanhIsClose) {
 TEST_F(EmulatedCudaKernels, SoftmaxByShufflesAndSharedMemoryIsClose) {
   const int columns = 1024, rows = kCount / 1024;
   EXPECT_CUDA(CUDA_SUCCESS,
-              run(function(module_, "softmax"), {.grid_x = rows, .block_x = 256, .shared_bytes = columns * 4}, out_, device_a_, columns));
+              run(function(module_, "softmax"), {.grid_x = rows, .block_x = 256, .shared_bytes = columns * 4}, out_,
+                  device_a_, columns));
   const auto got = download<float>(out_, kCount);
   for (int row = 0; row < rows; ++row) {
     const float* const x = &a_[static_cast<std::size_t>(row * columns)];
@@ -84,19 +88,22 @@ TEST_F(EmulatedCudaKernels, SoftmaxByShufflesAndSharedMemoryIsClose) {
     for (int i = 0; i < columns; ++i) most = std::fmax(most, x[i]);
     for (int i = 0; i < columns; ++i) sum += std::exp(x[i] - most);
     for (int i = 0; i < columns; ++i)
-      ASSERT_NEAR(got[static_cast<std::size_t>(row * columns + i)] * columns, std::exp(x[i] - most) / sum * columns, 1e-5);
+      ASSERT_NEAR(got[static_cast<std::size_t>(row * columns + i)] * columns, std::exp(x[i] - most) / sum * columns,
+                  1e-5);
   }
 }
 
 TEST_F(EmulatedCudaKernels, TiledProductIsExact) {
   const int n = 128;
-  EXPECT_CUDA(CUDA_SUCCESS, run(function(module_, "gemm"), {.grid_x = n / 64, .grid_y = n / 64, .block_x = 16, .block_y = 16}, out_,
-                                device_a_, device_b_, n, n, n));
+  EXPECT_CUDA(CUDA_SUCCESS,
+              run(function(module_, "gemm"), {.grid_x = n / 64, .grid_y = n / 64, .block_x = 16, .block_y = 16}, out_,
+                  device_a_, device_b_, n, n, n));
   const auto got = download<float>(out_, n * n);
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j < n; ++j) {
       float sum = 0;
-      for (int k = 0; k < n; ++k) sum = std::fma(a_[static_cast<std::size_t>(i * n + k)], b_[static_cast<std::size_t>(k * n + j)], sum);
+      for (int k = 0; k < n; ++k)
+        sum = std::fma(a_[static_cast<std::size_t>(i * n + k)], b_[static_cast<std::size_t>(k * n + j)], sum);
       ASSERT_EQ(got[static_cast<std::size_t>(i * n + j)], sum) << i << ", " << j;
     }
   }
@@ -105,11 +112,13 @@ TEST_F(EmulatedCudaKernels, TiledProductIsExact) {
 TEST_F(EmulatedCudaKernels, TranspositionThroughSharedMemory) {
   const int rows = 250, columns = 200;
   EXPECT_CUDA(CUDA_SUCCESS,
-              run(function(module_, "transpose"), {.grid_x = (columns + 31) / 32, .grid_y = (rows + 31) / 32, .block_x = 32, .block_y = 8},
-                  out_, device_a_, rows, columns));
+              run(function(module_, "transpose"),
+                  {.grid_x = (columns + 31) / 32, .grid_y = (rows + 31) / 32, .block_x = 32, .block_y = 8}, out_,
+                  device_a_, rows, columns));
   const auto got = download<float>(out_, rows * columns);
   for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < columns; ++j) ASSERT_EQ(got[static_cast<std::size_t>(j * rows + i)], a_[static_cast<std::size_t>(i * columns + j)]);
+    for (int j = 0; j < columns; ++j)
+      ASSERT_EQ(got[static_cast<std::size_t>(j * rows + i)], a_[static_cast<std::size_t>(i * columns + j)]);
   }
 }
 
@@ -121,7 +130,8 @@ TEST_F(EmulatedCudaKernels, HistogramByAtomicsAndBallot) {
   const CUdeviceptr counts = upload(std::vector<unsigned>(257)), sum = upload(std::vector<float>{0}),
                     evens = upload(std::vector<unsigned>{0});
   const unsigned blocks = 16, count = kCount;
-  EXPECT_CUDA(CUDA_SUCCESS, run(function(module_, "hist"), {.grid_x = blocks, .block_x = 256}, counts, device_a_, count, sum, evens));
+  EXPECT_CUDA(CUDA_SUCCESS,
+              run(function(module_, "hist"), {.grid_x = blocks, .block_x = 256}, counts, device_a_, count, sum, evens));
   auto got = download<unsigned>(counts, 257);
   EXPECT_GT(got[256], 0u);
   got.pop_back();
@@ -136,7 +146,8 @@ TEST_F(EmulatedCudaKernels, LocalArraysDoublesAndWideIntegers) {
   std::vector<int> index(count);
   for (int i = 0; i < count; ++i) index[static_cast<std::size_t>(i)] = i * 7;
   const CUdeviceptr device_index = upload(index), out = allocate(count * sizeof(double));
-  EXPECT_CUDA(CUDA_SUCCESS, run(function(module_, "misc"), {.grid_x = (count + 255) / 256, .block_x = 256}, out, device_index, count));
+  EXPECT_CUDA(CUDA_SUCCESS, run(function(module_, "misc"), {.grid_x = (count + 255) / 256, .block_x = 256}, out,
+                                device_index, count));
   const auto got = download<double>(out, count);
   for (int i = 0; i < count; ++i) {
     double local[8], sum = 0;
@@ -144,9 +155,9 @@ TEST_F(EmulatedCudaKernels, LocalArraysDoublesAndWideIntegers) {
     local[index[static_cast<std::size_t>(i)] & 7] += 100;
     for (int k = 0; k < 8; ++k) sum += local[(k + index[static_cast<std::size_t>(i)]) & 7] * (k + 1);
     const unsigned long long q = static_cast<unsigned long long>(i) * 2654435761ull;
-    ASSERT_EQ(got[static_cast<std::size_t>(i)],
-              sum + static_cast<double>(q % 1000) +
-                  static_cast<double>(__builtin_clz(static_cast<unsigned>(i) | 1) + __builtin_popcount(static_cast<unsigned>(i))))
+    ASSERT_EQ(got[static_cast<std::size_t>(i)], sum + static_cast<double>(q % 1000) +
+                                                    static_cast<double>(__builtin_clz(static_cast<unsigned>(i) | 1) +
+                                                                        __builtin_popcount(static_cast<unsigned>(i))))
         << i;
   }
 }
@@ -158,8 +169,9 @@ float value(std::uint16_t bits, bool is_bfloat) {
     std::memcpy(&x, &wide, 4);
     return x;
   }
-  const float magnitude = (bits & 0x7c00) == 0 ? std::ldexp(static_cast<float>(bits & 0x3ff), -24)
-                                               : std::ldexp(static_cast<float>((bits & 0x3ff) | 0x400), ((bits >> 10) & 31) - 25);
+  const float magnitude = (bits & 0x7c00) == 0
+                              ? std::ldexp(static_cast<float>(bits & 0x3ff), -24)
+                              : std::ldexp(static_cast<float>((bits & 0x3ff) | 0x400), ((bits >> 10) & 31) - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
@@ -172,20 +184,27 @@ TEST_F(CudaTexts, HalvesAreExact) {
     bfloats[i] = static_cast<std::uint16_t>(((i * 2654435761u >> 7) & 0x807f) | (124 + i % 6) << 7);
   }
   const CUdeviceptr a = upload(halves), b = upload(bfloats), out = allocate(2 * count), out_b = allocate(2 * count);
-  EXPECT_CUDA(CUDA_SUCCESS, run(function(module, "h16"), {.grid_x = count / 256, .block_x = 256}, out, a, b, out_b, count));
+  EXPECT_CUDA(CUDA_SUCCESS,
+              run(function(module, "h16"), {.grid_x = count / 256, .block_x = 256}, out, a, b, out_b, count));
   const auto got = download<std::uint16_t>(out, count), got_b = download<std::uint16_t>(out_b, count);
   for (unsigned i = 0; i < count; ++i) {
     volatile float product = value(halves[i], false) * value(bfloats[i], true);
     const float sum = product + 1.0f, difference = value(halves[i], false) - value(bfloats[i], true);
     // Nothing between the result and what was rounded is closer: half a unit in the last place.
-    ASSERT_LE(std::fabs(value(got[i], false) - sum), std::ldexp(1.0f, std::max(sum == 0 ? -14 : std::ilogb(sum), -14) - 11)) << i;
-    ASSERT_LE(std::fabs(value(got_b[i], true) - difference), difference == 0 ? 0 : std::ldexp(1.0f, std::ilogb(difference) - 8)) << i;
+    ASSERT_LE(std::fabs(value(got[i], false) - sum),
+              std::ldexp(1.0f, std::max(sum == 0 ? -14 : std::ilogb(sum), -14) - 11))
+        << i;
+    ASSERT_LE(std::fabs(value(got_b[i], true) - difference),
+              difference == 0 ? 0 : std::ldexp(1.0f, std::ilogb(difference) - 8))
+        << i;
   }
   EXPECT_CUDA(CUDA_SUCCESS, run(function(module, "h2"), {.grid_x = count / 512, .block_x = 256}, out, a, a, count / 2));
   const auto fused = download<std::uint16_t>(out, count);
   for (unsigned i = 0; i < count; ++i) {
     const double x = value(halves[i], false), wanted = x * x + 2 * x;  // 2 x is exact
-    ASSERT_LE(std::fabs(value(fused[i], false) - wanted), std::ldexp(1.0, std::max(wanted == 0 ? -14 : std::ilogb(wanted), -14) - 11)) << i;
+    ASSERT_LE(std::fabs(value(fused[i], false) - wanted),
+              std::ldexp(1.0, std::max(wanted == 0 ? -14 : std::ilogb(wanted), -14) - 11))
+        << i;
   }
 }
 
@@ -302,8 +321,9 @@ TEST_F(CudaTexts, AtomicsOfAllKinds) {
   std::vector<unsigned> u(12);
   u[3] = u[4] = ~0u;
   const unsigned n = 1024;
-  const CUdeviceptr du = upload(u), ds = upload(std::vector<int>{0, -100000, 0}), dl = upload(std::vector<unsigned long long>{0, 0, 5}),
-                    df = upload(std::vector<float>{0}), dd = upload(std::vector<double>{0}), dh = upload(std::vector<unsigned>{0});
+  const CUdeviceptr du = upload(u), ds = upload(std::vector<int>{0, -100000, 0}),
+                    dl = upload(std::vector<unsigned long long>{0, 0, 5}), df = upload(std::vector<float>{0}),
+                    dd = upload(std::vector<double>{0}), dh = upload(std::vector<unsigned>{0});
   EXPECT_CUDA(CUDA_SUCCESS, run(function(module, "all"), {.grid_x = n / 64, .block_x = 64}, du, ds, dl, df, dd, dh));
   std::vector<unsigned> wanted(12);
   wanted[3] = wanted[4] = ~0u;
@@ -342,7 +362,8 @@ TEST_F(CudaTexts, TheMathLibraryIsClose) {
       double r[] = {sin(x), cos(x), exp(x), log(fabs(x)), tanh(x), erf(x), sqrt(fabs(x)), 1 / sqrt(fabs(x)), pow(fabs(x), 1.3), x / 3, fma(x, x, -1.0), rint(x)};
       for (int k = 0; k < 12; k++) o[i * 12 + k] = r[k];
     })"));
-  const std::vector<float> values = {0.01f, -0.5f, 0.75f, 1.0f, -1.5f, 3.0f, -7.25f, 12.5f, 100.0f, -1000.5f, 20000.75f};
+  const std::vector<float> values = {0.01f,  -0.5f, 0.75f,  1.0f,     -1.5f,    3.0f,
+                                     -7.25f, 12.5f, 100.0f, -1000.5f, 20000.75f};
   const int n = static_cast<int>(values.size());
   const CUdeviceptr a = upload(values), out = allocate(values.size() * 20 * 4), wide = allocate(values.size() * 12 * 8);
   EXPECT_CUDA(CUDA_SUCCESS, run(function(module, "floats"), {.block_x = 32}, out, a, n));
@@ -379,13 +400,15 @@ TEST_F(CudaTexts, TheMathLibraryIsClose) {
         EXPECT_NEAR(got[i * 20 + k], wanted[k], 2e-6 * std::fabs(wanted[k]) + 1e-7) << "function " << k << " of " << x;
       }
     }
-    const double doubles[] = {std::sin(x),  std::cos(x),      std::exp(x),      std::log(y), std::tanh(x),         std::erf(x),
-                              std::sqrt(y), 1 / std::sqrt(y), std::pow(y, 1.3), x / 3,       std::fma(x, x, -1.0), std::rint(x)};
+    const double doubles[] = {std::sin(x),      std::cos(x), std::exp(x),          std::log(y),
+                              std::tanh(x),     std::erf(x), std::sqrt(y),         1 / std::sqrt(y),
+                              std::pow(y, 1.3), x / 3,       std::fma(x, x, -1.0), std::rint(x)};
     for (std::size_t k = 0; k < 12; ++k) {
       if (std::isinf(doubles[k])) {
         EXPECT_EQ(got_wide[i * 12 + k], doubles[k]);
       } else {
-        EXPECT_NEAR(got_wide[i * 12 + k], doubles[k], 4e-15 * std::fabs(doubles[k]) + 1e-300) << "double function " << k << " of " << x;
+        EXPECT_NEAR(got_wide[i * 12 + k], doubles[k], 4e-15 * std::fabs(doubles[k]) + 1e-300)
+            << "double function " << k << " of " << x;
       }
     }
   }

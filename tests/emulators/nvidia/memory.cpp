@@ -41,7 +41,8 @@ std::optional<char*> end_of(Side side, CUdeviceptr address, std::size_t size) {
   return reinterpret_cast<char*>(address);
 }
 
-CUresult copy(CUdeviceptr to, Side to_side, CUdeviceptr from, Side from_side, std::size_t size, CUstream handle, bool waits) {
+CUresult copy(CUdeviceptr to, Side to_side, CUdeviceptr from, Side from_side, std::size_t size, CUstream handle,
+              bool waits) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
   emulator::DeviceStream* const stream = stream_of(context, handle);
@@ -52,7 +53,8 @@ CUresult copy(CUdeviceptr to, Side to_side, CUdeviceptr from, Side from_side, st
   const bool to_host = !emulator::is_device_address(to), from_host = !emulator::is_device_address(from);
   const char* const direction = copy_direction(to, to_host, from, from_host);
   std::shared_ptr<std::vector<char>> staged;
-  if (from_host && !waits && !is_pinned(*source, size)) staged = std::make_shared<std::vector<char>>(*source, *source + size);
+  if (from_host && !waits && !is_pinned(*source, size))
+    staged = std::make_shared<std::vector<char>>(*source, *source + size);
   emulator::Device& device = *context->device;
   stream->push([&device, to_now = *target, from_now = *source, staged, size, direction] {
     const emulator::ActivityScope scope({.kind = emulator::Activity::Kind::kCopy, .bytes = size});
@@ -88,7 +90,8 @@ CUresult pinned(void** address, std::size_t size) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
   if (address == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (const auto fault = fault_at(context, emulator::Site::kAlloc, "cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY)) return *fault;
+  if (const auto fault = fault_at(context, emulator::Site::kAlloc, "cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY))
+    return *fault;
   void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(driver().mutex);
@@ -151,7 +154,8 @@ CUresult cuMemAlloc(CUdeviceptr* address, std::size_t size) {
   auto& memory = *driver().memory;
   {
     const std::lock_guard lock(driver().mutex);
-    if (memory.used(context->device->index()) + driver().created_bytes + size > memory.limit()) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (memory.used(context->device->index()) + driver().created_bytes + size > memory.limit())
+      return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const auto made = memory.allocate(context->device->index(), size);
   if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -212,7 +216,8 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* size, CUdeviceptr 
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
   if (const CUresult code = ready()) return code;
   const auto found = driver().memory->check(address, 1);
-  const bool pinned_memory = !crucible::emulator::is_device_address(address) && is_pinned(reinterpret_cast<void*>(address), 1);
+  const bool pinned_memory =
+      !crucible::emulator::is_device_address(address) && is_pinned(reinterpret_cast<void*>(address), 1);
   if (data == nullptr || (!found && !pinned_memory)) return CUDA_ERROR_INVALID_VALUE;
   if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
     *static_cast<unsigned*>(data) = found ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
@@ -242,7 +247,10 @@ CUresult cuMemHostRegister(void* address, std::size_t size, unsigned) {
   if (const CUresult code = ready()) return code;
   if (address == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(driver().mutex);
-  const bool added = driver().ranges.try_emplace(reinterpret_cast<std::uint64_t>(address), Range{size, Range::Kind::kRegistered, 0}).second;
+  const bool added =
+      driver()
+          .ranges.try_emplace(reinterpret_cast<std::uint64_t>(address), Range{size, Range::Kind::kRegistered, 0})
+          .second;
   return added ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }
 
@@ -250,7 +258,8 @@ CUresult cuMemHostUnregister(void* address) {
   if (const CUresult code = ready()) return code;
   const std::lock_guard lock(driver().mutex);
   const auto found = driver().ranges.find(reinterpret_cast<std::uint64_t>(address));
-  if (found == driver().ranges.end() || found->second.kind != Range::Kind::kRegistered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  if (found == driver().ranges.end() || found->second.kind != Range::Kind::kRegistered)
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   driver().ranges.erase(found);
   return CUDA_SUCCESS;
 }
@@ -289,9 +298,15 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size, CUstr
   return copy(to, Side::kEither, from, Side::kEither, size, stream, false);
 }
 
-CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t count) { return set(to, value, 1, count, nullptr, true); }
-CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, std::size_t count) { return set(to, value, 2, count, nullptr, true); }
-CUresult cuMemsetD32(CUdeviceptr to, unsigned value, std::size_t count) { return set(to, value, 4, count, nullptr, true); }
+CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t count) {
+  return set(to, value, 1, count, nullptr, true);
+}
+CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, std::size_t count) {
+  return set(to, value, 2, count, nullptr, true);
+}
+CUresult cuMemsetD32(CUdeviceptr to, unsigned value, std::size_t count) {
+  return set(to, value, 4, count, nullptr, true);
+}
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t count, CUstream stream) {
   return set(to, value, 1, count, stream, false);
 }

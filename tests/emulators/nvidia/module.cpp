@@ -38,7 +38,8 @@ CUresult load(CUcontext context, const char* text, std::unique_ptr<CUmod_st>& mo
   ptx::Translation translation;
   try {
     const emulator::Settings& settings = emulator::settings();
-    translation = ptx::translate(text, {.work = settings.timing == emulator::Timing::kRoofline, .shared = settings.races});
+    translation =
+        ptx::translate(text, {.work = settings.timing == emulator::Timing::kRoofline, .shared = settings.races});
   } catch (const ptx::Error& error) {
     log = std::string("emulator: ") + error.what();
     return CUDA_ERROR_INVALID_PTX;
@@ -61,8 +62,8 @@ CUresult load(CUcontext context, const char* text, std::unique_ptr<CUmod_st>& mo
     function.module = module.get();
     function.kernel = {module->library, module->library->code(i), i, 0};
     if (kernels[i].shared_bytes > 49152) {
-      log = "emulator: ptxas error: " + kernels[i].name + " uses too much shared data (" + std::to_string(kernels[i].shared_bytes) +
-            " bytes, 49152 at most)";
+      log = "emulator: ptxas error: " + kernels[i].name + " uses too much shared data (" +
+            std::to_string(kernels[i].shared_bytes) + " bytes, 49152 at most)";
       return CUDA_ERROR_INVALID_PTX;
     }
     function.kernel.most_dynamic_shared = 49152 - kernels[i].shared_bytes;
@@ -89,14 +90,15 @@ CUresult launch(CUfunction function, const emulator::Launch& shape, CUstream han
 /// Turns a bit over in the memory that an argument points to.
 void flip(const emulator::Rule& rule, const ptx::Kernel& kernel, const std::vector<char>& arguments) {
   if (rule.arg >= kernel.parameters.size() || kernel.parameters[rule.arg].size != 8) {
-    return emulator::faults().note("flip: argument " + std::to_string(rule.arg) + " of " + kernel.name + " is no pointer");
+    return emulator::faults().note("flip: argument " + std::to_string(rule.arg) + " of " + kernel.name +
+                                   " is no pointer");
   }
   CUdeviceptr address = 0;
   std::memcpy(&address, arguments.data() + kernel.parameters[rule.arg].offset, sizeof address);
   const auto where = resolve(address + rule.byte, 1);
   if (!where)
-    return emulator::faults().note("flip: byte " + std::to_string(rule.byte) + " is outside of the memory of argument " +
-                                   std::to_string(rule.arg));
+    return emulator::faults().note("flip: byte " + std::to_string(rule.byte) +
+                                   " is outside of the memory of argument " + std::to_string(rule.arg));
   **where = static_cast<char>(**where ^ (1 << (rule.bit & 7)));
 }
 
@@ -132,7 +134,8 @@ CUresult check_launch(const DeviceRecord&, const KernelOfModule& kernel, const e
   if (x > 1024 || y > 1024 || z > 64 || std::uint64_t{x} * y * z > 1024) return CUDA_ERROR_INVALID_VALUE;
   const ptx::Kernel& facts = kernel.kernel();
   if (x * y * z > facts.max_threads) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  if (facts.required_block[0] != 0 && (x != facts.required_block[0] || y != facts.required_block[1] || z != facts.required_block[2])) {
+  if (facts.required_block[0] != 0 &&
+      (x != facts.required_block[0] || y != facts.required_block[1] || z != facts.required_block[2])) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   return launch.dynamic_shared_bytes > kernel.most_dynamic_shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -167,7 +170,8 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
   if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const auto fault = fault_at(context, crucible::emulator::Site::kLoad, "cuModuleLoadDataEx", CUDA_ERROR_INVALID_PTX)) {
+  if (const auto fault =
+          fault_at(context, crucible::emulator::Site::kLoad, "cuModuleLoadDataEx", CUDA_ERROR_INVALID_PTX)) {
     give_log(count, options, values, "a fault was asked for");
     return *fault;
   }
@@ -186,15 +190,17 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
     Driver& the = driver();
     const std::lock_guard lock(the.mutex);
     for (const auto& global : made->library->translation().globals) {
-      the.ranges[reinterpret_cast<std::uint64_t>(made->library->address(global)) | EMU_TAG] = {global.bytes, Range::Kind::kModule,
-                                                                                               context->device->index()};
+      the.ranges[reinterpret_cast<std::uint64_t>(made->library->address(global)) | EMU_TAG] = {
+          global.bytes, Range::Kind::kModule, context->device->index()};
     }
   }
   *module = driver().modules.add(std::move(made));
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleLoadData(CUmodule* module, const void* image) { return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr); }
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
+}
 
 CUresult cuModuleUnload(CUmodule module) {
   CUcontext context = nullptr;
@@ -260,13 +266,15 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
   if (const CUresult code = ready(&context)) return code;
   if (!owns(function)) return CUDA_ERROR_INVALID_HANDLE;
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;  // preferences
-  const int most = record_of(context).generation.most_shared_per_block - static_cast<int>(function->kernel.kernel().shared_bytes);
+  const int most =
+      record_of(context).generation.most_shared_per_block - static_cast<int>(function->kernel.kernel().shared_bytes);
   if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
   function->kernel.most_dynamic_shared = static_cast<std::uint32_t>(value);
   return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int block_size, std::size_t dynamic_bytes) {
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int block_size,
+                                                     std::size_t dynamic_bytes) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
   if (!owns(function)) return CUDA_ERROR_INVALID_HANDLE;
@@ -278,9 +286,11 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction fun
   return CUDA_SUCCESS;
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                        unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters, void** extra) {
-  return launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, nullptr}, stream, parameters, extra);
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters,
+                        void** extra) {
+  return launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, nullptr}, stream,
+                parameters, extra);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
@@ -288,7 +298,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttributeID id = config->attrs[i].id;
-    if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION || id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) return CUDA_ERROR_NOT_SUPPORTED;
+    if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION || id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
   return launch(function,
                 {{config->gridDimX, config->gridDimY, config->gridDimZ},

@@ -1,5 +1,6 @@
-// libnvidia-ml.so.1, as far as a plugin asks for a device's health: the idle device of tests/emulators/core/telemetry.hpp, disturbed by rules at the
-// site "query" with a function's name. It knows the settings of the emulated driver, not its state: no memory is in use, no process is there.
+// libnvidia-ml.so.1, as far as a plugin asks for a device's health: the idle device of
+// tests/emulators/core/telemetry.hpp, disturbed by rules at the site "query" with a function's name. It knows the
+// settings of the emulated driver, not its state: no memory is in use, no process is there.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -35,8 +36,8 @@ namespace {
 
 using namespace crucible::emulator;
 
-constexpr nvmlReturn_t kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNoPermission = 4, kNotFound = 6,
-                       kInsufficientSize = 7, kTimeout = 10, kGpuIsLost = 15, kUnknown = 999;
+constexpr nvmlReturn_t kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNoPermission = 4,
+                       kNotFound = 6, kInsufficientSize = 7, kTimeout = 10, kGpuIsLost = 15, kUnknown = 999;
 constexpr unsigned long long kIdle = 0x1, kSoftwareThermalSlowdown = 0x20, kXidCriticalError = 0x8;
 
 bool initialized = false;
@@ -73,7 +74,8 @@ Answer answer_to(const char* function, nvmlDevice_t device, const void* out, Con
 
 /// One number of the model.
 template <class Number>
-nvmlReturn_t tell(const char* function, nvmlDevice_t device, Number* out, Concern concern, std::uint64_t Telemetry::*member) {
+nvmlReturn_t tell(const char* function, nvmlDevice_t device, Number* out, Concern concern,
+                  std::uint64_t Telemetry::* member) {
   const Answer answer = answer_to(function, device, out, concern);
   if (answer.code == kSuccess) *out = static_cast<Number>(answer.telemetry.*member);
   return answer.code;
@@ -91,8 +93,8 @@ void uuid_of(unsigned index, char (&text)[64]) {
   std::snprintf(bytes, sizeof bytes, "crucible-emu-%03u", index);
   int at = std::snprintf(text, sizeof text, "GPU-");
   for (int i = 0; i < 16; ++i) {
-    at += std::snprintf(text + at, sizeof text - static_cast<std::size_t>(at), i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
-                        static_cast<unsigned char>(bytes[i]));
+    at += std::snprintf(text + at, sizeof text - static_cast<std::size_t>(at),
+                        i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", static_cast<unsigned char>(bytes[i]));
   }
 }
 
@@ -170,7 +172,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* pci, nvmlDevice_t* device) {
   if (!initialized) return kUninitialized;
   unsigned domain = 0, bus = 0, slot = 0;
-  if (pci == nullptr || device == nullptr || std::sscanf(pci, "%x:%x:%x", &domain, &bus, &slot) != 3) return kInvalidArgument;
+  if (pci == nullptr || device == nullptr || std::sscanf(pci, "%x:%x:%x", &domain, &bus, &slot) != 3)
+    return kInvalidArgument;
   if (domain != 0 || slot != 0 || bus == 0 || bus > settings().devices) return kNotFound;
   *device = handle_of(bus - 1);
   return kSuccess;
@@ -179,7 +182,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* pci, nvmlD
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned size) {
   const Answer answer = answer_to("nvmlDeviceGetName", device, name);
   if (answer.code != kSuccess) return answer.code;
-  return write(name, size, ("NVIDIA " + settings().arch(index_of(device), "sm_90") + " (" + emulated_words() + ")").c_str());
+  return write(name, size,
+               ("NVIDIA " + settings().arch(index_of(device), "sm_90") + " (" + emulated_words() + ")").c_str());
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned size) {
@@ -238,11 +242,13 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvml
 
 /// Corrected are 0, uncorrected 1; since the start and in the device's life are the same.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int type, int, unsigned long long* errors) {
-  return tell("nvmlDeviceGetTotalEccErrors", device, errors, Concern::kErrors, type == 0 ? &Telemetry::corrected : &Telemetry::uncorrected);
+  return tell("nvmlDeviceGetTotalEccErrors", device, errors, Concern::kErrors,
+              type == 0 ? &Telemetry::corrected : &Telemetry::uncorrected);
 }
 
 /// A device that remaps rows (from Ampere on); those before retire pages.
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed) {
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrected, unsigned* uncorrected,
+                                                   unsigned* pending, unsigned* failed) {
   const Answer answer = answer_to("nvmlDeviceGetRemappedRows", device, failed, Concern::kErrors);
   if (answer.code != kSuccess) return answer.code;
   *corrected = static_cast<unsigned>(answer.telemetry.corrected);
@@ -252,7 +258,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned
   return kSuccess;
 }
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, int cause, unsigned* count, unsigned long long* addresses) {
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, int cause, unsigned* count,
+                                                   unsigned long long* addresses) {
   const Answer answer = answer_to("nvmlDeviceGetRetiredPages", device, count, Concern::kErrors);
   if (answer.code != kSuccess) return answer.code;
   const auto pages = static_cast<unsigned>(cause == 0 ? answer.telemetry.corrected : answer.telemetry.uncorrected);

@@ -7,10 +7,12 @@
 namespace crucible::emulators::nvidia {
 namespace {
 
-/// Whether kernels of a device may use memory of an address. What is no memory of the driver's is not judged here: it faults by itself.
+/// Whether kernels of a device may use memory of an address. What is no memory of the driver's is not judged here: it
+/// faults by itself.
 bool may_reach(const DeviceRecord& from, CUdeviceptr address) {
   const unsigned own = from.device.index();
-  if (const auto found = driver().memory->check(address, 1)) return found->device == own || (from.context.reached.load() >> found->device & 1) != 0;
+  if (const auto found = driver().memory->check(address, 1))
+    return found->device == own || (from.context.reached.load() >> found->device & 1) != 0;
   const std::lock_guard lock(driver().mutex);
   const auto& ranges = driver().ranges;
   const auto after = ranges.upper_bound(address);
@@ -18,7 +20,8 @@ bool may_reach(const DeviceRecord& from, CUdeviceptr address) {
   const auto& [begin, range] = *std::prev(after);
   if (address - begin >= range.size) return true;
   if (range.kind == Range::Kind::kMapped) return (range.reached_by >> own & 1) != 0;
-  return range.kind != Range::Kind::kModule || range.device == own || (from.context.reached.load() >> range.device & 1) != 0;
+  return range.kind != Range::Kind::kModule || range.device == own ||
+         (from.context.reached.load() >> range.device & 1) != 0;
 }
 
 /// The record of the context's device; null when it is no context, or the current one's own device.
@@ -29,10 +32,12 @@ const DeviceRecord* other_device(CUcontext current, CUcontext context) {
   return nullptr;
 }
 
-/// Both sides have to be memory of the devices that are named: a copy that names the wrong one is a mistake that a real driver may not see.
+/// Both sides have to be memory of the devices that are named: a copy that names the wrong one is a mistake that a real
+/// driver may not see.
 CUresult check_sides(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context) {
   for (const auto& [address, context] : {std::pair(to, to_context), std::pair(from, from_context)}) {
-    if (std::ranges::none_of(driver().devices, [&](const auto& record) { return &record->context == context; })) return CUDA_ERROR_INVALID_CONTEXT;
+    if (std::ranges::none_of(driver().devices, [&](const auto& record) { return &record->context == context; }))
+      return CUDA_ERROR_INVALID_CONTEXT;
     const auto found = driver().memory->check(address, 1);
     if (found && found->device != context->device->index()) return CUDA_ERROR_INVALID_VALUE;
   }
@@ -41,7 +46,8 @@ CUresult check_sides(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUc
 
 }  // namespace
 
-std::vector<char> reachable_arguments(const emulator::Device& device, const ptx::Kernel& kernel, std::vector<char> arguments) {
+std::vector<char> reachable_arguments(const emulator::Device& device, const ptx::Kernel& kernel,
+                                      std::vector<char> arguments) {
   if (driver().devices.size() < 2) return arguments;
   const auto record = std::ranges::find_if(driver().devices, [&](const auto& one) { return &one->device == &device; });
   for (const ptx::Parameter& parameter : kernel.parameters) {
@@ -72,7 +78,10 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CU
   if (const CUresult code = ready()) return code;
   if (record_of(from) == nullptr || record_of(to) == nullptr || from == to) return CUDA_ERROR_INVALID_DEVICE;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED || attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED ? 1 : 0;
+  *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                   attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+               ? 1
+               : 0;
   return CUDA_SUCCESS;
 }
 
@@ -96,13 +105,15 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   return (context->reached.fetch_and(~bit) & bit) != 0 ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 
-CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t size) {
+CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                      std::size_t size) {
   if (const CUresult code = ready()) return code;
   if (const CUresult code = check_sides(to, to_context, from, from_context)) return code;
   return cuMemcpyDtoD(to, from, size);
 }
 
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t size, CUstream stream) {
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                           std::size_t size, CUstream stream) {
   if (const CUresult code = ready()) return code;
   if (const CUresult code = check_sides(to, to_context, from, from_context)) return code;
   return cuMemcpyDtoDAsync(to, from, size, stream);

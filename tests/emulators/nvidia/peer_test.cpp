@@ -137,7 +137,8 @@ TEST_F(EmulatedCudaPeers, CopiesNeedNoLeave) {
   ASSERT_CUDA(cuMemcpyPeerAsync(here_, context_, there_, other_, 8, stream_));
   ASSERT_CUDA(cuStreamSynchronize(stream_));
   EXPECT_EQ(download<unsigned>(here_, 4), (std::vector<unsigned>{10, 20, 0, 0}));
-  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuMemcpyPeer(here_, other_, there_, other_, 16)) << "memory of another device than is named";
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuMemcpyPeer(here_, other_, there_, other_, 16))
+      << "memory of another device than is named";
   EXPECT_CUDA(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyPeer(here_, nullptr, there_, other_, 16));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuMemcpyPeer(here_, context_, there_, other_, 17));
 }

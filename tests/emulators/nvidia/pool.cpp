@@ -1,5 +1,6 @@
-// Memory pools: what is freed into one is kept for the next allocation of the same size, as far as its release threshold allows, and
-// counts as used memory of the device until it is trimmed. The default pool of a device keeps nothing.
+// Memory pools: what is freed into one is kept for the next allocation of the same size, as far as its release
+// threshold allows, and counts as used memory of the device until it is trimmed. The default pool of a device keeps
+// nothing.
 #include "tests/emulators/nvidia/driver.hpp"
 
 using namespace crucible::emulators::nvidia;
@@ -103,7 +104,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
 CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   if (const CUresult code = ready()) return code;
   const Pool pool = find(handle);
-  if (pool == nullptr || value == nullptr || attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) return CUDA_ERROR_INVALID_VALUE;
+  if (pool == nullptr || value == nullptr || attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(pool->mutex);
   pool->threshold = *static_cast<cuuint64_t*>(value);
   return CUDA_SUCCESS;
@@ -114,9 +116,10 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
   const Pool pool = find(handle);
   if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(pool->mutex);
-  const std::map<CUmemPool_attribute, cuuint64_t> values = {{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, pool->threshold},
-                                                            {CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, pool->kept_bytes + pool->live_bytes},
-                                                            {CU_MEMPOOL_ATTR_USED_MEM_CURRENT, pool->live_bytes}};
+  const std::map<CUmemPool_attribute, cuuint64_t> values = {
+      {CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, pool->threshold},
+      {CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, pool->kept_bytes + pool->live_bytes},
+      {CU_MEMPOOL_ATTR_USED_MEM_CURRENT, pool->live_bytes}};
   const auto found = values.find(attribute);
   if (found == values.end()) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<cuuint64_t*>(value) = found->second;

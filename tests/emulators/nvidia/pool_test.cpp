@@ -42,7 +42,8 @@ TEST_F(EmulatedPools, WhatIsFreedIsKeptUpToTheThreshold) {
   EXPECT_EQ(used(), 1400u);
   ASSERT_CUDA(cuMemAllocFromPoolAsync(&again, 800, pool, stream_));
   EXPECT_EQ(again, a);
-  ASSERT_CUDA(cuStreamSynchronize(stream_));  // the memory is there in the stream's order, the copy below is in the default one's
+  ASSERT_CUDA(cuStreamSynchronize(
+      stream_));  // the memory is there in the stream's order, the copy below is in the default one's
   EXPECT_EQ(download<unsigned>(again, 2), std::vector<unsigned>(2, 0xcdcdcdcdu)) << "as fresh as any";
   ASSERT_CUDA(cuMemFreeAsync(again, stream_));
   ASSERT_CUDA(cuMemFreeAsync(b, stream_));
@@ -87,14 +88,17 @@ TEST_F(EmulatedPools, MemoryThatIsMappedSideBySideIsOneRange) {
   EXPECT_CUDA(CUDA_SUCCESS, cuMemsetD8(range, 1, 2 * step));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(range, 1, 2 * step + 1)) << "into the hole";
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(range + 3 * step, 1, step + 1)) << "past the end";
-  for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{3}}) ASSERT_CUDA(cuMemUnmap(range + i * step, step));
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{3}})
+    ASSERT_CUDA(cuMemUnmap(range + i * step, step));
   for (const CUmemGenericAllocationHandle handle : memory) ASSERT_CUDA(cuMemRelease(handle));
   ASSERT_CUDA(cuMemAddressFree(range, 4 * step));
 }
 
 TEST_F(EmulatedPools, OnlyHostFunctionsAreCapturedAndAChildGraphIsACopy) {
   std::vector<int> calls;
-  const auto note = [](void* data) { static_cast<std::vector<int>*>(data)->push_back(static_cast<int>(static_cast<std::vector<int>*>(data)->size())); };
+  const auto note = [](void* data) {
+    static_cast<std::vector<int>*>(data)->push_back(static_cast<int>(static_cast<std::vector<int>*>(data)->size()));
+  };
   CUgraph child = nullptr, graph = nullptr;
   ASSERT_CUDA(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED));
   EXPECT_CUDA(CUDA_ERROR_ILLEGAL_STATE, cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED));

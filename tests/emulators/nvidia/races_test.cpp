@@ -41,7 +41,8 @@ class EmulatedCudaRaces : public CudaSession {
 TEST_F(EmulatedCudaRaces, ALostBarrierInATiledProductIsFound) {
   const std::string whole = kernels();
   EXPECT_EQ(product(whole), "");
-  const std::string inner = "As[buf][i&15][i>>4]=ra[j]; Bs[buf][i>>6][i&63]=rb[j]; } }\n    __syncthreads();", first = "__syncthreads();\n  for(int k0=0;";
+  const std::string inner = "As[buf][i&15][i>>4]=ra[j]; Bs[buf][i>>6][i&63]=rb[j]; } }\n    __syncthreads();",
+                    first = "__syncthreads();\n  for(int k0=0;";
   for (const std::string& place : {inner, first}) {
     std::string lost = whole;
     const std::size_t at = lost.find(place);
@@ -49,7 +50,8 @@ TEST_F(EmulatedCudaRaces, ALostBarrierInATiledProductIsFound) {
     lost.replace(lost.find("__syncthreads();", at), 16, "");
     const std::string said = product(lost);
     EXPECT_THAT(said, HasSubstr("race: kernel gemm, block (0, 0, 0): thread ("));
-    EXPECT_THAT(said, ContainsRegex("thread \\([0-9]+, [0-9]+, 0\\) (reads|writes) shared byte 0x[0-9a-f]+, which thread \\([0-9]+, [0-9]+, 0\\) (wrote|read)"));
+    EXPECT_THAT(said, ContainsRegex("thread \\([0-9]+, [0-9]+, 0\\) (reads|writes) shared byte 0x[0-9a-f]+, which "
+                                    "thread \\([0-9]+, [0-9]+, 0\\) (wrote|read)"));
     ASSERT_CUDA(cuDevicePrimaryCtxReset(0));
   }
 }
@@ -60,8 +62,10 @@ TEST_F(EmulatedCudaRaces, TheLineNamesBothThreadsAndTheByte) {
     if (threadIdx.x == 5) a[i] = 1;
     if (threadIdx.x == 40) out[0] = a[j];
   })", "k", {.block_x = 64}, allocate(4), 3, 3);
-  EXPECT_EQ(said, "crucible emulator: race: kernel k, block (0, 0, 0): thread (40, 0, 0) reads shared byte 0xc, which thread (5, 0, 0) wrote, with no barrier "
-                  "between them\n");
+  EXPECT_EQ(said,
+            "crucible emulator: race: kernel k, block (0, 0, 0): thread (40, 0, 0) reads shared byte 0xc, which thread "
+            "(5, 0, 0) wrote, with no barrier "
+            "between them\n");
 }
 
 TEST_F(EmulatedCudaRaces, DynamicSharedMemoryBehindAGenericPointer) {
@@ -98,25 +102,29 @@ TEST_F(EmulatedCudaRaces, WarpsThatOnlySyncThemselvesDo) {
 
 TEST_F(EmulatedCudaRaces, CopiesRaceFromWhereTheyBeginToWhereTheyAreWaitedFor) {
   // A copy by each lane into the row of its neighbour, which ldmatrix reads; then another copy over it.
-  const auto said = [&](const std::string& before_the_wait, const std::string& behind_it, const std::string& before_the_next) {
-    const std::string text = R"(extern "C" __global__ void k(unsigned* p) {
+  const auto said =
+      [&](const std::string& before_the_wait, const std::string& behind_it, const std::string& before_the_next) {
+        const std::string text = R"(extern "C" __global__ void k(unsigned* p) {
       __shared__ __align__(16) unsigned s[32][4];
       unsigned i = threadIdx.x, to = __cvta_generic_to_shared(s[i ^ 1]), row = __cvta_generic_to_shared(s[i]), d[4], sum = 0;
       for (int n = 0; n < 2; n++) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(p + 4 * i) : "memory");
-        )" + before_the_wait + R"( asm volatile("cp.async.wait_all;" ::: "memory"); )" + behind_it + R"(
+        )" + before_the_wait + R"( asm volatile("cp.async.wait_all;" ::: "memory"); )" +
+                                 behind_it + R"(
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(row) : "memory");
         sum += d[0] + s[i ^ 2][0];
         )" + before_the_next + R"(
       }
       p[128 + i] = sum;
     })";
-    return race_of(text, "k", {.block_x = 32}, upload(std::vector<unsigned>(160)));
-  };
+        return race_of(text, "k", {.block_x = 32}, upload(std::vector<unsigned>(160)));
+      };
   EXPECT_EQ(said("", "__syncwarp();", "__syncwarp();"), "");
-  EXPECT_THAT(said("__syncwarp();", "", "__syncwarp();"), HasSubstr("race: kernel k")) << "with what reads it when it is there";
+  EXPECT_THAT(said("__syncwarp();", "", "__syncwarp();"), HasSubstr("race: kernel k"))
+      << "with what reads it when it is there";
   ASSERT_CUDA(cuDevicePrimaryCtxReset(0));
-  EXPECT_THAT(said("__syncwarp();", "__syncwarp();", ""), HasSubstr("race: kernel k")) << "with what still reads when it begins";
+  EXPECT_THAT(said("__syncwarp();", "__syncwarp();", ""), HasSubstr("race: kernel k"))
+      << "with what still reads when it begins";
 }
 
 }  // namespace

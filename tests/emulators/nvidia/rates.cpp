@@ -1,9 +1,10 @@
 // The rates of one device for each generation: see rates.hpp.
 //
-// From the device's profile in hwprofiles/, which says of each figure whether NVIDIA published it or somebody guessed it: launches
-// (guessed for all of them), the memory, the link to the host, which stands for the one to other devices too, and peaks. What a profile does not
-// have is filled in so that no figure is better than the device:
-//   f64 of the vector units  the CUDA C++ programming guide's throughput per clock and multiprocessor: of 7.5 one in 32 of f32, of 8.6, 8.9
+// From the device's profile in hwprofiles/, which says of each figure whether NVIDIA published it or somebody guessed
+// it: launches (guessed for all of them), the memory, the link to the host, which stands for the one to other devices
+// too, and peaks. What a profile does not have is filled in so that no figure is better than the device:
+//   f64 of the vector units  the CUDA C++ programming guide's throughput per clock and multiprocessor: of 7.5 one in 32
+//   of f32, of 8.6, 8.9
 //                            and 12.0 one in 64
 //   f16, bf16 there          as f32: packed halves may be twice as fast
 //   matrix units             where there are none for a format, the vector units'; tf32 of 10.0 as f16's a half

@@ -13,9 +13,10 @@ namespace {
 using emulator::Unit;
 
 constexpr std::pair<Unit, std::string_view> kPeaks[] = {
-    {Unit::kF64, "peak.vector.f64"},        {Unit::kF32, "peak.vector.f32"},        {Unit::kF16, "peak.vector.f16"},
-    {Unit::kBF16, "peak.vector.bf16"},      {Unit::kMatrixF64, "peak.matrix.f64"},  {Unit::kMatrixTF32, "peak.matrix.tf32"},
-    {Unit::kMatrixF16, "peak.matrix.f16"},  {Unit::kMatrixBF16, "peak.matrix.bf16"}};
+    {Unit::kF64, "peak.vector.f64"},       {Unit::kF32, "peak.vector.f32"},
+    {Unit::kF16, "peak.vector.f16"},       {Unit::kBF16, "peak.vector.bf16"},
+    {Unit::kMatrixF64, "peak.matrix.f64"}, {Unit::kMatrixTF32, "peak.matrix.tf32"},
+    {Unit::kMatrixF16, "peak.matrix.f16"}, {Unit::kMatrixBF16, "peak.matrix.bf16"}};
 
 TEST(EmulatedCudaRates, AreThoseOfTheDeviceProfiles) {
   const auto profiles = config::shipped_profiles();
@@ -33,7 +34,8 @@ TEST(EmulatedCudaRates, AreThoseOfTheDeviceProfiles) {
     compare("level.dram.bandwidth", generation.rates.memory, 1e9);
     compare("host_link.bandwidth", generation.rates.link, 1e9);
     compare("cost.launch", generation.rates.launch_ns, 1e-9);
-    for (const auto& [unit, figure] : kPeaks) compare(figure, generation.rates.peaks[static_cast<std::size_t>(unit)], 1e9);
+    for (const auto& [unit, figure] : kPeaks)
+      compare(figure, generation.rates.peaks[static_cast<std::size_t>(unit)], 1e9);
     EXPECT_GE(compared, 4u) << generation.profile << ": memory, link, launch and f32 at least";
   }
 }

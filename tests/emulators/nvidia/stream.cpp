@@ -1,4 +1,5 @@
-// Streams and events. Host functions, and kernels of emulated libraries, can be captured into a graph, which is enough for the emulated libraries.
+// Streams and events. Host functions, and kernels of emulated libraries, can be captured into a graph, which is enough
+// for the emulated libraries.
 #include <chrono>
 #include <utility>
 
@@ -7,7 +8,8 @@
 namespace crucible::emulators::nvidia {
 
 emulator::DeviceStream* stream_of(CUcontext context, CUstream handle) {
-  if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) return &context->device->default_stream();
+  if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+    return &context->device->default_stream();
   // Only cuLaunchHostFunc is captured; everything else is refused until the capture has ended.
   return driver().streams.has(handle) && handle->capturing == nullptr ? handle->stream : nullptr;
 }
@@ -94,7 +96,8 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
 }
 
 /// For the emulated libraries: a kernel of theirs, which is a function of the host here.
-extern "C" __attribute__((visibility("default"))) CUresult crucible_emulator_launch(CUstream handle, const char* name, CUhostFn function, void* data) {
+extern "C" __attribute__((visibility("default"))) CUresult crucible_emulator_launch(CUstream handle, const char* name,
+                                                                                    CUhostFn function, void* data) {
   return enqueue(handle, CU_GRAPH_NODE_TYPE_KERNEL, [name = std::string(name), function, data] {
     const crucible::emulator::ActivityScope scope({.name = name.c_str()});
     function(data);
@@ -117,7 +120,8 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   if (graph == nullptr || !driver().streams.has(handle)) return CUDA_ERROR_INVALID_VALUE;
   if (handle->capturing == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   *graph = std::exchange(handle->capturing, nullptr);
-  if (const auto fault = fault_at(context, Site::kRecord, "cuStreamEndCapture", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)) {
+  if (const auto fault =
+          fault_at(context, Site::kRecord, "cuStreamEndCapture", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)) {
     (void)cuGraphDestroy(std::exchange(*graph, nullptr));
     return *fault;
   }
@@ -179,20 +183,25 @@ static CUresult elapsed(float* milliseconds, CUevent begin, CUevent end) {
   if (const CUresult code = ready(&context)) return code;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!driver().events.has(begin) || !driver().events.has(end)) return CUDA_ERROR_INVALID_HANDLE;
-  if (!begin->has_time || !end->has_time || !begin->event.recorded() || !end->event.recorded()) return CUDA_ERROR_INVALID_HANDLE;
+  if (!begin->has_time || !end->has_time || !begin->event.recorded() || !end->event.recorded())
+    return CUDA_ERROR_INVALID_HANDLE;
   if (!begin->event.reached() || !end->event.reached()) return CUDA_ERROR_NOT_READY;
   *milliseconds = std::chrono::duration<float, std::milli>(*end->event.time() - *begin->event.time()).count();
   return CUDA_SUCCESS;
 }
 
-CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) { return elapsed(milliseconds, begin, end); }
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  return elapsed(milliseconds, begin, end);
+}
 #undef cuEventElapsedTime
-extern "C" __attribute__((visibility("default"))) CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+extern "C" __attribute__((visibility("default"))) CUresult cuEventElapsedTime(float* milliseconds, CUevent begin,
+                                                                              CUevent end) {
   return elapsed(milliseconds, begin, end);
 }
 
 /// For the emulated CUPTI.
-extern "C" __attribute__((visibility("default"))) void crucible_emulator_listen(crucible::emulator::ActivityListener listener) {
+extern "C" __attribute__((visibility("default"))) void crucible_emulator_listen(
+    crucible::emulator::ActivityListener listener) {
   crucible::emulator::listen_to_activities(listener);
 }
 

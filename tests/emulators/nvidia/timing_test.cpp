@@ -96,7 +96,8 @@ TEST_F(EmulatedCudaTiming, ATimeIsTheSameEachTime) {
 TEST_F(EmulatedCudaTiming, CopiesAndFillsByTheirBandwidth) {
   EXPECT_EQ(timed([&] { cuMemcpyHtoDAsync(memory_, host_, kBytes, stream_); }), ns_of(kBytes / kLink));
   EXPECT_EQ(timed([&] { cuMemcpyDtoHAsync(host_, memory_, kBytes, stream_); }), ns_of(kBytes / kLink));
-  EXPECT_EQ(timed([&] { cuMemcpyDtoDAsync(memory_, memory_ + kBytes / 2, kBytes / 2, stream_); }), ns_of(2 * (kBytes / 2) / kMemory));
+  EXPECT_EQ(timed([&] { cuMemcpyDtoDAsync(memory_, memory_ + kBytes / 2, kBytes / 2, stream_); }),
+            ns_of(2 * (kBytes / 2) / kMemory));
   EXPECT_EQ(timed([&] { cuMemsetD32Async(memory_, 0, kBytes / 4, stream_); }), ns_of(kBytes / kMemory));
 }
 

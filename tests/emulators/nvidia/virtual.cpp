@@ -41,14 +41,17 @@ bool is_reserved(CUdeviceptr address, std::size_t size) {
 
 }  // namespace
 
-CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* properties, CUmemAllocationGranularity_flags) {
+CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* properties,
+                                       CUmemAllocationGranularity_flags) {
   if (const CUresult code = ready()) return code;
-  if (granularity == nullptr || properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (granularity == nullptr || properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   *granularity = kGranularity;
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t size, std::size_t alignment, CUdeviceptr, unsigned long long flags) {
+CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t size, std::size_t alignment, CUdeviceptr,
+                             unsigned long long flags) {
   if (const CUresult code = ready()) return code;
   if (lacks("virtual")) return CUDA_ERROR_NOT_SUPPORTED;
   if (address == nullptr || size == 0 || size % kGranularity != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
@@ -77,14 +80,17 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, con
                      unsigned long long flags) {
   CUcontext context = nullptr;
   if (const CUresult code = ready(&context)) return code;
-  if (handle == nullptr || properties == nullptr || flags != 0 || size == 0 || size % kGranularity != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (handle == nullptr || properties == nullptr || flags != 0 || size == 0 || size % kGranularity != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
   if (record_of(properties->location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (const auto fault = fault_at(context, crucible::emulator::Site::kAlloc, "cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY)) return *fault;
+  if (const auto fault = fault_at(context, crucible::emulator::Site::kAlloc, "cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY))
+    return *fault;
   Driver& the = driver();
   const std::lock_guard lock(the.mutex);
-  if (the.memory->used(context->device->index()) + the.created_bytes + size > the.memory->limit()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (the.memory->used(context->device->index()) + the.created_bytes + size > the.memory->limit())
+    return CUDA_ERROR_OUT_OF_MEMORY;
   const int file = memfd_create("crucible-emulated-memory", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) {
     if (file >= 0) close(file);
@@ -122,12 +128,15 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset, CUm
   const std::lock_guard lock(the.mutex);
   const std::lock_guard table_lock(tables().mutex);
   const auto found = tables().created.find(handle);
-  const bool fits = found != tables().created.end() && offset + size <= found->second.size && is_reserved(address, size);
-  if (!fits || flags != 0 || size == 0 || size % kGranularity != 0 || offset % kGranularity != 0 || address % kGranularity != 0)
+  const bool fits =
+      found != tables().created.end() && offset + size <= found->second.size && is_reserved(address, size);
+  if (!fits || flags != 0 || size == 0 || size % kGranularity != 0 || offset % kGranularity != 0 ||
+      address % kGranularity != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (the.ranges.contains(address)) return CUDA_ERROR_INVALID_VALUE;
   // Nobody may touch it before cuMemSetAccess.
-  void* const mapped = mmap(host_address(address), size, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second.file, static_cast<off_t>(offset));
+  void* const mapped = mmap(host_address(address), size, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second.file,
+                            static_cast<off_t>(offset));
   if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   the.ranges[address] = {size, Range::Kind::kMapped, 0};
   return CUDA_SUCCESS;
@@ -139,7 +148,8 @@ CUresult cuMemSetAccess(CUdeviceptr address, std::size_t size, const CUmemAccess
   int protection = PROT_NONE;
   std::uint32_t granted = 0, withdrawn = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const DeviceRecord* const record = access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? record_of(access[i].location.id) : nullptr;
+    const DeviceRecord* const record =
+        access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? record_of(access[i].location.id) : nullptr;
     if (record == nullptr) return CUDA_ERROR_INVALID_DEVICE;
     (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? withdrawn : granted) |= 1u << record->device.index();
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ) protection |= PROT_READ;

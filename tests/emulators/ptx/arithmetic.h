@@ -1,6 +1,6 @@
-/* The third part of each translated text: floating point on bit patterns, rounded as PTX says. Every result that is not a
-   number is the one pattern that the device gives for the type. GNU C17 with -ffp-contract=off; compiled only with what
-   ptx/ translates. Approximate operations (.approx) are the C library's, which are closer than the device's. */
+/* The third part of each translated text: floating point on bit patterns, rounded as PTX says. Every result that is not
+   a number is the one pattern that the device gives for the type. GNU C17 with -ffp-contract=off; compiled only with
+   what ptx/ translates. Approximate operations (.approx) are the C library's, which are closer than the device's. */
 #pragma once
 #include <fenv.h>
 
@@ -105,21 +105,21 @@ static __attribute__((noinline, unused)) double directed(int op, double a, doubl
   fesetround(before);
   return r;
 }
-#define EMU_DIRECTED(name, mode)                                                                                        \
-  SI u32 add_##name##_f32(u32 a, u32 b) { return sum_f32(f32(a), f32(b), mode); }                                       \
-  SI u32 sub_##name##_f32(u32 a, u32 b) { return sum_f32(f32(a), -f32(b), mode); }                                      \
-  SI u32 mul_##name##_f32(u32 a, u32 b) { return round_f32((double)f32(a) * f32(b), 0, mode); }                         \
-  SI u32 fma_##name##_f32(u32 a, u32 b, u32 c) { return sum_f32((double)f32(a) * f32(b), f32(c), mode); }               \
-  SI u32 div_##name##_f32(u32 a, u32 b) { return to_f32((float)directed('d', f32(a), f32(b), 0, mode, 1)); }            \
-  SI u32 rcp_##name##_f32(u32 a) { return to_f32((float)directed('d', 1, f32(a), 0, mode, 1)); }                        \
-  SI u32 sqrt_##name##_f32(u32 a) { return to_f32((float)directed('s', f32(a), 0, 0, mode, 1)); }                       \
-  SI u64 add_##name##_f64(u64 a, u64 b) { return to_f64(directed('+', f64(a), f64(b), 0, mode, 0)); }                   \
-  SI u64 sub_##name##_f64(u64 a, u64 b) { return to_f64(directed('-', f64(a), f64(b), 0, mode, 0)); }                   \
-  SI u64 mul_##name##_f64(u64 a, u64 b) { return to_f64(directed('*', f64(a), f64(b), 0, mode, 0)); }                   \
-  SI u64 fma_##name##_f64(u64 a, u64 b, u64 c) { return to_f64(directed('f', f64(a), f64(b), f64(c), mode, 0)); }       \
-  SI u64 div_##name##_f64(u64 a, u64 b) { return to_f64(directed('d', f64(a), f64(b), 0, mode, 0)); }                   \
-  SI u64 rcp_##name##_f64(u64 a) { return to_f64(directed('d', 1, f64(a), 0, mode, 0)); }                               \
-  SI u64 sqrt_##name##_f64(u64 a) { return to_f64(directed('s', f64(a), 0, 0, mode, 0)); }                              \
+#define EMU_DIRECTED(name, mode)                                                                                  \
+  SI u32 add_##name##_f32(u32 a, u32 b) { return sum_f32(f32(a), f32(b), mode); }                                 \
+  SI u32 sub_##name##_f32(u32 a, u32 b) { return sum_f32(f32(a), -f32(b), mode); }                                \
+  SI u32 mul_##name##_f32(u32 a, u32 b) { return round_f32((double)f32(a) * f32(b), 0, mode); }                   \
+  SI u32 fma_##name##_f32(u32 a, u32 b, u32 c) { return sum_f32((double)f32(a) * f32(b), f32(c), mode); }         \
+  SI u32 div_##name##_f32(u32 a, u32 b) { return to_f32((float)directed('d', f32(a), f32(b), 0, mode, 1)); }      \
+  SI u32 rcp_##name##_f32(u32 a) { return to_f32((float)directed('d', 1, f32(a), 0, mode, 1)); }                  \
+  SI u32 sqrt_##name##_f32(u32 a) { return to_f32((float)directed('s', f32(a), 0, 0, mode, 1)); }                 \
+  SI u64 add_##name##_f64(u64 a, u64 b) { return to_f64(directed('+', f64(a), f64(b), 0, mode, 0)); }             \
+  SI u64 sub_##name##_f64(u64 a, u64 b) { return to_f64(directed('-', f64(a), f64(b), 0, mode, 0)); }             \
+  SI u64 mul_##name##_f64(u64 a, u64 b) { return to_f64(directed('*', f64(a), f64(b), 0, mode, 0)); }             \
+  SI u64 fma_##name##_f64(u64 a, u64 b, u64 c) { return to_f64(directed('f', f64(a), f64(b), f64(c), mode, 0)); } \
+  SI u64 div_##name##_f64(u64 a, u64 b) { return to_f64(directed('d', f64(a), f64(b), 0, mode, 0)); }             \
+  SI u64 rcp_##name##_f64(u64 a) { return to_f64(directed('d', 1, f64(a), 0, mode, 0)); }                         \
+  SI u64 sqrt_##name##_f64(u64 a) { return to_f64(directed('s', f64(a), 0, 0, mode, 0)); }                        \
   SI u32 cvt_##name##_f32_f64(u64 a) { return round_f32(f64(a), 0, mode); }
 EMU_DIRECTED(rz, kZero)
 EMU_DIRECTED(rm, kDown)

@@ -2,7 +2,8 @@
    floats. GNU C17; compiled only with what ptx/ translates. */
 #pragma once
 
-/* ---- floats to integers: cut at the ends; what is no number gives 0, or the highest bit alone for f64 and for 64 bits ---- */
+/* ---- floats to integers: cut at the ends; what is no number gives 0, or the highest bit alone for f64 and for 64 bits
+ * ---- */
 SI double whole_rni(double x) { return __builtin_rint(x); }
 SI double whole_rzi(double x) { return __builtin_trunc(x); }
 SI double whole_rmi(double x) { return __builtin_floor(x); }
@@ -79,35 +80,43 @@ SI u16 cvt_rz_f16_f32(u32 a) {
   if (f32(a) != f32(a) || f32(a) - f32(a) != 0) return h;
   return __builtin_fabsf(f16(h)) > __builtin_fabsf(f32(a)) ? (u16)(h - 1) : h;
 }
-SI u16 step_f16(u16 h, int up) { return (h & 0x7fff) == 0 ? (u16)(up ? 1 : 0x8001) : (u16)(((h & 0x8000) == 0) == up ? h + 1 : h - 1); }
+SI u16 step_f16(u16 h, int up) {
+  return (h & 0x7fff) == 0 ? (u16)(up ? 1 : 0x8001) : (u16)(((h & 0x8000) == 0) == up ? h + 1 : h - 1);
+}
 SI u16 cvt_rm_f16_f32(u32 a) { u16 h = to_f16(f32(a)); return f16(h) > f32(a) ? step_f16(h, 0) : h; }
 SI u16 cvt_rp_f16_f32(u32 a) { u16 h = to_f16(f32(a)); return f16(h) < f32(a) ? step_f16(h, 1) : h; }
-SI u32 cvt_rna_tf32_f32(u32 a) { return f32(a) != f32(a) ? 0x7fffffffu : f32(a) - f32(a) != 0 ? a : (a + 0x1000) & ~0x1fffu; }
-SI u32 cvt_rn_tf32_f32(u32 a) { return f32(a) != f32(a) ? 0x7fffffffu : f32(a) - f32(a) != 0 ? a : (a + 0xfff + (a >> 13 & 1)) & ~0x1fffu; }
+SI u32 cvt_rna_tf32_f32(u32 a) {
+  return f32(a) != f32(a) ? 0x7fffffffu : f32(a) - f32(a) != 0 ? a : (a + 0x1000) & ~0x1fffu;
+}
+SI u32 cvt_rn_tf32_f32(u32 a) {
+  return f32(a) != f32(a) ? 0x7fffffffu : f32(a) - f32(a) != 0 ? a : (a + 0xfff + (a >> 13 & 1)) & ~0x1fffu;
+}
 SI u32 relu_f32(u32 a) { return f32(a) != f32(a) ? 0x7fffffffu : a >> 31 ? 0 : a; }
 
 /* ---- comparisons ---- */
-#define EMU_COMPARE(type, value)                                                                                      \
-  SI u32 eq_##type(u64 a, u64 b) { return value(a) == value(b); }                                                     \
-  SI u32 lt_##type(u64 a, u64 b) { return value(a) < value(b); }                                                      \
-  SI u32 le_##type(u64 a, u64 b) { return value(a) <= value(b); }                                                     \
-  SI u32 gt_##type(u64 a, u64 b) { return value(a) > value(b); }                                                      \
-  SI u32 ge_##type(u64 a, u64 b) { return value(a) >= value(b); }                                                     \
-  SI u32 nan_##type(u64 a, u64 b) { return (u32)(value(a) != value(a)) | (u32)(value(b) != value(b)); }               \
-  SI u32 num_##type(u64 a, u64 b) { return !nan_##type(a, b); }                                                       \
-  SI u32 ne_##type(u64 a, u64 b) { return (u32)(value(a) != value(b)) & num_##type(a, b); }                           \
-  SI u32 equ_##type(u64 a, u64 b) { return eq_##type(a, b) | nan_##type(a, b); }                                      \
-  SI u32 neu_##type(u64 a, u64 b) { return value(a) != value(b); }                                                    \
-  SI u32 ltu_##type(u64 a, u64 b) { return !(value(a) >= value(b)); }                                                 \
-  SI u32 leu_##type(u64 a, u64 b) { return !(value(a) > value(b)); }                                                  \
-  SI u32 gtu_##type(u64 a, u64 b) { return !(value(a) <= value(b)); }                                                 \
-  SI u32 geu_##type(u64 a, u64 b) { return !(value(a) < value(b)); }                                                  \
-  SI u32 testp_finite_##type(u64 a) { return value(a) - value(a) == 0; }                                              \
-  SI u32 testp_infinite_##type(u64 a) { return value(a) == value(a) && value(a) - value(a) != 0; }                    \
-  SI u32 testp_number_##type(u64 a) { return value(a) == value(a); }                                                  \
-  SI u32 testp_notanumber_##type(u64 a) { return value(a) != value(a); }                                              \
-  SI u32 testp_normal_##type(u64 a) { return __builtin_isnormal(value(a)) != 0; }                                     \
-  SI u32 testp_subnormal_##type(u64 a) { return value(a) == value(a) && value(a) != 0 && value(a) - value(a) == 0 && !__builtin_isnormal(value(a)); }
+#define EMU_COMPARE(type, value)                                                                               \
+  SI u32 eq_##type(u64 a, u64 b) { return value(a) == value(b); }                                              \
+  SI u32 lt_##type(u64 a, u64 b) { return value(a) < value(b); }                                               \
+  SI u32 le_##type(u64 a, u64 b) { return value(a) <= value(b); }                                              \
+  SI u32 gt_##type(u64 a, u64 b) { return value(a) > value(b); }                                               \
+  SI u32 ge_##type(u64 a, u64 b) { return value(a) >= value(b); }                                              \
+  SI u32 nan_##type(u64 a, u64 b) { return (u32)(value(a) != value(a)) | (u32)(value(b) != value(b)); }        \
+  SI u32 num_##type(u64 a, u64 b) { return !nan_##type(a, b); }                                                \
+  SI u32 ne_##type(u64 a, u64 b) { return (u32)(value(a) != value(b)) & num_##type(a, b); }                    \
+  SI u32 equ_##type(u64 a, u64 b) { return eq_##type(a, b) | nan_##type(a, b); }                               \
+  SI u32 neu_##type(u64 a, u64 b) { return value(a) != value(b); }                                             \
+  SI u32 ltu_##type(u64 a, u64 b) { return !(value(a) >= value(b)); }                                          \
+  SI u32 leu_##type(u64 a, u64 b) { return !(value(a) > value(b)); }                                           \
+  SI u32 gtu_##type(u64 a, u64 b) { return !(value(a) <= value(b)); }                                          \
+  SI u32 geu_##type(u64 a, u64 b) { return !(value(a) < value(b)); }                                           \
+  SI u32 testp_finite_##type(u64 a) { return value(a) - value(a) == 0; }                                       \
+  SI u32 testp_infinite_##type(u64 a) { return value(a) == value(a) && value(a) - value(a) != 0; }             \
+  SI u32 testp_number_##type(u64 a) { return value(a) == value(a); }                                           \
+  SI u32 testp_notanumber_##type(u64 a) { return value(a) != value(a); }                                       \
+  SI u32 testp_normal_##type(u64 a) { return __builtin_isnormal(value(a)) != 0; }                              \
+  SI u32 testp_subnormal_##type(u64 a) {                                                                       \
+    return value(a) == value(a) && value(a) != 0 && value(a) - value(a) == 0 && !__builtin_isnormal(value(a)); \
+  }
 #define EMU_AS_F32(a) f32((u32)(a))
 #define EMU_AS_F16(a) f16((u16)(a))
 #define EMU_AS_BF16(a) bf16((u16)(a))

@@ -14,7 +14,9 @@ using Kind = Operand::Kind;
 
 std::string text(std::uint64_t number) { return std::to_string(number); }
 std::uint64_t round_up(std::uint64_t value, std::uint64_t step) { return (value + step - 1) / step * step; }
-std::string bits_of(std::string_view type, int line) { return type == "pred" ? "32" : text(8 * size_of_type(type, line)); }
+std::string bits_of(std::string_view type, int line) {
+  return type == "pred" ? "32" : text(8 * size_of_type(type, line));
+}
 std::string unsigned_of(std::string_view type, int line) { return "u" + bits_of(type, line); }
 
 class Emitter {
@@ -59,7 +61,8 @@ class Emitter {
   bool uses_module_shared() const {
     const auto is_shared = [&](const std::string& name) {
       const auto found = module_.find(name);
-      return found != module_.end() && (found->second.kind == Symbol::Kind::kShared || found->second.kind == Symbol::Kind::kFunction);
+      return found != module_.end() &&
+             (found->second.kind == Symbol::Kind::kShared || found->second.kind == Symbol::Kind::kFunction);
     };
     const std::function<bool(const Operand&)> uses = [&](const Operand& operand) {
       return is_shared(operand.text) || std::ranges::any_of(operand.parts, uses);
@@ -78,9 +81,11 @@ class Emitter {
       }
       return;
     }
-    for (const auto& [list, prefix] : {std::pair(&function_.results, "result"), std::pair(&function_.parameters, "argument")}) {
+    for (const auto& [list, prefix] :
+         {std::pair(&function_.results, "result"), std::pair(&function_.parameters, "argument")}) {
       for (std::size_t i = 0; i < list->size(); ++i) {
-        if ((*list)[i].space != "param") throw Error((*list)[i].line, function_.name + " takes registers, not parameters");
+        if ((*list)[i].space != "param")
+          throw Error((*list)[i].line, function_.name + " takes registers, not parameters");
         add((*list)[i].name, {Symbol::Kind::kBytes, 0, prefix + text(i), false});
       }
     }
@@ -93,7 +98,8 @@ class Emitter {
     if (variable.space == "reg") {
       const std::string type = variable.type == "pred" ? "u8" : unsigned_of(variable.type, variable.line);
       for (std::uint64_t i = 0; i < variable.count; ++i) {
-        add(variable.is_range ? variable.name + text(i) : variable.name, {Symbol::Kind::kRegister, code_.registers.size(), "", false});
+        add(variable.is_range ? variable.name + text(i) : variable.name,
+            {Symbol::Kind::kRegister, code_.registers.size(), "", false});
         code_.registers.push_back(type);
       }
     } else if (variable.space == "shared" && variable.is_unsized) {
@@ -156,7 +162,8 @@ class Emitter {
   /// The bits of an operand in the unsigned type of `type`.
   std::string value(const Operand& operand, std::string_view type) {
     if (const auto bits = immediate(operand, line_)) return number(*bits, type);
-    if (operand.kind != Kind::kName) throw Error(line_, opcode_ + ": an operand is a list or an address where a value is wanted");
+    if (operand.kind != Kind::kName)
+      throw Error(line_, opcode_ + ": an operand is a list or an address where a value is wanted");
     const std::string wanted = unsigned_of(type, line_);
     const std::string sign = operand.negated ? "!" : "";
     if (const char* special = special_register(operand.text)) return "(" + wanted + ")" + special;
@@ -216,7 +223,8 @@ class Emitter {
     if (operand.kind != Kind::kName) throw Error(line_, opcode_ + ": a result is no register");
     if (operand.text == "_") return "";
     const Symbol* const symbol = find(operand.text);
-    if (symbol == nullptr || symbol->kind != Symbol::Kind::kRegister) throw Error(line_, opcode_ + ": " + operand.text + " is no register");
+    if (symbol == nullptr || symbol->kind != Symbol::Kind::kRegister)
+      throw Error(line_, opcode_ + ": " + operand.text + " is no register");
     statement_.written.push_back(static_cast<int>(symbol->at));
     return "r" + text(symbol->at) + " = (" + code_.registers[symbol->at] + ")(" + x + ");";
   }
@@ -229,11 +237,13 @@ class Emitter {
   }
 
   /// An address that tells of the access to it, where the text does.
-  std::string observed(const std::string& address, std::string_view space, std::uint64_t bytes, std::string_view kind) const {
+  std::string observed(const std::string& address, std::string_view space, std::uint64_t bytes,
+                       std::string_view kind) const {
     return tells_of(space) ? "observe(b, t, " + address + ", " + text(bytes) + ", " + std::string(kind) + ")" : address;
   }
 
-  /// What a row of the table does at an address: asynchronous copies read here and write there, ldmatrix reads, all others are atomic.
+  /// What a row of the table does at an address: asynchronous copies read here and write there, ldmatrix reads, all
+  /// others are atomic.
   static std::string_view row_access(const Instruction& instruction, bool shared) {
     if (instruction.modifiers[0] == "cp") return shared ? "EMU_WRITE" : "EMU_READ";
     return instruction.modifiers[0] == "ldmatrix" ? "EMU_READ" : "EMU_READ | EMU_WRITE | EMU_ATOMIC";
@@ -248,8 +258,8 @@ class Emitter {
     return number_bits(bytes, line_);
   }
 
-  /// "b->observer->operations[EMU_F32] += 2; " before an instruction that computes with floats; "" before others. Comparisons, conversions,
-  /// and what chooses or changes a sign are none, as where operations of devices are counted.
+  /// "b->observer->operations[EMU_F32] += 2; " before an instruction that computes with floats; "" before others.
+  /// Comparisons, conversions, and what chooses or changes a sign are none, as where operations of devices are counted.
   std::string counted(const Match& match, const Instruction& instruction) const {
     static const std::map<std::string, int, std::less<>> kOperations = {
         {"add", 1}, {"sub", 1}, {"mul", 1}, {"fma", 2}, {"mad", 2}, {"div", 1}, {"rcp", 1}, {"sqrt", 1}, {"rsqrt", 1},
@@ -265,9 +275,11 @@ class Emitter {
     return std::string("b->observer->operations[") + name + "] += " + std::to_string(operation->second * lanes) + "; ";
   }
 
-  /// A lane's part of mma.sync.aligned.m16n8kDEPTH.row.col.d.a.b.c: 16 rows and 8 columns. Those of integers cost nothing.
+  /// A lane's part of mma.sync.aligned.m16n8kDEPTH.row.col.d.a.b.c: 16 rows and 8 columns. Those of integers cost
+  /// nothing.
   static std::string counted_product(const Instruction& instruction) {
-    static const std::map<std::string, const char*, std::less<>> kUnits = {{"f16", "EMU_MATRIX_F16"}, {"bf16", "EMU_MATRIX_BF16"}, {"tf32", "EMU_MATRIX_TF32"}};
+    static const std::map<std::string, const char*, std::less<>> kUnits = {
+        {"f16", "EMU_MATRIX_F16"}, {"bf16", "EMU_MATRIX_BF16"}, {"tf32", "EMU_MATRIX_TF32"}};
     const auto unit = kUnits.find(instruction.modifiers.at(7));
     if (unit == kUnits.end()) return "";
     const int operations = 2 * 16 * 8 / 32 * std::stoi(instruction.modifiers[3].substr(6));
@@ -291,11 +303,13 @@ class Emitter {
     std::vector<Operand> parts = parts_of(instruction.operands[i]);
     const auto wanted = static_cast<std::size_t>(match.operands[i][1] - '0');
     if (parts.size() == wanted) return parts;
-    throw Error(line_, opcode_ + ": operand " + text(i + 1) + " has " + text(parts.size()) + " registers, not " + text(wanted));
+    throw Error(
+        line_, opcode_ + ": operand " + text(i + 1) + " has " + text(parts.size()) + " registers, not " + text(wanted));
   }
   std::string vector_values(const Match& match, const Instruction& instruction, std::size_t i) {
     std::string values;
-    for (const Operand& part : counted_parts(match, instruction, i)) values += (values.empty() ? "" : ", ") + value(part, operand_type(match, i));
+    for (const Operand& part : counted_parts(match, instruction, i))
+      values += (values.empty() ? "" : ", ") + value(part, operand_type(match, i));
     return "{" + values + "}";
   }
 
@@ -317,7 +331,9 @@ class Emitter {
         i = end + 1;
       } else if (rest.starts_with("$a")) {
         const bool shared = rest.substr(3).starts_with('s'), global = rest.substr(3).starts_with('g');
-        const auto space = shared ? std::string_view("shared") : global ? std::string_view("global") : space_of(instruction);
+        const auto space = shared   ? std::string_view("shared")
+                           : global ? std::string_view("global")
+                                    : space_of(instruction);
         const std::string place = address(instruction.operands[static_cast<std::size_t>(rest[2] - '0')], space);
         filled += observed(place, space, row_bytes(match, instruction), row_access(instruction, shared));
         i += shared || global ? 3 : 2;
@@ -326,14 +342,15 @@ class Emitter {
         i += 2;
       } else if (rest[0] == '$') {
         const auto k = static_cast<std::size_t>(rest[1] - '0');
-        filled += match.operands[k] == "t" ? instruction.operands[k].text : value(instruction.operands[k], operand_type(match, k));
+        filled += match.operands[k] == "t" ? instruction.operands[k].text
+                                           : value(instruction.operands[k], operand_type(match, k));
         ++i;
       } else if (rest[0] == '@') {
-        const std::size_t end =
-            std::min(row.find_first_not_of(std::islower(static_cast<unsigned char>(rest[1])) ? "abcdefghijklmnopqrstuvwxyz"
-                                                                                             : "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
-                                           i + 1),
-                     row.size());
+        const std::size_t end = std::min(row.find_first_not_of(std::islower(static_cast<unsigned char>(rest[1]))
+                                                                   ? "abcdefghijklmnopqrstuvwxyz"
+                                                                   : "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+                                                               i + 1),
+                                         row.size());
         std::string_view name = row.substr(i + 1, end - i - 1);
         i = end - 1;
         if (name == "place") {
@@ -403,10 +420,11 @@ class Emitter {
     if (row.starts_with('!')) {
       by_name(row.substr(1), match, instruction);
     } else {
-      const bool is_value =
-          !match.operands.empty() && match.operands[0] == "d" && row.find("[[") == std::string_view::npos && match.row->meeting == nullptr;
+      const bool is_value = !match.operands.empty() && match.operands[0] == "d" &&
+                            row.find("[[") == std::string_view::npos && match.row->meeting == nullptr;
       statement_.before = counted(match, instruction);
-      statement_.before += is_value ? assignment(instruction.operands[0], fill(row, match, instruction)) : fill(row, match, instruction);
+      statement_.before +=
+          is_value ? assignment(instruction.operands[0], fill(row, match, instruction)) : fill(row, match, instruction);
       if (match.row->meeting != nullptr) {
         statement_.meeting = match.row->meeting;
         statement_.after = fill(match.row->after, match, instruction);
@@ -468,7 +486,8 @@ class Emitter {
   }
 
   /// The address of a load or store.
-  std::string accessed(const Match& match, const Instruction& instruction, const Operand& place, std::uint64_t bytes, std::string kind) {
+  std::string accessed(const Match& match, const Instruction& instruction, const Operand& place, std::uint64_t bytes,
+                       std::string kind) {
     const std::string_view space = space_of(instruction);
     if (is_ordered(match)) kind += " | EMU_ATOMIC";
     std::string where = address(place, space);
@@ -481,11 +500,13 @@ class Emitter {
     const std::string type = (match.type[0] == 's' ? "ms" : "mu") + text(8 * size);
     const std::vector<Operand> parts = parts_of(instruction.operands[0]);
     // The address first: a register of it may be among the results.
-    statement_.before = "char* p_ = " + accessed(match, instruction, instruction.operands[1], parts.size() * size, "EMU_READ") + ";";
+    statement_.before =
+        "char* p_ = " + accessed(match, instruction, instruction.operands[1], parts.size() * size, "EMU_READ") + ";";
     std::uint64_t offset = 0;
     for (const Operand& part : parts) {
       const std::string from = "(" + type + "*)(p_ + " + text(offset) + ")";
-      statement_.before += " " + assignment(part, is_ordered(match) ? "__atomic_load_n(" + from + ", __ATOMIC_ACQUIRE)" : "*" + from);
+      statement_.before +=
+          " " + assignment(part, is_ordered(match) ? "__atomic_load_n(" + from + ", __ATOMIC_ACQUIRE)" : "*" + from);
       offset += size;
     }
   }
@@ -494,12 +515,14 @@ class Emitter {
     const std::uint64_t size = size_of_type(match.type, line_);
     const std::string type = "mu" + text(8 * size);
     const std::vector<Operand> parts = parts_of(instruction.operands[1]);
-    statement_.before = "char* p_ = " + accessed(match, instruction, instruction.operands[0], parts.size() * size, "EMU_WRITE") + ";";
+    statement_.before =
+        "char* p_ = " + accessed(match, instruction, instruction.operands[0], parts.size() * size, "EMU_WRITE") + ";";
     std::uint64_t offset = 0;
     for (const Operand& part : parts) {
       const std::string to = "(" + type + "*)(p_ + " + text(offset) + ")", x = value(part, match.type);
-      statement_.before += is_ordered(match) ? " __atomic_store_n(" + to + ", (u" + text(8 * size) + ")" + x + ", __ATOMIC_RELEASE);"
-                                             : " *" + to + " = " + x + ";";
+      statement_.before += is_ordered(match)
+                               ? " __atomic_store_n(" + to + ", (u" + text(8 * size) + ")" + x + ", __ATOMIC_RELEASE);"
+                               : " *" + to + " = " + x + ";";
       offset += size;
     }
   }
@@ -532,7 +555,8 @@ class Emitter {
     const auto pass = [&](const Operand& group) {
       for (const Operand& part : group.parts) {
         const Symbol* const symbol = find(part.text);
-        if (symbol == nullptr || symbol->kind != Symbol::Kind::kBytes) throw Error(line_, part.text + " is no parameter of a call");
+        if (symbol == nullptr || symbol->kind != Symbol::Kind::kBytes)
+          throw Error(line_, part.text + " is no parameter of a call");
         arguments += ", " + symbol->c_name;
       }
     };
@@ -543,12 +567,14 @@ class Emitter {
     if (symbol == nullptr || symbol->kind != Symbol::Kind::kFunction)
       throw Error(line_, "the emulator has no calls through pointers (" + name + ")");
     if (!symbol->has_body) {
-      throw Error(line_, "the kernel calls " + name + (name == "vprintf" ? " (printf)" : "") + ", which the emulator does not have");
+      throw Error(line_, "the kernel calls " + name + (name == "vprintf" ? " (printf)" : "") +
+                             ", which the emulator does not have");
     }
     if (i + 1 < operands.size() && operands[i + 1].kind == Kind::kGroup) pass(operands[i + 1]);
     code_.calls = true;
-    statement_.before = "int c_ = emu_function_" + text(symbol->at) + "(b, t, shared_static, local, frame_end, local_limit" + arguments +
-                        "); if (c_) return " + (function_.is_entry ? "c_ == EMU_TRAP ? EMU_TRAP : EMU_DONE;" : "c_;");
+    statement_.before = "int c_ = emu_function_" + text(symbol->at) +
+                        "(b, t, shared_static, local, frame_end, local_limit" + arguments + "); if (c_) return " +
+                        (function_.is_entry ? "c_ == EMU_TRAP ? EMU_TRAP : EMU_DONE;" : "c_;");
   }
 
   const Function& function_;
@@ -568,24 +594,6 @@ class Emitter {
 
 FunctionCode emit(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes, Telling telling) {
   return Emitter(function, module, module_shared_bytes, telling).run();
-}
-
-bool keeps(const Instruction& instruction) {
-  const std::string& operation = instruction.modifiers[0];
-  return operation == "mma" || operation == "ldmatrix" || operation == "cp";
-}
-
-std::vector<std::uint64_t> parameter_offsets(const Function& function) {
-  std::vector<std::uint64_t> offsets;
-  std::uint64_t end = 0;
-  for (const Variable& parameter : function.parameters) {
-    const std::uint64_t size = size_of_type(parameter.type, parameter.line);
-    end = round_up(end, std::max(parameter.align, size));
-    offsets.push_back(end);
-    end += size * parameter.count;
-  }
-  offsets.push_back(end);
-  return offsets;
 }
 
 }  // namespace crucible::emulators::ptx

@@ -20,7 +20,8 @@ double f64(u64 bits) { return std::bit_cast<double>(bits); }
 u64 bits(float x) { return std::isnan(x) ? 0x7fffffff : std::bit_cast<u32>(x); }
 u64 bits(double x) { return std::isnan(x) ? 0xfff8000000000000 : std::bit_cast<u64>(x); }
 
-constexpr std::pair<const char*, int> kModes[] = {{"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
+constexpr std::pair<const char*, int> kModes[] = {
+    {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
 
 /// `work` under a rounding mode. Its operands have to be volatile.
 template <typename Work>
@@ -65,12 +66,20 @@ u64 saturated(u64 a) { return f32(a) > 0 ? (f32(a) < 1 ? a : 0x3f800000) : 0; }
 TEST(PtxFloats, FlushedAndSaturated) {
   expect_cases(
       {
-          {"add.ftz.f32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) { return flushed(bits(f32(flushed(a)) + f32(flushed(b)))); }},
-          {"mul.rn.ftz.f32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) { return flushed(bits(f32(flushed(a)) * f32(flushed(b)))); }},
+          {"add.ftz.f32 %d, %a, %b;",
+           32,
+           {},
+           [](u64 a, u64 b, u64) { return flushed(bits(f32(flushed(a)) + f32(flushed(b)))); }},
+          {"mul.rn.ftz.f32 %d, %a, %b;",
+           32,
+           {},
+           [](u64 a, u64 b, u64) { return flushed(bits(f32(flushed(a)) * f32(flushed(b)))); }},
           {"fma.rn.ftz.sat.f32 %d, %a, %b, %c;",
            32,
            {},
-           [](u64 a, u64 b, u64 c) { return flushed(saturated(bits(std::fma(f32(flushed(a)), f32(flushed(b)), f32(flushed(c)))))); }},
+           [](u64 a, u64 b, u64 c) {
+             return flushed(saturated(bits(std::fma(f32(flushed(a)), f32(flushed(b)), f32(flushed(c))))));
+           }},
           {"add.sat.f32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) { return saturated(bits(f32(a) + f32(b))); }},
           {"cvt.sat.f32.f32 %d, %a;", 32, {}, [](u64 a, u64, u64) { return saturated(a); }},
           {"neg.f32 %d, %a;", 32, {}, [](u64 a, u64, u64) { return a ^ 0x80000000; }},
@@ -85,7 +94,8 @@ TEST(PtxFloats, FlushedAndSaturated) {
 /// Of a number and what is none, the number; +0 is greater than -0.
 template <typename Float>
 Float extreme(Float a, Float b, bool is_max, bool keeps_nan) {
-  if (std::isnan(a) || std::isnan(b)) return keeps_nan || (std::isnan(a) && std::isnan(b)) ? NAN : std::isnan(a) ? b : a;
+  if (std::isnan(a) || std::isnan(b))
+    return keeps_nan || (std::isnan(a) && std::isnan(b)) ? NAN : std::isnan(a) ? b : a;
   if (a == 0 && b == 0) return std::signbit(a) == is_max ? b : a;
   return (a > b) == is_max ? a : b;
 }
@@ -95,9 +105,13 @@ TEST(PtxFloats, TheGreaterAndTheSmaller) {
   for (const bool is_max : {false, true}) {
     for (const bool keeps : {false, true}) {
       const std::string op = std::string(is_max ? "max" : "min") + (keeps ? ".NaN" : "");
-      cases.push_back({op + ".f32 %d, %a, %b;", 32, {}, [=](u64 a, u64 b, u64) { return bits(extreme(f32(a), f32(b), is_max, keeps)); }});
+      cases.push_back({op + ".f32 %d, %a, %b;", 32, {}, [=](u64 a, u64 b, u64) {
+                         return bits(extreme(f32(a), f32(b), is_max, keeps));
+                       }});
       if (!keeps)
-        wide.push_back({op + ".f64 %d, %a, %b;", 64, {}, [=](u64 a, u64 b, u64) { return bits(extreme(f64(a), f64(b), is_max, keeps)); }});
+        wide.push_back({op + ".f64 %d, %a, %b;", 64, {}, [=](u64 a, u64 b, u64) {
+                          return bits(extreme(f64(a), f64(b), is_max, keeps));
+                        }});
     }
   }
   expect_cases(cases, floats32());
@@ -124,24 +138,28 @@ TEST(PtxFloats, Compared) {
   std::vector<Case> cases;
   for (const auto& [name, test] : kTests) {
     const auto compare = test;
-    cases.push_back({std::string("setp.") + name + ".f32 %q1, %a, %b; selp.b32 %d, 1, 0, %q1;", 32, {}, [=](u64 a, u64 b, u64) {
-                       return u64{compare(f32(a), f32(b))};
-                     }});
+    cases.push_back(
+        {std::string("setp.") + name + ".f32 %q1, %a, %b; selp.b32 %d, 1, 0, %q1;", 32, {}, [=](u64 a, u64 b, u64) {
+           return u64{compare(f32(a), f32(b))};
+         }});
   }
-  cases.push_back(
-      {"setp.lt.f32 %q2, %c, 0f00000000; setp.gt.xor.ftz.f32 %q1, %a, %b, %q2; selp.b32 %d, 1, 0, %q1;", 32, {}, [](u64 a, u64 b, u64 c) {
-         return u64{(f32(flushed(a)) > f32(flushed(b))) != (f32(c) < 0)};
-       }});
-  const std::pair<const char*, bool (*)(float)> kClasses[] = {{"finite", [](float a) { return bool(std::isfinite(a)); }},
-                                                              {"infinite", [](float a) { return bool(std::isinf(a)); }},
-                                                              {"notanumber", [](float a) { return bool(std::isnan(a)); }},
-                                                              {"normal", [](float a) { return bool(std::isnormal(a)); }},
-                                                              {"subnormal", [](float a) { return std::fpclassify(a) == FP_SUBNORMAL; }},
-                                                              {"number", [](float a) { return !std::isnan(a); }}};
+  cases.push_back({"setp.lt.f32 %q2, %c, 0f00000000; setp.gt.xor.ftz.f32 %q1, %a, %b, %q2; selp.b32 %d, 1, 0, %q1;",
+                   32,
+                   {},
+                   [](u64 a, u64 b, u64 c) { return u64{(f32(flushed(a)) > f32(flushed(b))) != (f32(c) < 0)}; }});
+  const std::pair<const char*, bool (*)(float)> kClasses[] = {
+      {"finite", [](float a) { return bool(std::isfinite(a)); }},
+      {"infinite", [](float a) { return bool(std::isinf(a)); }},
+      {"notanumber", [](float a) { return bool(std::isnan(a)); }},
+      {"normal", [](float a) { return bool(std::isnormal(a)); }},
+      {"subnormal", [](float a) { return std::fpclassify(a) == FP_SUBNORMAL; }},
+      {"number", [](float a) { return !std::isnan(a); }}};
   for (const auto& [name, test] : kClasses) {
     const auto is = test;
     cases.push_back(
-        {std::string("testp.") + name + ".f32 %q1, %a; selp.b32 %d, 1, 0, %q1;", 32, {}, [=](u64 a, u64, u64) { return u64{is(f32(a))}; }});
+        {std::string("testp.") + name + ".f32 %q1, %a; selp.b32 %d, 1, 0, %q1;", 32, {}, [=](u64 a, u64, u64) {
+           return u64{is(f32(a))};
+         }});
   }
   expect_cases(cases, floats32());
 }
@@ -178,10 +196,12 @@ TEST(PtxConversions, BetweenFloatsAndIntegers) {
           volatile std::int64_t s = n == 64 ? static_cast<std::int64_t>(a) : static_cast<std::int32_t>(a);
           return rounded(m, [&] { return is_signed ? static_cast<Float>(s) : static_cast<Float>(u); });
         };
-        integers.push_back(
-            {"cvt" + rounding + ".f32." + type + " %d, %a;", 32, {n, 32, 32}, [=](u64 a, u64, u64) { return bits(convert(a, 0.0f)); }});
-        integers.push_back(
-            {"cvt" + rounding + ".f64." + type + " %d, %a;", 64, {n, 32, 32}, [=](u64 a, u64, u64) { return bits(convert(a, 0.0)); }});
+        integers.push_back({"cvt" + rounding + ".f32." + type + " %d, %a;", 32, {n, 32, 32}, [=](u64 a, u64, u64) {
+                              return bits(convert(a, 0.0f));
+                            }});
+        integers.push_back({"cvt" + rounding + ".f64." + type + " %d, %a;", 64, {n, 32, 32}, [=](u64 a, u64, u64) {
+                              return bits(convert(a, 0.0));
+                            }});
       }
     }
     const std::string rounding = std::string(".") + name;
@@ -194,7 +214,8 @@ TEST(PtxConversions, BetweenFloatsAndIntegers) {
                       return bits(rounded(m, [&] { return static_cast<float>(x); }));
                     }});
   }
-  narrow.push_back({"cvt.f64.f32 %d, %a;", 64, {32, 32, 32}, [](u64 a, u64, u64) { return bits(static_cast<double>(f32(a))); }});
+  narrow.push_back(
+      {"cvt.f64.f32 %d, %a;", 64, {32, 32, 32}, [](u64 a, u64, u64) { return bits(static_cast<double>(f32(a))); }});
   expect_cases(narrow, floats32());
   expect_cases(wide, floats64());
   expect_cases(integers, integers64());
@@ -235,8 +256,8 @@ constexpr Small kHalf = {5, 10}, kBfloat = {8, 7};
 double odd_fma(double a, double b, double c) {
   volatile double x = a, y = b, z = c;
   std::feclearexcept(FE_ALL_EXCEPT);
-  const double result =
-      rounded(FE_TOWARDZERO, [&] { return std::fma(static_cast<double>(x), static_cast<double>(y), static_cast<double>(z)); });
+  const double result = rounded(
+      FE_TOWARDZERO, [&] { return std::fma(static_cast<double>(x), static_cast<double>(y), static_cast<double>(z)); });
   if (std::fetestexcept(FE_INEXACT) == 0 || !std::isfinite(result)) {
     // Towards zero gives +0 for x - x as to nearest does.
     return result;
@@ -250,7 +271,9 @@ void small_arithmetic(const std::string& type, Small format, const std::vector<u
   // A product alone has the sign of its factors, also when it is zero.
   const auto product = [=](u64 a, u64 b) { return format.nearest(v(a) * v(b)); };
   const auto both = [](auto one) {
-    return [one](u64 a, u64 b, u64 c) { return one(a >> 16, b >> 16, c >> 16) << 16 | one(a & 0xffff, b & 0xffff, c & 0xffff); };
+    return [one](u64 a, u64 b, u64 c) {
+      return one(a >> 16, b >> 16, c >> 16) << 16 | one(a & 0xffff, b & 0xffff, c & 0xffff);
+    };
   };
   const auto max = [=](u64 a, u64 b, u64) { return format.nearest(extreme(v(a), v(b), true, false)); };
   const auto min_nan = [=](u64 a, u64 b, u64) { return format.nearest(extreme(v(a), v(b), false, true)); };
@@ -271,12 +294,19 @@ void small_arithmetic(const std::string& type, Small format, const std::vector<u
           {"max." + type + " %d, %a, %b;", 16, {}, max},
           {"min.NaN." + type + " %d, %a, %b;", 16, {}, min_nan},
           {"neg." + type + " %d, %a;", 16, {}, [](u64 a, u64, u64) { return a ^ 0x8000; }},
-          {"setp.lt." + type + " %q1, %a, %b; selp.b16 %d, 1, 0, %q1;", 16, {}, [=](u64 a, u64 b, u64) { return u64{v(a) < v(b)}; }},
-          {"cvt.f32." + type + " %d, %a;", 32, {16, 16, 16}, [=](u64 a, u64, u64) { return bits(static_cast<float>(v(a))); }},
+          {"setp.lt." + type + " %q1, %a, %b; selp.b16 %d, 1, 0, %q1;",
+           16,
+           {},
+           [=](u64 a, u64 b, u64) { return u64{v(a) < v(b)}; }},
+          {"cvt.f32." + type + " %d, %a;",
+           32,
+           {16, 16, 16},
+           [=](u64 a, u64, u64) { return bits(static_cast<float>(v(a))); }},
       },
       values);
   std::vector<u64> pairs;
-  for (std::size_t i = 0; i < values.size(); ++i) pairs.push_back(values[i] << 16 | values[(i * 7 + 3) % values.size()]);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    pairs.push_back(values[i] << 16 | values[(i * 7 + 3) % values.size()]);
   expect_cases(
       {
           {"add.rn." + type + "x2 %d, %a, %b;", 32, {}, both(add)},
@@ -284,7 +314,10 @@ void small_arithmetic(const std::string& type, Small format, const std::vector<u
           {"fma.rn." + type + "x2 %d, %a, %b, %c;", 32, {}, both(fma)},
           {"max." + type + "x2 %d, %a, %b;", 32, {}, both(max)},
           {"abs." + type + "x2 %d, %a;", 32, {}, [](u64 a, u64, u64) { return a & 0x7fff7fff; }},
-          {"mov.b32 {%h0, %h1}, %a; mov.b32 %d, {%h1, %h0};", 32, {}, [](u64 a, u64, u64) { return a >> 16 | a << 16; }},
+          {"mov.b32 {%h0, %h1}, %a; mov.b32 %d, {%h1, %h0};",
+           32,
+           {},
+           [](u64 a, u64, u64) { return a >> 16 | a << 16; }},
       },
       pairs);
 }
@@ -296,24 +329,33 @@ TEST(PtxHalves, FromFloats) {
   std::vector<Case> cases, wide;
   for (const auto& [name, mode] : kModes) {
     const int m = mode;
-    cases.push_back(
-        {std::string("cvt.") + name + ".f16.f32 %d, %a;", 16, {32, 32, 32}, [=](u64 a, u64, u64) { return kHalf.nearest(f32(a), m); }});
+    cases.push_back({std::string("cvt.") + name + ".f16.f32 %d, %a;", 16, {32, 32, 32}, [=](u64 a, u64, u64) {
+                       return kHalf.nearest(f32(a), m);
+                     }});
     if (m == FE_TONEAREST || m == FE_TOWARDZERO) {
       cases.push_back({std::string("cvt.") + name + ".bf16.f32 %d, %a;", 16, {32, 32, 32}, [=](u64 a, u64, u64) {
                          return kBfloat.nearest(f32(a), m);
                        }});
     }
   }
-  cases.push_back(
-      {"cvt.rn.f16x2.f32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) { return kHalf.nearest(f32(a)) << 16 | kHalf.nearest(f32(b)); }});
-  cases.push_back(
-      {"cvt.rn.bf16x2.f32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) { return kBfloat.nearest(f32(a)) << 16 | kBfloat.nearest(f32(b)); }});
+  cases.push_back({"cvt.rn.f16x2.f32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) {
+                     return kHalf.nearest(f32(a)) << 16 | kHalf.nearest(f32(b));
+                   }});
+  cases.push_back({"cvt.rn.bf16x2.f32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) {
+                     return kBfloat.nearest(f32(a)) << 16 | kBfloat.nearest(f32(b));
+                   }});
   expect_cases(cases, floats32());
   expect_cases({{"cvt.rn.f16.f64 %d, %a;", 16, {64, 32, 32}, [](u64 a, u64, u64) { return kHalf.nearest(f64(a)); }},
                 {"cvt.rn.bf16.f64 %d, %a;", 16, {64, 32, 32}, [](u64 a, u64, u64) { return kBfloat.nearest(f64(a)); }}},
                floats64());
-  expect_cases({{"cvt.rn.f16.s32 %d, %a;", 16, {32, 32, 32}, [](u64 a, u64, u64) { return kHalf.nearest(static_cast<std::int32_t>(a)); }},
-                {"cvt.rn.bf16.u32 %d, %a;", 16, {32, 32, 32}, [](u64 a, u64, u64) { return kBfloat.nearest(static_cast<double>(a)); }}},
+  expect_cases({{"cvt.rn.f16.s32 %d, %a;",
+                 16,
+                 {32, 32, 32},
+                 [](u64 a, u64, u64) { return kHalf.nearest(static_cast<std::int32_t>(a)); }},
+                {"cvt.rn.bf16.u32 %d, %a;",
+                 16,
+                 {32, 32, 32},
+                 [](u64 a, u64, u64) { return kBfloat.nearest(static_cast<double>(a)); }}},
                integers32());
 }
 

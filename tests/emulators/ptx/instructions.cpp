@@ -146,7 +146,8 @@ bool fits(const Pattern& pattern, std::size_t part, const Words& modifiers, std:
   const Part& wanted = pattern.parts[part];
   if (modifier < modifiers.size()) {
     const std::string& word = modifiers[modifier];
-    const bool same = wanted.choices != nullptr ? std::ranges::find(*wanted.choices, word) != wanted.choices->end() : word == wanted.text;
+    const bool same = wanted.choices != nullptr ? std::ranges::find(*wanted.choices, word) != wanted.choices->end()
+                                                : word == wanted.text;
     const auto [captured, is_first] = captures.try_emplace(wanted.text, word);
     if (same && captured->second == word && fits(pattern, part + 1, modifiers, modifier + 1, captures)) return true;
     if (is_first) captures.erase(captured);
@@ -174,7 +175,8 @@ const std::multimap<std::string, Pattern>& patterns() {
     for (const Row& row : kRows) {
       const Pattern pattern = pattern_of(row);
       const Part& first = pattern.parts.front();
-      for (const std::string& name : first.choices != nullptr ? *first.choices : Words{first.text}) made.emplace(name, pattern);
+      for (const std::string& name : first.choices != nullptr ? *first.choices : Words{first.text})
+        made.emplace(name, pattern);
     }
     return made;
   }();
@@ -205,11 +207,11 @@ Match match_instruction(const Instruction& instruction) {
     return match;
   }
   if (wrong_count != nullptr) {
-    throw Error(instruction.line, instruction.opcode + " takes " + std::to_string(wrong_count->operands.size()) + " operands, not " +
-                                      std::to_string(instruction.operands.size()));
+    throw Error(instruction.line, instruction.opcode + " takes " + std::to_string(wrong_count->operands.size()) +
+                                      " operands, not " + std::to_string(instruction.operands.size()));
   }
-  throw Error(instruction.line,
-              "the emulator has no instruction " + instruction.opcode + (begin == end ? "" : " (it has others of that name)"));
+  throw Error(instruction.line, "the emulator has no instruction " + instruction.opcode +
+                                    (begin == end ? "" : " (it has others of that name)"));
 }
 
 }  // namespace crucible::emulators::ptx

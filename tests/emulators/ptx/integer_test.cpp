@@ -37,11 +37,20 @@ void arithmetic(unsigned n, const std::vector<u64>& values) {
       {"mul.hi.uN %d, %a, %b;", n, {}, [n](u64 a, u64 b, u64) { return static_cast<u64>(u128{a} * b >> n); }},
       {"mul.hi.sN %d, %a, %b;", n, {}, [n, s](u64 a, u64 b, u64) { return static_cast<u64>(s128{s(a)} * s(b) >> n); }},
       {"mad.lo.uN %d, %a, %b, %c;", n, {}, [](u64 a, u64 b, u64 c) { return a * b + c; }},
-      {"mad.hi.sN %d, %a, %b, %c;", n, {}, [n, s](u64 a, u64 b, u64 c) { return static_cast<u64>(s128{s(a)} * s(b) >> n) + c; }},
+      {"mad.hi.sN %d, %a, %b, %c;",
+       n,
+       {},
+       [n, s](u64 a, u64 b, u64 c) { return static_cast<u64>(s128{s(a)} * s(b) >> n) + c; }},
       {"div.uN %d, %a, %b;", n, {}, [all](u64 a, u64 b, u64) { return b == 0 ? all : a / b; }},
       {"rem.uN %d, %a, %b;", n, {}, [](u64 a, u64 b, u64) { return b == 0 ? a : a % b; }},
-      {"div.sN %d, %a, %b;", n, {}, [=](u64 a, u64 b, u64) { return b == 0 ? all : static_cast<u64>(s128{s(a)} / s(b)); }},
-      {"rem.sN %d, %a, %b;", n, {}, [=](u64 a, u64 b, u64) { return b == 0 ? a : static_cast<u64>(s128{s(a)} % s(b)); }},
+      {"div.sN %d, %a, %b;",
+       n,
+       {},
+       [=](u64 a, u64 b, u64) { return b == 0 ? all : static_cast<u64>(s128{s(a)} / s(b)); }},
+      {"rem.sN %d, %a, %b;",
+       n,
+       {},
+       [=](u64 a, u64 b, u64) { return b == 0 ? a : static_cast<u64>(s128{s(a)} % s(b)); }},
       {"min.sN %d, %a, %b;", n, {}, [s](u64 a, u64 b, u64) { return static_cast<u64>(std::min(s(a), s(b))); }},
       {"max.uN %d, %a, %b;", n, {}, [](u64 a, u64 b, u64) { return std::max(a, b); }},
       {"abs.sN %d, %a;", n, {}, [top](u64 a, u64, u64) { return (a & top) != 0 ? 0 - a : a; }},
@@ -53,7 +62,10 @@ void arithmetic(unsigned n, const std::vector<u64>& values) {
       {"cnot.bN %d, %a;", n, {}, [](u64 a, u64, u64) { return u64{a == 0}; }},
       {"shl.bN %d, %a, %b;", n, {n, 32, 0}, [n](u64 a, u64 b, u64) { return b >= n ? 0 : a << b; }},
       {"shr.uN %d, %a, %b;", n, {n, 32, 0}, [n](u64 a, u64 b, u64) { return b >= n ? 0 : a >> b; }},
-      {"shr.sN %d, %a, %b;", n, {n, 32, 0}, [s, n](u64 a, u64 b, u64) { return static_cast<u64>(s(a) >> std::min<u64>(b, n - 1)); }},
+      {"shr.sN %d, %a, %b;",
+       n,
+       {n, 32, 0},
+       [s, n](u64 a, u64 b, u64) { return static_cast<u64>(s(a) >> std::min<u64>(b, n - 1)); }},
       {"setp.gt.uN %q1, %a, %b; selp.bN %d, %a, %c, %q1;", n, {}, [](u64 a, u64 b, u64 c) { return a > b ? a : c; }},
   };
   for (Case& one : cases) one.text = replaced(one.text, "N ", t + " ");
@@ -82,17 +94,20 @@ TEST(PtxIntegers, WideAndCarriedProducts) {
            [](u64 a, u64 b, u64 c) { return static_cast<u64>(as_signed(a, 32) * as_signed(b, 32)) + c; }},
           {"mad.wide.u16 %d, %a, %b, %c;", 32, {16, 16, 32}, [](u64 a, u64 b, u64 c) { return a * b + c; }},
           // A sum and a difference of 64 bits in two halves.
-          {"mov.b64 {%t0, %t1}, %a; mov.b64 {%t2, %t3}, %b; add.cc.u32 %t4, %t0, %t2; addc.u32 %t5, %t1, %t3; mov.b64 %d, {%t4, %t5};",
+          {"mov.b64 {%t0, %t1}, %a; mov.b64 {%t2, %t3}, %b; add.cc.u32 %t4, %t0, %t2; addc.u32 %t5, %t1, %t3; mov.b64 "
+           "%d, {%t4, %t5};",
            64,
            {},
            [](u64 a, u64 b, u64) { return a + b; }},
-          {"mov.b64 {%t0, %t1}, %a; mov.b64 {%t2, %t3}, %b; sub.cc.u32 %t4, %t0, %t2; subc.u32 %t5, %t1, %t3; mov.b64 %d, {%t4, %t5};",
+          {"mov.b64 {%t0, %t1}, %a; mov.b64 {%t2, %t3}, %b; sub.cc.u32 %t4, %t0, %t2; subc.u32 %t5, %t1, %t3; mov.b64 "
+           "%d, {%t4, %t5};",
            64,
            {},
            [](u64 a, u64 b, u64) { return a - b; }},
           // The high half of a product of 64 bits by halves, as compilers do it.
           {"mov.b64 {%t0, %t1}, %a; mov.b64 {%t2, %t3}, %b; mul.lo.u32 %t4, %t0, %t2; mul.hi.u32 %t5, %t0, %t2;\n"
-           "mad.lo.cc.u32 %t5, %t0, %t3, %t5; madc.hi.u32 %t6, %t0, %t3, 0; mad.lo.cc.u32 %t5, %t1, %t2, %t5; madc.hi.cc.u32 %t6, %t1, "
+           "mad.lo.cc.u32 %t5, %t0, %t3, %t5; madc.hi.u32 %t6, %t0, %t3, 0; mad.lo.cc.u32 %t5, %t1, %t2, %t5; "
+           "madc.hi.cc.u32 %t6, %t1, "
            "%t2, %t6; addc.u32 %t7, 0, 0;\n"
            "mad.lo.cc.u32 %t6, %t1, %t3, %t6; madc.hi.u32 %t7, %t1, %t3, %t7; mov.b64 %d, {%t6, %t7};",
            64,
@@ -108,20 +123,28 @@ TEST(PtxIntegers, OneSizeOnly) {
           {"add.sat.s32 %d, %a, %b;",
            32,
            {},
-           [](u64 a, u64 b, u64) { return static_cast<u64>(std::clamp<s64>(as_signed(a, 32) + as_signed(b, 32), INT32_MIN, INT32_MAX)); }},
+           [](u64 a, u64 b, u64) {
+             return static_cast<u64>(std::clamp<s64>(as_signed(a, 32) + as_signed(b, 32), INT32_MIN, INT32_MAX));
+           }},
           {"sub.sat.s32 %d, %a, %b;",
            32,
            {},
-           [](u64 a, u64 b, u64) { return static_cast<u64>(std::clamp<s64>(as_signed(a, 32) - as_signed(b, 32), INT32_MIN, INT32_MAX)); }},
+           [](u64 a, u64 b, u64) {
+             return static_cast<u64>(std::clamp<s64>(as_signed(a, 32) - as_signed(b, 32), INT32_MIN, INT32_MAX));
+           }},
           {"min.relu.s32 %d, %a, %b;",
            32,
            {},
-           [](u64 a, u64 b, u64) { return static_cast<u64>(std::max<s64>(0, std::min(as_signed(a, 32), as_signed(b, 32)))); }},
+           [](u64 a, u64 b, u64) {
+             return static_cast<u64>(std::max<s64>(0, std::min(as_signed(a, 32), as_signed(b, 32))));
+           }},
           {"mul24.lo.u32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) { return (a & 0xffffff) * (b & 0xffffff); }},
           {"mul24.lo.s32 %d, %a, %b;",
            32,
            {},
-           [](u64 a, u64 b, u64) { return static_cast<u64>(as_signed(a & 0xffffff, 24) * as_signed(b & 0xffffff, 24)); }},
+           [](u64 a, u64 b, u64) {
+             return static_cast<u64>(as_signed(a & 0xffffff, 24) * as_signed(b & 0xffffff, 24));
+           }},
           {"sad.s32 %d, %a, %b, %c;",
            32,
            {},
@@ -134,21 +157,24 @@ TEST(PtxIntegers, OneSizeOnly) {
            32,
            {},
            [](u64 a, u64 b, u64 c) {
-             for (int i = 0; i < 4; ++i) c += static_cast<u64>(as_signed(a >> 8 * i & 255, 8) * static_cast<s64>(b >> 8 * i & 255));
+             for (int i = 0; i < 4; ++i)
+               c += static_cast<u64>(as_signed(a >> 8 * i & 255, 8) * static_cast<s64>(b >> 8 * i & 255));
              return c;
            }},
           {"dp4a.s32.s32 %d, %a, %b, %c;",
            32,
            {},
            [](u64 a, u64 b, u64 c) {
-             for (int i = 0; i < 4; ++i) c += static_cast<u64>(as_signed(a >> 8 * i & 255, 8) * as_signed(b >> 8 * i & 255, 8));
+             for (int i = 0; i < 4; ++i)
+               c += static_cast<u64>(as_signed(a >> 8 * i & 255, 8) * as_signed(b >> 8 * i & 255, 8));
              return c;
            }},
           {"dp2a.lo.s32.s32 %d, %a, %b, %c;",
            32,
            {},
            [](u64 a, u64 b, u64 c) {
-             for (int i = 0; i < 2; ++i) c += static_cast<u64>(as_signed(a >> 16 * i & 0xffff, 16) * as_signed(b >> 8 * i & 255, 8));
+             for (int i = 0; i < 2; ++i)
+               c += static_cast<u64>(as_signed(a >> 16 * i & 0xffff, 16) * as_signed(b >> 8 * i & 255, 8));
              return c;
            }},
           {"dp2a.hi.u32.u32 %d, %a, %b, %c;",
@@ -172,16 +198,26 @@ u64 extracted(u64 a, u64 position, u64 length, unsigned n, bool is_signed) {
 }
 u64 inserted(u64 a, u64 into, u64 position, u64 length, unsigned n) {
   position &= 255, length &= 255;
-  for (u64 i = 0; i < length && position + i < n; ++i) into = (into & ~(1ull << (position + i))) | (a >> i & 1) << (position + i);
+  for (u64 i = 0; i < length && position + i < n; ++i)
+    into = (into & ~(1ull << (position + i))) | (a >> i & 1) << (position + i);
   return into;
 }
 
 TEST(PtxBits, CountedFoundTurnedAndCutOut) {
   for (const unsigned n : {32u, 64u}) {
     std::vector<Case> cases = {
-        {"popc.bN %t0, %a; mov.b32 %d, %t0;", 32, {n, n, n}, [](u64 a, u64, u64) { return static_cast<u64>(std::popcount(a)); }},
-        {"clz.bN %d, %a;", 32, {n, n, n}, [n](u64 a, u64, u64) { return static_cast<u64>(std::countl_zero(a)) - (64 - n); }},
-        {"bfind.uN %d, %a;", 32, {n, n, n}, [](u64 a, u64, u64) { return a == 0 ? ~0ull : static_cast<u64>(63 - std::countl_zero(a)); }},
+        {"popc.bN %t0, %a; mov.b32 %d, %t0;",
+         32,
+         {n, n, n},
+         [](u64 a, u64, u64) { return static_cast<u64>(std::popcount(a)); }},
+        {"clz.bN %d, %a;",
+         32,
+         {n, n, n},
+         [n](u64 a, u64, u64) { return static_cast<u64>(std::countl_zero(a)) - (64 - n); }},
+        {"bfind.uN %d, %a;",
+         32,
+         {n, n, n},
+         [](u64 a, u64, u64) { return a == 0 ? ~0ull : static_cast<u64>(63 - std::countl_zero(a)); }},
         {"bfind.sN %d, %a;",
          32,
          {n, n, n},
@@ -203,7 +239,10 @@ TEST(PtxBits, CountedFoundTurnedAndCutOut) {
          }},
         {"bfe.uN %d, %a, %b, %c;", n, {n, 32, 32}, [n](u64 a, u64 b, u64 c) { return extracted(a, b, c, n, false); }},
         {"bfe.sN %d, %a, %b, %c;", n, {n, 32, 32}, [n](u64 a, u64 b, u64 c) { return extracted(a, b, c, n, true); }},
-        {"bfi.bN %d, %a, 0x1234567, %b, %c;", n, {n, 32, 32}, [n](u64 a, u64 b, u64 c) { return inserted(a, 0x1234567, b, c, n); }},
+        {"bfi.bN %d, %a, 0x1234567, %b, %c;",
+         n,
+         {n, 32, 32},
+         [n](u64 a, u64 b, u64 c) { return inserted(a, 0x1234567, b, c, n); }},
     };
     for (Case& one : cases) one.text = replaced(one.text, "N ", std::to_string(n) + " ");
     expect_cases(cases, integers64());
@@ -219,12 +258,19 @@ TEST(PtxBits, OfThreeOperands) {
            {},
            [](u64 a, u64 b, u64 c) {
              u64 r = 0;
-             for (int i = 0; i < 32; ++i) r |= (0xe2ull >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i;
+             for (int i = 0; i < 32; ++i)
+               r |= (0xe2ull >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i;
              return r;
            }},
           {"lop3.b32 %d, %a, %b, %c, 0xf8;", 32, {}, [](u64 a, u64 b, u64 c) { return a | (b & c); }},
-          {"shf.l.wrap.b32 %d, %a, %b, %c;", 32, {}, [](u64 a, u64 b, u64 c) { return ((b << 32 | a) << (c & 31)) >> 32; }},
-          {"shf.r.clamp.b32 %d, %a, %b, %c;", 32, {}, [](u64 a, u64 b, u64 c) { return (b << 32 | a) >> std::min<u64>(c, 32); }},
+          {"shf.l.wrap.b32 %d, %a, %b, %c;",
+           32,
+           {},
+           [](u64 a, u64 b, u64 c) { return ((b << 32 | a) << (c & 31)) >> 32; }},
+          {"shf.r.clamp.b32 %d, %a, %b, %c;",
+           32,
+           {},
+           [](u64 a, u64 b, u64 c) { return (b << 32 | a) >> std::min<u64>(c, 32); }},
           {"prmt.b32 %d, %a, %b, %c;",
            32,
            {},
@@ -243,11 +289,11 @@ TEST(PtxBits, OfThreeOperands) {
 TEST(PtxComparisons, OfIntegers) {
   std::vector<Case> cases;
   const auto add = [&](const std::string& op, const std::string& type, auto compare) {
-    cases.push_back(
-        {"setp." + op + "." + type + " %q1|%q2, %a, %b; selp.b32 %t0, 1, 0, %q1; selp.b32 %t1, 2, 0, %q2; add.u32 %d, %t0, %t1;",
-         32,
-         {},
-         [compare](u64 a, u64 b, u64) { return compare(a, b) ? u64{1} : u64{2}; }});
+    cases.push_back({"setp." + op + "." + type +
+                         " %q1|%q2, %a, %b; selp.b32 %t0, 1, 0, %q1; selp.b32 %t1, 2, 0, %q2; add.u32 %d, %t0, %t1;",
+                     32,
+                     {},
+                     [compare](u64 a, u64 b, u64) { return compare(a, b) ? u64{1} : u64{2}; }});
   };
   add("eq", "b32", [](u64 a, u64 b) { return a == b; });
   add("ne", "s32", [](u64 a, u64 b) { return a != b; });
@@ -256,16 +302,20 @@ TEST(PtxComparisons, OfIntegers) {
   add("ge", "s32", [](u64 a, u64 b) { return as_signed(a, 32) >= as_signed(b, 32); });
   add("lo", "u32", [](u64 a, u64 b) { return a < b; });
   add("hs", "u32", [](u64 a, u64 b) { return a >= b; });
-  cases.push_back({"setp.eq.u32 %q2, %c, 5; setp.le.and.s32 %q1|%q3, %a, %b, !%q2; selp.b32 %t0, 1, 0, %q1; selp.b32 %d, 3, %t0, %q3;",
-                   32,
-                   {},
-                   [](u64 a, u64 b, u64 c) {
-                     const bool x = as_signed(a, 32) <= as_signed(b, 32), y = c != 5;
-                     return !x && y ? u64{3} : u64{x && y};
+  cases.push_back(
+      {"setp.eq.u32 %q2, %c, 5; setp.le.and.s32 %q1|%q3, %a, %b, !%q2; selp.b32 %t0, 1, 0, %q1; selp.b32 %d, 3, %t0, "
+       "%q3;",
+       32,
+       {},
+       [](u64 a, u64 b, u64 c) {
+         const bool x = as_signed(a, 32) <= as_signed(b, 32), y = c != 5;
+         return !x && y ? u64{3} : u64{x && y};
+       }});
+  cases.push_back({"set.gt.u32.s32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) {
+                     return as_signed(a, 32) > as_signed(b, 32) ? ~0ull : 0;
                    }});
   cases.push_back(
-      {"set.gt.u32.s32 %d, %a, %b;", 32, {}, [](u64 a, u64 b, u64) { return as_signed(a, 32) > as_signed(b, 32) ? ~0ull : 0; }});
-  cases.push_back({"slct.u32.s32 %d, %a, %b, %c;", 32, {}, [](u64 a, u64 b, u64 c) { return as_signed(c, 32) >= 0 ? a : b; }});
+      {"slct.u32.s32 %d, %a, %b, %c;", 32, {}, [](u64 a, u64 b, u64 c) { return as_signed(c, 32) >= 0 ? a : b; }});
   expect_cases(cases, integers32());
 }
 
@@ -288,7 +338,8 @@ TEST(PtxConversions, OfIntegers) {
         cases.push_back({"cvt." + types + " %d, %a;", width, {from_width, 32, 32}, [=](u64 a, u64, u64) {
                            return widened(static_cast<u64>(source(a)));
                          }});
-        const s128 low = to_signed ? -(s128{1} << (to - 1)) : s128{0}, high = to_signed ? (s128{1} << (to - 1)) - 1 : (s128{1} << to) - 1;
+        const s128 low = to_signed ? -(s128{1} << (to - 1)) : s128{0},
+                   high = to_signed ? (s128{1} << (to - 1)) - 1 : (s128{1} << to) - 1;
         cases.push_back({"cvt.sat." + types + " %d, %a;", width, {from_width, 32, 32}, [=](u64 a, u64, u64) {
                            return widened(static_cast<u64>(std::clamp(source(a), low, high)));
                          }});

@@ -26,7 +26,8 @@ std::expected<Library, std::string> Library::load(Translation translation) {
   emulator::SharedObjectText source;
   source.text = translation.text + "/* " + processor() + " */\n";
   // -O2 keeps each rounding where the text has it; the C library's errno and the traps of floats are nobody's.
-  source.flags = {"-std=gnu17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-w"};
+  source.flags = {"-std=gnu17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+                  "-fwrapv",    "-w"};
   const auto file = emulator::compile_shared_object(source);
   if (!file) return std::unexpected(file.error());
   void* const handle = dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -34,7 +35,8 @@ std::expected<Library, std::string> Library::load(Translation translation) {
   return Library(std::move(translation), handle);
 }
 
-Library::Library(Library&& other) noexcept : translation_(std::move(other.translation_)), handle_(std::exchange(other.handle_, nullptr)) {}
+Library::Library(Library&& other) noexcept
+    : translation_(std::move(other.translation_)), handle_(std::exchange(other.handle_, nullptr)) {}
 
 Library& Library::operator=(Library&& other) noexcept {
   std::swap(translation_, other.translation_);
@@ -50,7 +52,8 @@ emulator::KernelCode Library::code(std::size_t index) const {
   const Kernel& kernel = translation_.kernels.at(index);
   emulator::KernelCode code;
   if (kernel.resumable) {
-    code.thread = reinterpret_cast<decltype(code.thread)>(dlsym(handle_, ("emu_thread_" + std::to_string(index)).c_str()));
+    code.thread =
+        reinterpret_cast<decltype(code.thread)>(dlsym(handle_, ("emu_thread_" + std::to_string(index)).c_str()));
   } else {
     code.block = reinterpret_cast<decltype(code.block)>(dlsym(handle_, ("emu_block_" + std::to_string(index)).c_str()));
   }

@@ -1,5 +1,6 @@
-/* Stands before texts with matrix instructions or asynchronous copies alone, behind the other parts: fragments that the lanes of a warp
-   give each other, products of them, and copies that take place when they are waited for. Layouts as in PTX's manual. */
+/* Stands before texts with matrix instructions or asynchronous copies alone, behind the other parts: fragments that the
+   lanes of a warp give each other, products of them, and copies that take place when they are waited for. Layouts as in
+   PTX's manual. */
 #pragma once
 
 typedef struct EmuFragment {
@@ -12,8 +13,8 @@ typedef struct EmuCopy {
   u32 bytes, given, group; /* `given` are copied, zeros fill the rest */
 } EmuCopy;
 enum { kCopies = 32 };
-/* What a thread keeps over its meetings, at the front of EmuThread.save; the translator knows its size. Fragments take turns: while one is
-   read by lanes that are behind, the next may be written. */
+/* What a thread keeps over its meetings, at the front of EmuThread.save; the translator knows its size. Fragments take
+   turns: while one is read by lanes that are behind, the next may be written. */
 typedef struct EmuKept {
   EmuFragment fragments[2];
   u32 turn, first, count, groups;
@@ -46,7 +47,8 @@ SI int fragments_met(const EmuBlock* b, const EmuThread* t, u32 place, const Emu
   }
   return 1;
 }
-/* Lanes that are not all there: waits for more threads than there are, which is told as a meeting that never takes place. */
+/* Lanes that are not all there: waits for more threads than there are, which is told as a meeting that never takes
+ * place. */
 SI int never_met(EmuThread* t) {
   t->wait_id = 0;
   t->wait_count = ~0u;
@@ -54,7 +56,8 @@ SI int never_met(EmuThread* t) {
 }
 
 /* ---- ldmatrix: lane i of 8 n gave row i % 8 of matrix i / 8 ---- */
-static __attribute__((noinline, unused)) int ldmatrix(const EmuBlock* b, const EmuThread* t, u32 place, u32 n, int transposed, u32* d) {
+static __attribute__((noinline, unused)) int ldmatrix(const EmuBlock* b, const EmuThread* t, u32 place, u32 n,
+                                                      int transposed, u32* d) {
   const EmuFragment* lanes[32];
   const u32 group = (t->linear & 31) >> 2, member = t->linear & 3;
   if (!fragments_met(b, t, place, lanes)) return 0;
@@ -67,29 +70,31 @@ static __attribute__((noinline, unused)) int ldmatrix(const EmuBlock* b, const E
   return 1;
 }
 
-/* ---- products of a warp, 16 by 8. Element k of a row of A, and of a column of B, lies in word k / (4 n) of lane k / n % 4 of its group, n elements
-   to a word. Products are exact. Those of floats are summed in double, the accumulator first, then k upwards, and rounded once. ---- */
+/* ---- products of a warp, 16 by 8. Element k of a row of A, and of a column of B, lies in word k / (4 n) of lane k / n
+   % 4 of its group, n elements to a word. Products are exact. Those of floats are summed in double, the accumulator
+   first, then k upwards, and rounded once. ---- */
 #define element_f16(word, i) f16((u16)((word) >> 16 * (i)))
 #define element_bf16(word, i) bf16((u16)((word) >> 16 * (i)))
 #define element_tf32(word, i) f32((word) & ~0x1fffu)
 #define element_s8(word, i) (s8)((word) >> 8 * (i))
 #define element_u8(word, i) (u8)((word) >> 8 * (i))
-#define EMU_MMA(name, Sum, a, b_, n, from_c, to_d)                                                                                         \
-  static __attribute__((noinline, unused)) int mma_##name(const EmuBlock* b, const EmuThread* t, u32 place, u32 words, const u32* c, u32* d) { \
-    const EmuFragment* lanes[32];                                                                                                          \
-    const u32 group = (t->linear & 31) >> 2, member = t->linear & 3;                                                                       \
-    if (!fragments_met(b, t, place, lanes)) return 0;                                                                                      \
-    for (u32 i = 0; i < 4; ++i) {                                                                                                          \
-      const u32 column = 2 * member + (i & 1);                                                                                             \
-      Sum sum = from_c(c[i]);                                                                                                              \
-      for (u32 k = 0; k < 4 * n * words; ++k) {                                                                                            \
-        const u32 word = k / (4 * n), lane = k / n % 4;                                                                                    \
-        sum += (Sum)element_##a(lanes[4 * group + lane]->words[2 * word + (i >> 1)], k % n) *                                              \
-               (Sum)element_##b_(lanes[4 * column + lane]->words[4 + word], k % n);                                                        \
-      }                                                                                                                                    \
-      d[i] = to_d(sum);                                                                                                                    \
-    }                                                                                                                                      \
-    return 1;                                                                                                                              \
+#define EMU_MMA(name, Sum, a, b_, n, from_c, to_d)                                                                     \
+  static __attribute__((noinline, unused)) int mma_##name(const EmuBlock* b, const EmuThread* t, u32 place, u32 words, \
+                                                          const u32* c, u32* d) {                                      \
+    const EmuFragment* lanes[32];                                                                                      \
+    const u32 group = (t->linear & 31) >> 2, member = t->linear & 3;                                                   \
+    if (!fragments_met(b, t, place, lanes)) return 0;                                                                  \
+    for (u32 i = 0; i < 4; ++i) {                                                                                      \
+      const u32 column = 2 * member + (i & 1);                                                                         \
+      Sum sum = from_c(c[i]);                                                                                          \
+      for (u32 k = 0; k < 4 * n * words; ++k) {                                                                        \
+        const u32 word = k / (4 * n), lane = k / n % 4;                                                                \
+        sum += (Sum)element_##a(lanes[4 * group + lane]->words[2 * word + (i >> 1)], k % n) *                          \
+               (Sum)element_##b_(lanes[4 * column + lane]->words[4 + word], k % n);                                    \
+      }                                                                                                                \
+      d[i] = to_d(sum);                                                                                                \
+    }                                                                                                                  \
+    return 1;                                                                                                          \
   }
 #define sum_to_f32(sum) to_f32((float)(sum))
 #define sum_to_f16(sum) to_f16(odd_f32(sum))
@@ -105,8 +110,8 @@ EMU_MMA_INTEGERS(s8, u8)
 EMU_MMA_INTEGERS(u8, s8)
 EMU_MMA_INTEGERS(u8, u8)
 
-/* ---- asynchronous copies. They take place as late as they may, so that a wait that is missing shows; when there are more than a thread
-   can keep, the oldest one takes place at once, which a device may do too. ---- */
+/* ---- asynchronous copies. They take place as late as they may, so that a wait that is missing shows; when there are
+   more than a thread can keep, the oldest one takes place at once, which a device may do too. ---- */
 SI void copy_finish(EmuBlock* b, EmuThread* t) {
   EmuKept* const k = kept(t);
   const EmuCopy* const copy = &k->copies[k->first];
@@ -116,7 +121,8 @@ SI void copy_finish(EmuBlock* b, EmuThread* t) {
   k->first = (k->first + 1) % kCopies;
   --k->count;
 }
-static __attribute__((noinline, unused)) void copy_begin(EmuBlock* b, EmuThread* t, char* to, char* from, u32 bytes, u32 given) {
+static __attribute__((noinline, unused)) void copy_begin(EmuBlock* b, EmuThread* t, char* to, char* from, u32 bytes,
+                                                         u32 given) {
   EmuKept* const k = kept(t);
   if (k->count == kCopies) copy_finish(b, t);
   k->copies[(k->first + k->count++) % kCopies] =

@@ -1,5 +1,5 @@
-/* The second part of each translated text, behind core/kernel_abi.h: addresses, bits, atomic operations and the exchange
-   between the lanes of a warp. GNU C17; compiled only with what ptx/ translates. */
+/* The second part of each translated text, behind core/kernel_abi.h: addresses, bits, atomic operations and the
+   exchange between the lanes of a warp. GNU C17; compiled only with what ptx/ translates. */
 #pragma once
 #include <math.h>
 #include <string.h>
@@ -204,7 +204,9 @@ SI u32 lane_idx(u32 lane, u32 b, u32 c, u32* in_range) {
 SI const u64* lanes(EmuBlock* b, EmuThread* t) { return b->offered + (t->linear & ~31u); }
 SI u64 lane_value(EmuBlock* b, EmuThread* t, u32 lane) { return lanes(b, t)[lane]; }
 /* Those of the mask that have not ended. */
-SI u32 takes_part(EmuBlock* b, EmuThread* t, u32 lane) { return t->mask >> lane & 1 && b->present[(t->linear & ~31u) + lane]; }
+SI u32 takes_part(EmuBlock* b, EmuThread* t, u32 lane) {
+  return t->mask >> lane & 1 && b->present[(t->linear & ~31u) + lane];
+}
 SI u32 vote_ballot(EmuBlock* b, EmuThread* t) {
   u32 set = 0;
   for (u32 i = 0; i < 32; ++i)
@@ -244,8 +246,8 @@ EMU_REDUX(min_u32, ~0u, r < v ? r : v)
 EMU_REDUX(max_u32, 0, r > v ? r : v)
 EMU_REDUX(min_s32, 0x7fffffff, (s32)r < (s32)v ? r : v)
 EMU_REDUX(max_s32, 0x80000000u, (s32)r > (s32)v ? r : v)
-/* Barriers that reduce. Three pairs of counts (true, false) take turns: while one is counted, the one before may still be
-   read, and the one behind is made fresh. 0xCD is what shared memory begins with. */
+/* Barriers that reduce. Three pairs of counts (true, false) take turns: while one is counted, the one before may still
+   be read, and the one behind is made fresh. 0xCD is what shared memory begins with. */
 SI void reduce_give(char* place, u32 turn, u32 value) {
   mu32 *now = (mu32*)place + 2 * turn, *next = (mu32*)place + 2 * ((turn + 1) % 3);
   if (now[0] == 0xcdcdcdcdu) now[0] = now[1] = 0;

@@ -45,7 +45,8 @@ std::array<std::uint64_t, emulator::kUnits> operations_of(const std::string& bod
   return operations;
 }
 
-constexpr std::array<std::uint64_t, emulator::kUnits> per_thread(std::uint64_t f64, std::uint64_t f32, std::uint64_t f16, std::uint64_t bf16) {
+constexpr std::array<std::uint64_t, emulator::kUnits> per_thread(std::uint64_t f64, std::uint64_t f32,
+                                                                 std::uint64_t f16, std::uint64_t bf16) {
   return {f64, f32, f16, bf16};
 }
 
@@ -59,8 +60,11 @@ TEST(PtxObservation, DistinctLinesOfABlock) {
   EXPECT_EQ(bytes_of("ld.global.u32 %t1, [%p];"), 128u) << "all threads the same";
   EXPECT_EQ(bytes_of("ld.global.u32 %t1, [%m];"), 128u * kThreads) << "each its own";
   EXPECT_EQ(bytes_of("ld.global.u32 %t1, [%m]; ld.global.u32 %t1, [%m+64];"), 128u * kThreads) << "a line is read once";
-  EXPECT_EQ(bytes_of("ld.global.u32 %t1, [%m]; st.global.u32 [%m], %t1;"), 256u * kThreads) << "reading and writing are two";
-  EXPECT_EQ(bytes_of("ld.global.v4.u32 {%t1, %t2, %t3, %t4}, [%p+112]; ld.global.v4.u32 {%t1, %t2, %t3, %t4}, [%p+128];"), 256u);
+  EXPECT_EQ(bytes_of("ld.global.u32 %t1, [%m]; st.global.u32 [%m], %t1;"), 256u * kThreads)
+      << "reading and writing are two";
+  EXPECT_EQ(
+      bytes_of("ld.global.v4.u32 {%t1, %t2, %t3, %t4}, [%p+112]; ld.global.v4.u32 {%t1, %t2, %t3, %t4}, [%p+128];"),
+      256u);
   EXPECT_EQ(bytes_of("ld.u32 %t1, [%m];"), 128u * kThreads) << "a generic address";
   EXPECT_EQ(bytes_of("red.global.add.u32 [%p], 1;"), 256u) << "an atomic operation does both";
 }
@@ -70,8 +74,13 @@ TEST(PtxObservation, AGuardedInstructionCountsWhereItRuns) {
 }
 
 TEST(PtxObservation, MemoryInsideABlockIsNoTraffic) {
-  EXPECT_EQ(bytes_of("st.shared.u32 [inner+4], %i; ld.shared.u32 %t1, [inner+4]; st.local.u32 [own], %i; ld.local.u32 %t1, [own];"), 0u);
-  EXPECT_EQ(bytes_of("cvta.shared.u64 %d1, 8; st.u32 [%d1], %i; mov.u64 %d2, own; cvta.local.u64 %d2, %d2; ld.u32 %t1, [%d2];"), 0u)
+  EXPECT_EQ(bytes_of("st.shared.u32 [inner+4], %i; ld.shared.u32 %t1, [inner+4]; st.local.u32 [own], %i; ld.local.u32 "
+                     "%t1, [own];"),
+            0u);
+  EXPECT_EQ(
+      bytes_of(
+          "cvta.shared.u64 %d1, 8; st.u32 [%d1], %i; mov.u64 %d2, own; cvta.local.u64 %d2, %d2; ld.u32 %t1, [%d2];"),
+      0u)
       << "behind generic addresses";
 }
 
@@ -91,28 +100,39 @@ TEST(PtxObservation, AsynchronousCopiesOfAFunctionThatIsCalled) {
 
 TEST(PtxObservation, AMatrixInstructionCountsALanesPart) {
   const std::string four = "{%t1,%t2,%t3,%t4}", two = "{%t5,%t6}";
-  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " + four + "," + four + "," + two + "," + four + ";"), of_matrix_unit(emulator::Unit::kMatrixBF16, 128));
-  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 " + two + "," + two + ",{%t1}," + two + ";"), of_matrix_unit(emulator::Unit::kMatrixF16, 64));
-  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 " + four + "," + four + "," + two + "," + four + ";"),
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " + four + "," + four + "," + two + "," +
+                          four + ";"),
+            of_matrix_unit(emulator::Unit::kMatrixBF16, 128));
+  EXPECT_EQ(
+      operations_of("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 " + two + "," + two + ",{%t1}," + two + ";"),
+      of_matrix_unit(emulator::Unit::kMatrixF16, 64));
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 " + four + "," + four + "," + two + "," +
+                          four + ";"),
             of_matrix_unit(emulator::Unit::kMatrixTF32, 64));
-  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 " + four + "," + four + "," + two + "," + four + ";"), per_thread(0, 0, 0, 0));
+  EXPECT_EQ(operations_of("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 " + four + "," + four + "," + two + "," +
+                          four + ";"),
+            per_thread(0, 0, 0, 0));
   EXPECT_EQ(bytes_of("ldmatrix.sync.aligned.m8n8.x4.shared.b16 " + four + ", [inner];"), 0u);
 }
 
 TEST(PtxObservation, OperationsByFormat) {
-  EXPECT_EQ(operations_of("add.f32 %t1, %t2, %t3; mul.rn.f32 %t1, %t1, %t1; fma.rn.f32 %t1, %t1, %t1, %t2;"), per_thread(0, 4, 0, 0));
+  EXPECT_EQ(operations_of("add.f32 %t1, %t2, %t3; mul.rn.f32 %t1, %t1, %t1; fma.rn.f32 %t1, %t1, %t1, %t2;"),
+            per_thread(0, 4, 0, 0));
   EXPECT_EQ(operations_of("fma.rn.f64 %d1, %d1, %d1, %d2; div.rn.f64 %d1, %d1, %d1;"), per_thread(3, 0, 0, 0));
   EXPECT_EQ(operations_of("fma.rn.f16x2 %t1, %t1, %t1, %t2; add.f16 %h1, %h1, %h1;"), per_thread(0, 0, 5, 0));
   EXPECT_EQ(operations_of("fma.rn.bf16x2 %t1, %t1, %t1, %t2;"), per_thread(0, 0, 0, 4));
-  EXPECT_EQ(operations_of("ex2.approx.ftz.f32 %t1, %t1; sqrt.rn.f32 %t1, %t1; rcp.rn.f32 %t1, %t1; div.full.f32 %t1, %t1, %t1;"),
+  EXPECT_EQ(operations_of(
+                "ex2.approx.ftz.f32 %t1, %t1; sqrt.rn.f32 %t1, %t1; rcp.rn.f32 %t1, %t1; div.full.f32 %t1, %t1, %t1;"),
             per_thread(0, 4, 0, 0));
   EXPECT_EQ(operations_of("red.global.add.f32 [%m], %t1;"), per_thread(0, 1, 0, 0));
 }
 
 TEST(PtxObservation, WhatIsNoArithmeticOfFloatsIsNotCounted) {
-  EXPECT_EQ(operations_of("add.u32 %t1, %t1, %t2; mad.lo.s32 %t1, %t1, %t1, %t2; setp.lt.f32 %q1, %t1, %t2; max.f32 %t1, %t1, %t2; "
-                          "neg.f32 %t1, %t1; cvt.rn.f32.s32 %t1, %t1; mov.f32 %t1, %t2;"),
-            per_thread(0, 0, 0, 0));
+  EXPECT_EQ(
+      operations_of(
+          "add.u32 %t1, %t1, %t2; mad.lo.s32 %t1, %t1, %t1, %t2; setp.lt.f32 %q1, %t1, %t2; max.f32 %t1, %t1, %t2; "
+          "neg.f32 %t1, %t1; cvt.rn.f32.s32 %t1, %t1; mov.f32 %t1, %t2;"),
+      per_thread(0, 0, 0, 0));
 }
 
 TEST(PtxObservation, KernelsThatMeetAndFunctionsThatAreCalledCountToo) {
@@ -122,7 +142,9 @@ TEST(PtxObservation, KernelsThatMeetAndFunctionsThatAreCalledCountToo) {
 {
   .reg .b32 %x; ld.param.b32 %x, [a]; add.f32 %x, %x, %x; st.param.b32 [r], %x; ret;
 })";
-  EXPECT_EQ(operations_of("{ .param .b32 in; .param .b32 out; st.param.b32 [in], %t1; call (out), twice, (in); ld.param.b32 %t1, [out]; }", function),
+  EXPECT_EQ(operations_of("{ .param .b32 in; .param .b32 out; st.param.b32 [in], %t1; call (out), twice, (in); "
+                          "ld.param.b32 %t1, [out]; }",
+                          function),
             per_thread(0, 1, 0, 0));
 }
 

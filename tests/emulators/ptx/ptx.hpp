@@ -1,7 +1,7 @@
 // PTX text to C text: what tests/emulators/nvidia runs in place of a GPU. Each kernel becomes one C function: resumable
 // at its meetings (barriers, shuffles, votes) when it has any, else a loop over the threads of a block that a compiler
-// can make vectors of. load.hpp compiles the text. What cannot be translated is refused by name; nothing is approximated
-// except the instructions that PTX itself calls .approx.
+// can make vectors of. load.hpp compiles the text. What cannot be translated is refused by name; nothing is
+// approximated except the instructions that PTX itself calls .approx.
 #pragma once
 
 #include <array>
@@ -36,7 +36,8 @@ struct Global {
   std::uint64_t bytes = 0;
 };
 
-/// What a text tells block->observer while it runs. Nothing of it is there, and nothing slower, where it is not asked for.
+/// What a text tells block->observer while it runs. Nothing of it is there, and nothing slower, where it is not asked
+/// for.
 struct Telling {
   bool work = false;  // accesses to memory outside of the block, and operations on floats
   bool shared = false;  // accesses to shared memory

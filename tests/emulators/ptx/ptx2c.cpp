@@ -1,4 +1,5 @@
-// ptx2c FILE: the C text of a PTX text on standard output, a line for each kernel on standard error; 1 with what is wrong.
+// ptx2c FILE: the C text of a PTX text on standard output, a line for each kernel on standard error; 1 with what is
+// wrong.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -20,9 +21,9 @@ int main(int count, char** words) {
     const auto translation = crucible::emulators::ptx::translate(ptx);
     std::cout << translation.text;
     for (const auto& kernel : translation.kernels) {
-      std::cerr << kernel.name << ": " << kernel.registers << " registers, " << kernel.meetings << " meetings, " << kernel.save_words
-                << " words saved, " << kernel.shared_bytes << " bytes shared, " << kernel.local_bytes << " local, "
-                << kernel.parameter_bytes << " of parameters\n";
+      std::cerr << kernel.name << ": " << kernel.registers << " registers, " << kernel.meetings << " meetings, "
+                << kernel.save_words << " words saved, " << kernel.shared_bytes << " bytes shared, "
+                << kernel.local_bytes << " local, " << kernel.parameter_bytes << " of parameters\n";
     }
   } catch (const crucible::emulators::ptx::Error& error) {
     std::cerr << words[1] << ": " << error.what() << "\n";

@@ -12,8 +12,9 @@ namespace crucible::emulators::ptx {
 
 std::uint64_t size_of_type(std::string_view type, int line) {
   static const std::map<std::string_view, std::uint64_t> kSizes = {
-      {"pred", 1}, {"b8", 1},  {"u8", 1},  {"s8", 1},    {"b16", 2},    {"u16", 2},  {"s16", 2}, {"f16", 2}, {"bf16", 2}, {"b32", 4},
-      {"u32", 4},  {"s32", 4}, {"f32", 4}, {"f16x2", 4}, {"bf16x2", 4}, {"tf32", 4}, {"b64", 8}, {"u64", 8}, {"s64", 8},  {"f64", 8}};
+      {"pred", 1},   {"b8", 1},   {"u8", 1},  {"s8", 1},  {"b16", 2}, {"u16", 2}, {"s16", 2},
+      {"f16", 2},    {"bf16", 2}, {"b32", 4}, {"u32", 4}, {"s32", 4}, {"f32", 4}, {"f16x2", 4},
+      {"bf16x2", 4}, {"tf32", 4}, {"b64", 8}, {"u64", 8}, {"s64", 8}, {"f64", 8}};
   const auto found = kSizes.find(type);
   if (found == kSizes.end()) throw Error(line, "the emulator has no type ." + std::string(type));
   return found->second;
@@ -107,7 +108,8 @@ class Parser {
 
   void linked_item() {
     bool external = false;
-    while (is_dot("visible") || is_dot("extern") || is_dot("weak") || is_dot("common")) external |= take().text == "extern";
+    while (is_dot("visible") || is_dot("extern") || is_dot("weak") || is_dot("common"))
+      external |= take().text == "extern";
     const Token token = now();
     if (token.kind != Kind::kDot) fail("a directive");
     if (token.text == "entry" || token.text == "func") return function();
@@ -137,7 +139,8 @@ class Parser {
       } else if (shared.type.empty()) {
         shared.type = word;
         size_of_type(word, shared.line);
-      } else if (word != "ptr" && word != "global" && word != "shared" && word != "local" && word != "const" && word != "unified") {
+      } else if (word != "ptr" && word != "global" && word != "shared" && word != "local" && word != "const" &&
+                 word != "unified") {
         throw Error(shared.line, "the emulator does not know ." + word + " in a declaration");
       }
     }
@@ -179,7 +182,8 @@ class Parser {
     }
     const bool negative = skip_sign('-');
     if (now().kind != Kind::kNumber) {
-      throw Error(now().line, "the emulator takes numbers alone as first values; " + variable.name + " has '" + now().text + "'");
+      throw Error(now().line,
+                  "the emulator takes numbers alone as first values; " + variable.name + " has '" + now().text + "'");
     }
     const std::uint64_t value = want_count("a number");
     variable.initial.push_back(negative ? 0 - value : value);
@@ -272,7 +276,8 @@ class Parser {
       return;
     }
     static const std::set<std::string> kSpaces = {"reg", "local", "shared", "param", "const", "global"};
-    if (!kSpaces.contains(token.text)) throw Error(token.line, "the emulator does not know the directive ." + token.text);
+    if (!kSpaces.contains(token.text))
+      throw Error(token.line, "the emulator does not know the directive ." + token.text);
     for (Variable& variable : variables()) {
       Item item;
       item.kind = Item::Kind::kVariable;

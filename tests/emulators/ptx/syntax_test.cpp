@@ -22,16 +22,19 @@ std::string refusal(const std::string& text) {
 /// What is wrong with a kernel of this body; its first line is line 2.
 std::string refusal_of_body(const std::string& body) {
   return refusal(
-      ".version 8.0 .target sm_90 .address_size 64 .visible .entry k(.param .u64 p) { .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %q;\n" +
+      ".version 8.0 .target sm_90 .address_size 64 .visible .entry k(.param .u64 p) { .reg .b32 %r<9>; .reg .b64 "
+      "%rd<9>; .reg .pred %q;\n" +
       body + "\n}");
 }
 
 TEST(PtxRefusals, NameTheInstructionAndItsLine) {
-  EXPECT_EQ(refusal_of_body("ret;\nfrobnicate.u32 %r1, %r2;"), "PTX line 3: the emulator has no instruction frobnicate.u32");
+  EXPECT_EQ(refusal_of_body("ret;\nfrobnicate.u32 %r1, %r2;"),
+            "PTX line 3: the emulator has no instruction frobnicate.u32");
   EXPECT_EQ(refusal_of_body("add.rx.f32 %r1, %r2, %r3;"),
             "PTX line 2: the emulator has no instruction add.rx.f32 (it has others of that name)");
   EXPECT_EQ(refusal_of_body("add.u32 %r1, %r2;"), "PTX line 2: add.u32 takes 3 operands, not 2");
-  EXPECT_EQ(refusal_of_body("wgmma.fence.sync.aligned;"), "PTX line 2: the emulator has no instruction wgmma.fence.sync.aligned");
+  EXPECT_EQ(refusal_of_body("wgmma.fence.sync.aligned;"),
+            "PTX line 2: the emulator has no instruction wgmma.fence.sync.aligned");
   EXPECT_EQ(refusal_of_body("tex.1d.v4.f32.s32 {%r1,%r2,%r3,%r4}, [%rd1, {%r5}];"),
             "PTX line 2: the emulator has no textures, surfaces and tensors");
 }
@@ -41,22 +44,26 @@ TEST(PtxRefusals, NameTheOperand) {
   EXPECT_EQ(refusal_of_body("add.u32 %r11, %r2, 1;"), "PTX line 2: add.u32: %r11 is no register");
   EXPECT_EQ(refusal_of_body("bra nowhere;"), "PTX line 2: there is no label nowhere");
   EXPECT_EQ(refusal_of_body("ld.global.u32 %r1, %rd1;"), "PTX line 2: ld.global.u32: an operand is no address");
-  EXPECT_EQ(refusal_of_body("add.u32 %r1, {%r2}, 1;"), "PTX line 2: add.u32: an operand is a list or an address where a value is wanted");
+  EXPECT_EQ(refusal_of_body("add.u32 %r1, {%r2}, 1;"),
+            "PTX line 2: add.u32: an operand is a list or an address where a value is wanted");
   EXPECT_EQ(refusal_of_body("mov.b32 %r1, 12q4;"), "PTX line 2: '12q4' is no number");
 }
 
 TEST(PtxRefusals, NameWhatWasExpected) {
   EXPECT_EQ(refusal_of_body("add.u32 %r1, %r2, %r3"), "PTX line 3: expected ',', found '}'");
-  EXPECT_EQ(refusal(".version 8.0\n.target sm_90\n.visible .entry k("), "PTX line 3: expected a parameter, found 'the end of the text'");
+  EXPECT_EQ(refusal(".version 8.0\n.target sm_90\n.visible .entry k("),
+            "PTX line 3: expected a parameter, found 'the end of the text'");
   EXPECT_EQ(refusal("\n?"), "PTX line 2: the character '?' is not PTX");
   EXPECT_EQ(refusal(".version 8.0\n.alias a, b;"), "PTX line 2: the emulator does not know the directive .alias");
-  EXPECT_EQ(refusal(".global .u64 p[1] = {q};"), "PTX line 1: the emulator takes numbers alone as first values; p has 'q'");
+  EXPECT_EQ(refusal(".global .u64 p[1] = {q};"),
+            "PTX line 1: the emulator takes numbers alone as first values; p has 'q'");
   EXPECT_EQ(refusal(".extern .global .u32 other;"), "PTX line 1: the variable other is in another module");
 }
 
 TEST(PtxRefusals, CallsThatCannotBe) {
   EXPECT_EQ(refusal(".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
-                    ".visible .entry k() { { .param .b64 p0; .param .b64 p1; .param .b32 r0; call.uni (r0), vprintf, (p0, p1); } ret; }"),
+                    ".visible .entry k() { { .param .b64 p0; .param .b64 p1; .param .b32 r0; call.uni (r0), vprintf, "
+                    "(p0, p1); } ret; }"),
             "PTX line 2: the kernel calls vprintf (printf), which the emulator does not have");
   EXPECT_THAT(refusal(".func f() { bar.sync 0; ret; }\n.visible .entry k() { call.uni f; ret; }"),
               HasSubstr("threads meet in f, which is called"));

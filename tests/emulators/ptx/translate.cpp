@@ -4,13 +4,14 @@
 #include "tests/emulators/ptx/emit.hpp"
 #include "tests/emulators/ptx/ptx.hpp"
 
-extern "C" const char crucible_ptx_kernel_abi[], crucible_ptx_memory[], crucible_ptx_observation[], crucible_ptx_arithmetic[], crucible_ptx_conversion[],
-    crucible_ptx_matrix[];
+extern "C" const char crucible_ptx_kernel_abi[], crucible_ptx_memory[], crucible_ptx_observation[],
+    crucible_ptx_arithmetic[], crucible_ptx_conversion[], crucible_ptx_matrix[];
 
 namespace crucible::emulators::ptx {
 namespace {
 
-/// Statements of a function beyond which clang's optimizer takes minutes (23,000 of them, an LSTM's: more than two, and eleven seconds without).
+/// Statements of a function beyond which clang's optimizer takes minutes (23,000 of them, an LSTM's: more than two, and
+/// eleven seconds without).
 constexpr std::size_t kMostOptimized = 10'000;
 
 /// 64-bit words that matrix.h keeps for a thread, which checks the number.
@@ -24,7 +25,8 @@ class Translator {
 
   Translation run() {
     result_.target = module_.target;
-    for (const char* part : {crucible_ptx_kernel_abi, crucible_ptx_memory, crucible_ptx_arithmetic, crucible_ptx_conversion}) {
+    for (const char* part :
+         {crucible_ptx_kernel_abi, crucible_ptx_memory, crucible_ptx_arithmetic, crucible_ptx_conversion}) {
       result_.text += part;
     }
     if (result_.telling.any()) result_.text += crucible_ptx_observation;
@@ -68,9 +70,10 @@ class Translator {
       if (variable.is_external || variable.is_unsized)
         throw Error(variable.line, "the variable " + variable.name + " is in another module");
       Global global = {variable.name, "emu_global_" + text(result_.globals.size()), variable.count * size};
-      result_.text += "u" + text(8 * size) + " " + global.c_name + "[" + text(variable.count) + "] __attribute__((aligned(" +
-                      text(std::max<std::uint64_t>(align, 16)) + "))) = {";
-      for (const std::uint64_t value : variable.initial) result_.text += "(u" + text(8 * size) + ")" + text(value) + "ull, ";
+      result_.text += "u" + text(8 * size) + " " + global.c_name + "[" + text(variable.count) +
+                      "] __attribute__((aligned(" + text(std::max<std::uint64_t>(align, 16)) + "))) = {";
+      for (const std::uint64_t value : variable.initial)
+        result_.text += "(u" + text(8 * size) + ")" + text(value) + "ull, ";
       result_.text += variable.initial.empty() ? "0};\n" : "};\n";
       symbols_[variable.name] = {Symbol::Kind::kGlobal, 0, global.c_name, false};
       result_.globals.push_back(std::move(global));
@@ -96,7 +99,8 @@ class Translator {
 
   std::string head(const Function& function) const {
     std::string head = "static int emu_function_" + text(symbols_.find(function.name)->second.at) +
-                       "(EmuBlock* b, EmuThread* t, const u32 shared_static, char* const local, const u32 frame, const u32 local_limit";
+                       "(EmuBlock* b, EmuThread* t, const u32 shared_static, char* const local, const u32 frame, const "
+                       "u32 local_limit";
     for (std::size_t i = 0; i < function.results.size(); ++i) head += ", char* result" + text(i);
     for (std::size_t i = 0; i < function.parameters.size(); ++i) head += ", char* argument" + text(i);
     return head + ")";
@@ -106,11 +110,14 @@ class Translator {
 
   /// What stands before the statements of each function.
   void open_body(const FunctionCode& code) {
-    result_.text += "  const u32 shared_limit = shared_static + b->dynamic_shared_bytes, frame_end = frame + " + text(frame_bytes(code)) +
-                    ";\n  u32 carry = 0;\n  (void)shared_limit, (void)local, (void)local_limit, (void)frame_end, (void)carry;\n";
+    result_.text +=
+        "  const u32 shared_limit = shared_static + b->dynamic_shared_bytes, frame_end = frame + " +
+        text(frame_bytes(code)) +
+        ";\n  u32 carry = 0;\n  (void)shared_limit, (void)local, (void)local_limit, (void)frame_end, (void)carry;\n";
     for (const std::string& bytes : code.bytes) result_.text += "  " + bytes + "\n";
     for (std::size_t i = 0; i < code.registers.size(); ++i) {
-      result_.text += (i % 8 == 0 ? "  " : " ") + code.registers[i] + " r" + text(i) + " = 0;" + (i % 8 == 7 ? "\n" : "");
+      result_.text +=
+          (i % 8 == 0 ? "  " : " ") + code.registers[i] + " r" + text(i) + " = 0;" + (i % 8 == 7 ? "\n" : "");
     }
     result_.text += "\n";
   }
@@ -118,10 +125,11 @@ class Translator {
   void called_function(const Function& function) {
     const FunctionCode code = emit(function, symbols_, shared_bytes_, result_.telling);
     if (code.meetings != 0) {
-      throw Error(function.line,
-                  "threads meet in " + function.name + ", which is called: the emulator translates that only where it is inlined");
+      throw Error(function.line, "threads meet in " + function.name +
+                                     ", which is called: the emulator translates that only where it is inlined");
     }
-    if (code.shared_bytes > shared_bytes_) throw Error(function.line, function.name + " is called and has shared variables of its own");
+    if (code.shared_bytes > shared_bytes_)
+      throw Error(function.line, function.name + " is called and has shared variables of its own");
     result_.text += head(function) + " {\n";
     open_body(code);
     for (const Statement& statement : code.statements) plain(statement);
@@ -133,7 +141,8 @@ class Translator {
       result_.text += " L" + std::to_string(statement.label) + ":;\n";
       return;
     }
-    result_.text += "  " + (statement.guard.empty() ? "" : "if (" + statement.guard + ") ") + "{ " + statement.before + " }\n";
+    result_.text +=
+        "  " + (statement.guard.empty() ? "" : "if (" + statement.guard + ") ") + "{ " + statement.before + " }\n";
   }
 
   void kernel(const Function& function) {
@@ -148,23 +157,26 @@ class Translator {
       kernel.parameters.push_back({offsets[i], parameter.count * size_of_type(parameter.type, parameter.line)});
     }
     kernel.parameter_bytes = offsets.back();
-    kernel.shared_bytes = static_cast<std::uint32_t>((code.shared_bytes + 15) / 16 * 16);  // the dynamic part is aligned to 16
-    // Called functions have their frames behind the kernel's, in any order once; those that call themselves may run out.
+    kernel.shared_bytes =
+        static_cast<std::uint32_t>((code.shared_bytes + 15) / 16 * 16);  // the dynamic part is aligned to 16
+    // Called functions have their frames behind the kernel's, in any order once; those that call themselves may run
+    // out.
     kernel.local_bytes = static_cast<std::uint32_t>(frame_bytes(code) + (code.calls ? frames_bytes_ : 0));
     kernel.registers = static_cast<std::uint32_t>(code.registers.size());
     kernel.meetings = static_cast<std::uint32_t>(code.meetings);
     for (const auto& bounds : {function.max_block, function.required_block}) {
-      if (bounds[0] != 0) kernel.max_threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(1024, bounds[0] * bounds[1] * bounds[2]));
+      if (bounds[0] != 0)
+        kernel.max_threads =
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(1024, bounds[0] * bounds[1] * bounds[2]));
     }
     const bool keeps = code.keeps || (code.calls && functions_keep_);
     kernel.resumable = code.meetings != 0 || keeps;
     kernel.save_words = keeps ? kKeptWords : 0;
     std::string kind = kernel.resumable ? "" : "SI";  // one that is resumed is looked up by its name
     if (code.statements.size() > kMostOptimized) kind = "__attribute__((optnone, noinline))";
-    result_.text +=
-        "/* " + function.name + " */\n" + kind + " int emu_thread_" + number +
-        "(EmuBlock* b, EmuThread* t) {\n  char* const local = t->local;\n  const u32 shared_static = " + text(kernel.shared_bytes) +
-        ", frame = 0, local_limit = " + text(kernel.local_bytes) + ";\n";
+    result_.text += "/* " + function.name + " */\n" + kind + " int emu_thread_" + number +
+                    "(EmuBlock* b, EmuThread* t) {\n  char* const local = t->local;\n  const u32 shared_static = " +
+                    text(kernel.shared_bytes) + ", frame = 0, local_limit = " + text(kernel.local_bytes) + ";\n";
     open_body(code);
     if (keeps) result_.text += "  if (t->pc == 0) keep_nothing(t);\n";
     statements(code, kernel);
@@ -191,11 +203,13 @@ class Translator {
       const std::string here = text(++place);
       if (!statement.guard.empty()) result_.text += "  if (!(" + statement.guard + ")) goto N" + here + ";\n";
       result_.text += "  { " + statement.before + " }\n  ";
-      for (std::size_t j = 0; j < live[i].size(); ++j) result_.text += "t->save[" + text(first + j) + "] = r" + std::to_string(live[i][j]) + "; ";
+      for (std::size_t j = 0; j < live[i].size(); ++j)
+        result_.text += "t->save[" + text(first + j) + "] = r" + std::to_string(live[i][j]) + "; ";
       result_.text += "t->pc = " + here + "; return " + statement.meeting + ";\n R" + here + ":;\n  ";
       for (std::size_t j = 0; j < live[i].size(); ++j) {
         const int r = live[i][j];
-        result_.text += "r" + std::to_string(r) + " = (" + code.registers[static_cast<std::size_t>(r)] + ")t->save[" + text(first + j) + "]; ";
+        result_.text += "r" + std::to_string(r) + " = (" + code.registers[static_cast<std::size_t>(r)] + ")t->save[" +
+                        text(first + j) + "]; ";
       }
       result_.text += "\n  { " + statement.after + " }\n N" + here + ":;\n";
       kernel.save_words = std::max(kernel.save_words, first + static_cast<std::uint32_t>(live[i].size()));
@@ -206,7 +220,8 @@ class Translator {
   /// where they share no memory but the global one.
   void block_loop(const FunctionCode& code, const std::string& number) {
     const bool can_stop = code.traps || code.calls;
-    const bool is_parallel = !result_.telling.any() && !can_stop && code.local_bytes == 0 && !code.has_atomics && code.shared_bytes == 0;
+    const bool is_parallel =
+        !result_.telling.any() && !can_stop && code.local_bytes == 0 && !code.has_atomics && code.shared_bytes == 0;
     result_.text += "void emu_block_" + number +
                     "(EmuBlock* b, EmuThread* first) {\n  u32 l = 0;\n"
                     "  for (u32 z = 0; z < b->nz; z++) for (u32 y = 0; y < b->ny; y++) {\n";
@@ -229,5 +244,24 @@ class Translator {
 }  // namespace
 
 Translation translate(std::string_view ptx, Telling telling) { return Translator(ptx, telling).run(); }
+
+bool keeps(const Instruction& instruction) {
+  const std::string& operation = instruction.modifiers[0];
+  return operation == "mma" || operation == "ldmatrix" || operation == "cp";
+}
+
+std::vector<std::uint64_t> parameter_offsets(const Function& function) {
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t end = 0;
+  for (const Variable& parameter : function.parameters) {
+    const std::uint64_t size = size_of_type(parameter.type, parameter.line);
+    const std::uint64_t step = std::max(parameter.align, size);
+    end = (end + step - 1) / step * step;
+    offsets.push_back(end);
+    end += size * parameter.count;
+  }
+  offsets.push_back(end);
+  return offsets;
+}
 
 }  // namespace crucible::emulators::ptx

@@ -46,7 +46,8 @@ class VariationalAutoencoder(torch.nn.Module):
         super().__init__()
         self.encode = torch.nn.Sequential(torch.nn.Linear(inputs, hidden), torch.nn.ELU())
         self.mean, self.log_variance = torch.nn.Linear(hidden, latent), torch.nn.Linear(hidden, latent)
-        self.decode = torch.nn.Sequential(torch.nn.Linear(latent, hidden), torch.nn.ELU(), torch.nn.Linear(hidden, inputs))
+        self.decode = torch.nn.Sequential(torch.nn.Linear(latent, hidden), torch.nn.ELU(),
+                                          torch.nn.Linear(hidden, inputs))
 
     def forward(self, x):
         hidden = self.encode(x)
@@ -65,7 +66,8 @@ def vae():
         divergence = -0.5 * torch.sum(1 + log_variance - mean.pow(2) - log_variance.exp())
         return F.binary_cross_entropy_with_logits(out, x, reduction="sum") + divergence
 
-    return training(module, torch.optim.RMSprop(module.parameters(), lr=1e-3, centered=True, foreach=True), batches, loss_of)
+    return training(module, torch.optim.RMSprop(module.parameters(), lr=1e-3, centered=True, foreach=True), batches,
+                    loss_of)
 
 
 @model("diffusion", packages=("diffusers",))

@@ -8,9 +8,11 @@ from zoo.common import model
 
 @model("dqn")
 def dqn():
-    """Replay memory, epsilon-greedy action, target network that follows slowly: data-dependent indices and copies in place."""
+    """Replay memory, epsilon-greedy action, target network that follows slowly: data-dependent indices and copies in
+    place."""
     def network():
-        return torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.ReLU(), torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
+        return torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.ReLU(), torch.nn.Linear(32, 32), torch.nn.ReLU(),
+                                   torch.nn.Linear(32, 2))
 
     policy, target = network(), network()
     target.load_state_dict(policy.state_dict())

@@ -9,7 +9,8 @@ VOCABULARY, LENGTH, WIDTH = 199, 24, 64
 
 
 def _causal(module, optimizer, **options):
-    return training(module, optimizer, tokens(2, LENGTH, VOCABULARY), lambda ids: module(input_ids=ids, labels=ids).loss, **options)
+    return training(module, optimizer, tokens(2, LENGTH, VOCABULARY),
+                    lambda ids: module(input_ids=ids, labels=ids).loss, **options)
 
 
 def _masked(module, optimizer, **options):
@@ -62,8 +63,9 @@ def roberta():
 @model("distilbert", packages=("transformers",))
 def distilbert():
     from transformers import DistilBertConfig, DistilBertForMaskedLM
-    module = DistilBertForMaskedLM(DistilBertConfig(vocab_size=VOCABULARY, dim=WIDTH, n_layers=2, n_heads=4, hidden_dim=128,
-                                                    max_position_embeddings=64))
+    module = DistilBertForMaskedLM(
+        DistilBertConfig(vocab_size=VOCABULARY, dim=WIDTH, n_layers=2, n_heads=4, hidden_dim=128,
+                         max_position_embeddings=64))
     return _masked(module, torch.optim.Adam(module.parameters(), lr=1e-3, foreach=True))
 
 
@@ -85,23 +87,25 @@ def electra():
 
 def _sequence_to_sequence(module, optimizer, **options):
     batches = [(a, b) for (a,), (b,) in zip(tokens(2, LENGTH, VOCABULARY), tokens(2, 16, VOCABULARY))]
-    return training(module, optimizer, batches, lambda ids, labels: module(input_ids=ids, labels=labels).loss, **options)
+    return training(module, optimizer, batches, lambda ids, labels: module(input_ids=ids, labels=labels).loss,
+                    **options)
 
 
 @model("t5", packages=("transformers",))
 def t5():
     from transformers import T5Config, T5ForConditionalGeneration
-    module = T5ForConditionalGeneration(T5Config(vocab_size=VOCABULARY, d_model=WIDTH, d_kv=16, d_ff=128, num_layers=2, num_heads=4,
-                                                 decoder_start_token_id=0))
+    module = T5ForConditionalGeneration(
+        T5Config(vocab_size=VOCABULARY, d_model=WIDTH, d_kv=16, d_ff=128, num_layers=2, num_heads=4,
+                 decoder_start_token_id=0))
     return _sequence_to_sequence(module, torch.optim.Adafactor(module.parameters(), lr=1e-2))
 
 
 @model("bart", packages=("transformers",))
 def bart():
     from transformers import BartConfig, BartForConditionalGeneration
-    module = BartForConditionalGeneration(BartConfig(
-        vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
-        encoder_ffn_dim=128, decoder_ffn_dim=128, max_position_embeddings=64))
+    module = BartForConditionalGeneration(
+        BartConfig(vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+                   decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128, max_position_embeddings=64))
     return _sequence_to_sequence(module, torch.optim.AdamW(module.parameters(), lr=1e-3, amsgrad=True))
 
 
@@ -127,13 +131,15 @@ def mistral():
 @model("mixture_of_experts", packages=("transformers",))
 def mixture_of_experts():
     from transformers import MixtralConfig, MixtralForCausalLM
-    module = MixtralForCausalLM(MixtralConfig(**_small(num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
-                                                       output_router_logits=True)))
+    module = MixtralForCausalLM(
+        MixtralConfig(
+            **_small(num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, output_router_logits=True)))
     return _causal(module, torch.optim.AdamW(module.parameters(), lr=1e-3, foreach=True))
 
 
 class RecurrentLanguageModel(torch.nn.Module):
-    """Embedding, two recurrent layers with dropout between them, output over the vocabulary; the state is carried along."""
+    """Embedding, two recurrent layers with dropout between them, output over the vocabulary; the state is carried
+    along."""
 
     def __init__(self, cell):
         super().__init__()

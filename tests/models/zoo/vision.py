@@ -7,7 +7,8 @@ from zoo.common import images, model, training
 
 
 def _classifier(module, optimizer, size=64, classes=10, batch=2, **options):
-    return training(module, optimizer, images(batch, size, classes), lambda x, y: F.cross_entropy(module(x), y), **options)
+    return training(module, optimizer, images(batch, size, classes), lambda x, y: F.cross_entropy(module(x), y),
+                    **options)
 
 
 @model("resnet50", packages=("torchvision",))
@@ -41,25 +42,28 @@ def convnext():
 @model("vit", packages=("timm",))
 def vit():
     import timm
-    module = timm.create_model("vit_tiny_patch16_224", pretrained=False, img_size=64, num_classes=10, depth=4, drop_rate=0.1)
+    module = timm.create_model("vit_tiny_patch16_224", pretrained=False, img_size=64, num_classes=10, depth=4,
+                               drop_rate=0.1)
     return _classifier(module, torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True), autocast=torch.bfloat16)
 
 
 @model("swin", packages=("timm",))
 def swin():
     import timm
-    module = timm.models.SwinTransformer(img_size=64, patch_size=4, num_classes=10, embed_dim=24, depths=(2, 2), num_heads=(2, 4),
-                                         window_size=4, drop_path_rate=0.1)
+    module = timm.models.SwinTransformer(img_size=64, patch_size=4, num_classes=10, embed_dim=24, depths=(2, 2),
+                                         num_heads=(2, 4), window_size=4, drop_path_rate=0.1)
     return _classifier(module, torch.optim.AdamW(module.parameters(), lr=1e-3, foreach=True), clip=1.0)
 
 
 @model("detr", packages=("transformers",))
 def detr():
     from transformers import DetrConfig, DetrForObjectDetection, ResNetConfig
-    backbone = ResNetConfig(embedding_size=16, hidden_sizes=[16, 24, 32, 40], depths=[1, 1, 1, 1], out_features=["stage4"])
-    module = DetrForObjectDetection(DetrConfig(
-        use_timm_backbone=False, backbone_config=backbone, backbone=None, use_pretrained_backbone=False, d_model=32, encoder_layers=2, decoder_layers=2,
-        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=64, decoder_ffn_dim=64, num_queries=10, num_labels=5))
+    backbone = ResNetConfig(embedding_size=16, hidden_sizes=[16, 24, 32, 40], depths=[1, 1, 1, 1],
+                            out_features=["stage4"])
+    module = DetrForObjectDetection(
+        DetrConfig(use_timm_backbone=False, backbone_config=backbone, backbone=None, use_pretrained_backbone=False,
+                   d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+                   encoder_ffn_dim=64, decoder_ffn_dim=64, num_queries=10, num_labels=5))
     batches = []
     for _ in range(2):
         labels = [{"class_labels": torch.tensor([1, 3]), "boxes": torch.rand(2, 4) * 0.4 + 0.1} for _ in range(2)]
@@ -74,10 +78,12 @@ class UNet(torch.nn.Module):
     def __init__(self, classes=3, width=16):
         super().__init__()
         def block(i, o):
-            return torch.nn.Sequential(torch.nn.Conv2d(i, o, 3, padding=1), torch.nn.BatchNorm2d(o), torch.nn.ReLU(inplace=True),
-                                       torch.nn.Conv2d(o, o, 3, padding=1), torch.nn.BatchNorm2d(o), torch.nn.ReLU(inplace=True))
+            return torch.nn.Sequential(torch.nn.Conv2d(i, o, 3, padding=1), torch.nn.BatchNorm2d(o),
+                                       torch.nn.ReLU(inplace=True), torch.nn.Conv2d(o, o, 3, padding=1),
+                                       torch.nn.BatchNorm2d(o), torch.nn.ReLU(inplace=True))
         self.down1, self.down2, self.middle = block(3, width), block(width, 2 * width), block(2 * width, 4 * width)
-        self.up2, self.up1 = (torch.nn.ConvTranspose2d(4 * width, 2 * width, 2, 2), torch.nn.ConvTranspose2d(2 * width, width, 2, 2))
+        self.up2, self.up1 = (torch.nn.ConvTranspose2d(4 * width, 2 * width, 2,
+                                                       2), torch.nn.ConvTranspose2d(2 * width, width, 2, 2))
         self.join2, self.join1 = block(4 * width, 2 * width), block(2 * width, width)
         self.head = torch.nn.Conv2d(width, classes, 1)
 
@@ -93,6 +99,7 @@ class UNet(torch.nn.Module):
 @model("unet")
 def unet():
     module = UNet().to(memory_format=torch.channels_last)
-    batches = [(torch.randn(2, 3, 48, 48).to(memory_format=torch.channels_last), torch.randint(0, 3, (2, 48, 48))) for _ in range(3)]
+    batches = [(torch.randn(2, 3, 48, 48).to(memory_format=torch.channels_last), torch.randint(0, 3, (2, 48, 48)))
+               for _ in range(3)]
     optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
     return training(module, optimizer, batches, lambda x, y: F.cross_entropy(module(x), y))

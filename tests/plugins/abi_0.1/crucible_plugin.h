@@ -3,10 +3,10 @@
  * A plugin is one shared object with one exported function, crucible_plugin_query. The host and the plugin exchange
  * tables of functions; neither links the other. This header compiles as C11 and as C++.
  *
- * Rules: fixed-width integers only; every struct that may grow begins with struct_size and grows at its end only; a NULL
- * crucible_status is success, anything else is an error object that the receiver destroys; out-parameters are written
- * only on success; no exception, longjmp, abort or exit crosses the boundary.
- * Thread tags: [ANY] any thread at any time; [OBJ] the caller serialises calls on the first handle. */
+ * Rules: fixed-width integers only; every struct that may grow begins with struct_size and grows at its end only; a
+ * NULL crucible_status is success, anything else is an error object that the receiver destroys; out-parameters are
+ * written only on success; no exception, longjmp, abort or exit crosses the boundary. Thread tags: [ANY] any thread at
+ * any time; [OBJ] the caller serialises calls on the first handle. */
 #ifndef CRUCIBLE_PLUGIN_H_
 #define CRUCIBLE_PLUGIN_H_
 #include <stdint.h>
@@ -60,8 +60,10 @@ typedef struct crucible_plan crucible_plan;
 typedef struct crucible_host_api {
   uint32_t struct_size, abi_minor;
   void* ctx;
-  void (*log)(void* ctx, uint32_t level, crucible_str component, crucible_str text); /* [ANY] 0 debug 1 info 2 warning 3 error */
-  uint32_t (*get_option)(void* ctx, crucible_str key, crucible_str* out);            /* [ANY] 1 when set; lives as long as the host */
+  void (*log)(void* ctx, uint32_t level, crucible_str component,
+              crucible_str text); /* [ANY] 0 debug 1 info 2 warning 3 error */
+  uint32_t (*get_option)(void* ctx, crucible_str key,
+                         crucible_str* out); /* [ANY] 1 when set; lives as long as the host */
 } crucible_host_api;
 
 /* ---- interface tables ---- */
@@ -73,34 +75,45 @@ typedef struct crucible_host_api {
 
 typedef struct crucible_if_device {
   uint32_t struct_size, if_minor;
-  crucible_status (*enumerate)(crucible_kv_sink one_call_per_device, void* user); /* [ANY] opens nothing; keys id name kind (str) threads memory_bytes (u64) */
-  crucible_status (*open)(crucible_str device_id, crucible_device** out);         /* [ANY] options come through get_option: "threads" */
-  crucible_status (*close)(crucible_device*);                                     /* [OBJ] after everything made from it is gone */
-  crucible_status (*properties)(crucible_device*, crucible_kv_sink, void* user);  /* [ANY] also notes: what is missing and what that costs */
+  crucible_status (*enumerate)(
+      crucible_kv_sink one_call_per_device,
+      void* user); /* [ANY] opens nothing; keys id name kind (str) threads memory_bytes (u64) */
+  crucible_status (*open)(crucible_str device_id,
+                          crucible_device** out); /* [ANY] options come through get_option: "threads" */
+  crucible_status (*close)(crucible_device*);     /* [OBJ] after everything made from it is gone */
+  crucible_status (*properties)(crucible_device*, crucible_kv_sink,
+                                void* user); /* [ANY] also notes: what is missing and what that costs */
 } crucible_if_device;
 
 typedef struct crucible_if_memory {
   uint32_t struct_size, if_minor;
-  crucible_status (*alloc)(crucible_device*, uint64_t size, uint64_t align, crucible_buffer** out); /* [ANY] zero-filled */
+  crucible_status (*alloc)(crucible_device*, uint64_t size, uint64_t align,
+                           crucible_buffer** out); /* [ANY] zero-filled */
   crucible_status (*free)(crucible_buffer*);                                                        /* [OBJ] */
-  crucible_status (*write)(crucible_buffer*, uint64_t offset, const void* data, uint64_t size);     /* [OBJ] host to device, done on return */
-  crucible_status (*read)(crucible_buffer*, uint64_t offset, void* data, uint64_t size);            /* [OBJ] device to host, done on return */
+  crucible_status (*write)(crucible_buffer*, uint64_t offset, const void* data,
+                           uint64_t size); /* [OBJ] host to device, done on return */
+  crucible_status (*read)(crucible_buffer*, uint64_t offset, void* data,
+                          uint64_t size); /* [OBJ] device to host, done on return */
   crucible_status (*fill)(crucible_buffer*, uint64_t offset, uint64_t size, uint8_t byte);          /* [OBJ] */
-  crucible_status (*address)(crucible_buffer*, uint64_t* out);                                      /* [ANY] device address of byte 0 */
-  crucible_status (*stats)(crucible_device*, crucible_kv_sink, void* user);                         /* [ANY] keys live_bytes peak_bytes */
+  crucible_status (*address)(crucible_buffer*, uint64_t* out);              /* [ANY] device address of byte 0 */
+  crucible_status (*stats)(crucible_device*, crucible_kv_sink, void* user); /* [ANY] keys live_bytes peak_bytes */
 } crucible_if_memory;
 
 /* Text in a dialect that the plugin declares, to a loaded module. The CPU plugin's dialect is "c". */
-typedef struct crucible_compile_info { uint32_t struct_size, from_cache; uint64_t compile_ns, binary_bytes; } crucible_compile_info;
+typedef struct crucible_compile_info {
+  uint32_t struct_size, from_cache;
+  uint64_t compile_ns, binary_bytes;
+} crucible_compile_info;
 typedef struct crucible_if_compile {
   uint32_t struct_size, if_minor;
   crucible_status (*dialect)(crucible_device*, crucible_str* out); /* [ANY] */
   /* Compiles `count` kernels that share the text `prelude`; each `texts[i]` defines the function `names[i]`.
    * Cached on disk by content (option "cache_dir"); the plugin may batch and use several processes. [ANY] */
-  crucible_status (*compile)(crucible_device*, crucible_str prelude, const crucible_str* names, const crucible_str* texts,
-                             uint32_t count, crucible_module** out, crucible_compile_info* info);
+  crucible_status (*compile)(crucible_device*, crucible_str prelude, const crucible_str* names,
+                             const crucible_str* texts, uint32_t count, crucible_module** out,
+                             crucible_compile_info* info);
   crucible_status (*kernel)(crucible_module*, crucible_str name, crucible_kernel** out); /* [ANY] */
-  crucible_status (*unload)(crucible_module*);                                           /* [OBJ] after plans that use it */
+  crucible_status (*unload)(crucible_module*); /* [OBJ] after plans that use it */
 } crucible_if_compile;
 
 /* ---- library calls ---- */
@@ -112,7 +125,8 @@ typedef struct crucible_if_compile {
 typedef struct crucible_view { /* in elements; rank <= CRUCIBLE_MAX_RANK */
   uint32_t rank, dtype; int64_t offset; int64_t sizes[CRUCIBLE_MAX_RANK]; int64_t strides[CRUCIBLE_MAX_RANK];
 } crucible_view;
-/* views: matmul a, b, c (c = alpha * a b); conv2d x, weight, y; backward input dy, weight, dx; backward weight dy, x, dweight */
+/* views: matmul a, b, c (c = alpha * a b); conv2d x, weight, y; backward input dy, weight, dx; backward weight dy, x,
+ * dweight */
 typedef struct crucible_library_desc {
   uint32_t struct_size, kind;
   crucible_view views[3];
@@ -121,7 +135,8 @@ typedef struct crucible_library_desc {
 } crucible_library_desc;
 typedef struct crucible_if_library {
   uint32_t struct_size, if_minor;
-  /* NULL when the plugin takes the call, and out_scratch is the workspace it needs per call; UNSUPPORTED when not. [ANY] */
+  /* NULL when the plugin takes the call, and out_scratch is the workspace it needs per call; UNSUPPORTED when not.
+   * [ANY] */
   crucible_status (*claim)(crucible_device*, const crucible_library_desc*, uint64_t* out_scratch_bytes);
 } crucible_if_library;
 
@@ -131,7 +146,10 @@ typedef struct crucible_if_library {
 #define CRUCIBLE_OP_FILL 3u    /* buffers[0], `size` bytes of value `pattern` */
 #define CRUCIBLE_OP_LIBRARY 4u /* buffers as in the description, then the scratch if it asked for some */
 #define CRUCIBLE_SLOT_NONE 0xffffffffu
-typedef struct crucible_scalar { uint64_t f64_bits; uint32_t slot, reserved; } crucible_scalar; /* slot != NONE: patched */
+typedef struct crucible_scalar {
+  uint64_t f64_bits;
+  uint32_t slot, reserved;
+} crucible_scalar; /* slot != NONE: patched */
 typedef struct crucible_op {
   uint32_t struct_size, kind;
   crucible_kernel* kernel;                 /* LAUNCH */
@@ -145,10 +163,12 @@ typedef struct crucible_op {
 } crucible_op;
 typedef struct crucible_if_plan {
   uint32_t struct_size, if_minor;
-  crucible_status (*build)(crucible_device*, const crucible_op*, uint32_t count, uint32_t slot_count, crucible_plan** out); /* [ANY] copies all it needs */
+  crucible_status (*build)(crucible_device*, const crucible_op*, uint32_t count, uint32_t slot_count,
+                           crucible_plan** out);                                       /* [ANY] copies all it needs */
   crucible_status (*set_slots)(crucible_plan*, const double* values, uint32_t count);  /* [OBJ] all of them, in order */
   crucible_status (*replay)(crucible_plan*);                                           /* [OBJ] done on return */
-  crucible_status (*profile)(crucible_plan*, uint64_t* out_ns, uint32_t count);        /* [OBJ] one replay, nanoseconds per op */
+  crucible_status (*profile)(crucible_plan*, uint64_t* out_ns,
+                             uint32_t count); /* [OBJ] one replay, nanoseconds per op */
   crucible_status (*destroy)(crucible_plan*);                                          /* [OBJ] */
 } crucible_if_plan;
 

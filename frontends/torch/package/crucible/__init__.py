@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordError", "is_recording", "phase", "record", "record_thread", "step"]
 
-_PHASES = {"forward": 0, "backward": 1, "optimizer": 2, "evaluation": None}
+_PHASES = {"forward": 0, "backward": 1, "optimizer": 2, "evaluation": None, "input": None}
 
 
 class RecordError(Exception):
@@ -39,8 +39,8 @@ def _session() -> Any:
 def step() -> None:
     """Marks the end of one iteration.
 
-    For programs whose iterations are not what repeats in their optimizers' steps or module calls. From the first call on,
-    only these calls count.
+    For programs whose iterations are not what repeats in their optimizers' steps or module calls. From the first call
+    on, only these calls count.
     """
     session = _session()
     if session is not None:
@@ -54,10 +54,12 @@ def is_recording() -> bool:
 
 
 class phase(AbstractContextManager[None]):
-    """Says what the program does inside the block: "forward", "backward", "optimizer" or "evaluation".
+    """Says what the program does inside the block: "forward", "backward", "optimizer", "evaluation" or "input".
 
-    The first three are what `torch.autograd` and `torch.optim` tell by themselves; say so where the program does it by hand.
-    The ops of an evaluation are left out, and what they changed is taken again. Blocks may be nested.
+    The first three are what `torch.autograd` and `torch.optim` tell by themselves; say so where the program does it by
+    hand.
+    The ops of an evaluation are left out, and what they changed is taken again. In "input" data is made, as by a
+    DataLoader: its ops are no part of an iteration, and what they give enters with its bytes. Blocks may be nested.
     Errors: ValueError for another name.
     """
 
@@ -65,6 +67,7 @@ class phase(AbstractContextManager[None]):
         if name not in _PHASES:
             raise ValueError(f"a phase is one of {', '.join(_PHASES)}, not {name!r}")
         self._phase = _PHASES[name]
+        self._is_input = name == "input"
         self._session: Any = None
         self._before: int | None = None
 
@@ -72,17 +75,22 @@ class phase(AbstractContextManager[None]):
         session = _session()
         if session is None:
             return
-        if self._phase is None:
+        if self._is_input:
+            self._session = session.enter_input()
+        elif self._phase is None:
             self._session = session if session.pause() else None
         else:
             self._before = session.set_phase(self._phase)
             self._session = session if self._before is not None else None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         session, self._session = self._session, None
         if session is None:
             return
-        if self._phase is None:
+        if self._is_input:
+            session()
+        elif self._phase is None:
             session.resume()
         else:
             session.set_phase(self._before)
@@ -91,8 +99,8 @@ class phase(AbstractContextManager[None]):
 class record_thread(AbstractContextManager[None]):
     """Records the calling thread too, for as long as the block lasts; its ops have a thread number of their own.
 
-    The thread that steps or calls modules is recorded anyway, and so are autograd's. Others the program has to name: what
-    they compute enters as bytes from outside otherwise. The block may be entered before recording begins.
+    The thread that steps or calls modules is recorded anyway, and so are autograd's. Others the program has to name:
+    what they compute enters as bytes from outside otherwise. The block may be entered before recording begins.
     """
 
     def __init__(self) -> None:
@@ -102,7 +110,8 @@ class record_thread(AbstractContextManager[None]):
         session = _session()
         self._session = session if session is not None and session.join_thread() else None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.leave_thread()
@@ -124,10 +133,10 @@ def record(
     """Records `iterations` iterations of what the with-block does into the file `path`, after `warmup` have passed.
 
     The file is written when they are complete, or when the block ends with fewer; the block goes on meanwhile. With
-    warmup=0 the block itself is the start of the first iteration. `end_of_iteration` is auto, optimizer, step, module or
-    period; `max_bytes` stops the recording when it has taken that much memory, 0 is no limit; `exclude_modules` are
-    patterns of module paths to leave out; `command=False` leaves the command line out of the file, `paths=False` makes paths in it
-    relative; all as docs/recording.md says of the options of `crucible record`.
+    warmup=0 the block itself is the start of the first iteration. `end_of_iteration` is auto, optimizer, step, module
+    or period; `max_bytes` stops the recording when it has taken that much memory, 0 is no limit; `exclude_modules` are
+    patterns of module paths to leave out; `command=False` leaves the command line out of the file, `paths=False` makes
+    paths in it relative; all as docs/recording.md says of the options of `crucible record`.
 
     The object that the block gives has `path` and `summary` once the file is there.
 

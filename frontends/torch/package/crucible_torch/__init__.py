@@ -1,5 +1,5 @@
-"""The Python side of the recorder, one session at a time. Loaded by start/sitecustomize.py as soon as torch is imported, or
-by crucible.record(); programs use the package `crucible`."""
+"""The Python side of the recorder, one session at a time. Loaded by start/sitecustomize.py as soon as torch is
+imported, or by crucible.record(); programs use the package `crucible`."""
 
 import atexit
 import os

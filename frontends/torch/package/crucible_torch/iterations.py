@@ -16,7 +16,8 @@ class Verdict(Enum):
 
 
 class Pattern:
-    """The order in which keys repeat. The longest run of repetitions up to now decides; the shortest pattern of equals."""
+    """The order in which keys repeat. The longest run of repetitions up to now decides; the shortest pattern of
+    equals."""
 
     REMEMBERED = 1024
 
@@ -126,7 +127,8 @@ class Boundaries:
 
     @property
     def settled(self):
-        """Whether the pattern may be trusted: every optimizer whose parameters are in use has stepped, or had its time to."""
+        """Whether the pattern may be trusted: every optimizer whose parameters are in use has stepped, or had its time
+        to."""
         if self.kind != "optimizer" or self._events >= self.PATIENCE * max(self._pattern.length, 1):
             return True
         if self._events >= self._settled_until or not self.waits_for:
@@ -169,7 +171,8 @@ class Boundaries:
         if not any(reference() is optimizer for reference in self._stepped):
             self._stepped.append(weakref.ref(optimizer))
         if in_backward:
-            # One optimizer per parameter, stepping as gradients come: together they are one step, at the backward's end.
+            # One optimizer per parameter, stepping as gradients come: together they are one step, at the backward's
+            # end.
             self._in_backward.append(id(optimizer))
             return Verdict.BROKEN if changed else Verdict.NOTHING
         verdict = self._add(id(optimizer))
@@ -197,9 +200,11 @@ class Boundaries:
         return Verdict.END
 
     def module_counts(self, module, gradients_on):
-        """An outermost module call is about to be judged: whether such calls are iterations. In a block without a warm-up that has
-        to be known at the first one, whose outputs are kept then: without gradients, and of no module that is to be trained."""
-        if self.choice == "auto" and self.kind is None and self._in_block and not self._may_be_inference and not gradients_on:
+        """An outermost module call is about to be judged: whether such calls are iterations. In a block without a
+        warm-up that has to be known at the first one, whose outputs are kept then: without gradients, and of no module
+        that is to be trained."""
+        is_open = self.choice == "auto" and self.kind is None
+        if is_open and self._in_block and not self._may_be_inference and not gradients_on:
             if not self.backward_seen and not unstepped_optimizers(self._torch, [], [module]):
                 self._may_be_inference = True
                 self.kind = "module"

@@ -1,7 +1,9 @@
-"""Where values leave tensors for Python without an operator: methods that are stood in for while iterations are recorded.
+"""Where values leave tensors for Python without an operator: methods that are stood in for while iterations are
+recorded.
 
-What a stand-in does is C++ (leaving.cpp); here is the list. `.item()`, `float()`, a condition and the like are operators, which
-are recorded as such; their stand-ins tell where the operator runs unseen: inside torch.tensor() of a list of tensors.
+What a stand-in does is C++ (leaving.cpp); here is the list. `.item()`, `float()`, a condition and the like are
+operators, which are recorded as such; their stand-ins tell where the operator runs unseen: inside torch.tensor() of a
+list of tensors.
 """
 
 # (owner, names, way); an owner that a version of torch lacks, or a name, is left out.

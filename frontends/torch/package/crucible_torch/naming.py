@@ -6,8 +6,8 @@ ROLE_UNKNOWN, ROLE_PARAMETER, ROLE_BUFFER, ROLE_OPTIMIZER_STATE = 0, 1, 2, 3
 def framework_name(torch):
     """Version and vendor of a torch: a build for AMD calls its devices "cuda" too, so the device does not tell."""
     version = torch.version
-    vendor = (f"AMD ROCm {version.hip}" if getattr(version, "hip", None) else f"NVIDIA CUDA {version.cuda}" if version.cuda
-              else f"Intel XPU {version.xpu}" if getattr(version, "xpu", None) else "the CPU")
+    vendor = (f"AMD ROCm {version.hip}" if getattr(version, "hip", None) else f"NVIDIA CUDA {version.cuda}"
+              if version.cuda else f"Intel XPU {version.xpu}" if getattr(version, "xpu", None) else "the CPU")
     return f"torch {torch.__version__}, built for {vendor}"
 
 
@@ -20,6 +20,7 @@ class Names:
         self._roots = []  # (module, prefix of its members, name of itself)
         self._optimizers = []
         self._parameter_names = {}
+        self._holders = {}  # by what a state is called: the optimizer whose state it is
         self._known = {}  # by the id of a root, which is kept alive: what add_root returned
 
     def add_root(self, root):
@@ -63,14 +64,28 @@ class Names:
     def _name_optimizer(self, optimizer, final):
         for group_index, group in enumerate(optimizer.param_groups):
             for index, parameter in enumerate(group["params"]):
-                name = self._parameter_names.get(id(parameter), f"parameter {group_index}.{index}")
+                name = self._parameter_names.get(id(parameter))
+                if name is None:
+                    name = self._own_name(f"parameter {group_index}.{index}", optimizer, parameter)
                 self._name(parameter, name, ROLE_PARAMETER, final)
                 self._name(parameter.grad, f"grad of {name}", ROLE_UNKNOWN, final)
                 for key, value in optimizer.state.get(parameter, {}).items():
-                    self._name(value, f"{key} of {name}", ROLE_OPTIMIZER_STATE, final)
+                    self._name_state(value, f"{key} of {name}", optimizer, final)
             for key, value in group.items():
                 if key != "params":
-                    self._name(value, f"{key} of group {group_index}", ROLE_OPTIMIZER_STATE, final)
+                    self._name_state(value, f"{key} of group {group_index}", optimizer, final)
+
+    def _name_state(self, value, name, optimizer, final):
+        if isinstance(value, (self._torch.Tensor, list, tuple)):
+            self._name(value, self._own_name(name, optimizer, optimizer), ROLE_OPTIMIZER_STATE, final)
+
+    def _own_name(self, name, optimizer, holder):
+        """`name`, with the optimizer behind it where another holder has it: several may train one parameter."""
+        if self._holders.setdefault(name, holder) is holder:
+            return name
+        kind = type(optimizer).__name__
+        number = 1 + [known for known in self._optimizers if type(known).__name__ == kind].index(optimizer)
+        return f"{name} in {kind}#{number}" if number > 1 else f"{name} in {kind}"
 
     def _name(self, value, name, role, final):
         if isinstance(value, self._torch.Tensor):

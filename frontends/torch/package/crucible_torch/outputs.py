@@ -34,6 +34,9 @@ def _items(value):
         return [(field.name, present[field.name]) for field in dataclasses.fields(value) if field.name in present]
     layers = getattr(value, "__dict__", {}).get("layers")  # transformers' caches keep their layers in a list
     if isinstance(layers, (list, tuple)) and type(value).__name__.endswith("Cache"):
-        return [(index, [item for item in (getattr(layer, "keys", None), getattr(layer, "values", None)) if item is not None])
+        return [(index,
+                 [item
+                  for item in (getattr(layer, "keys", None), getattr(layer, "values", None))
+                  if item is not None])
                 for index, layer in enumerate(layers)]
     return []

@@ -1,17 +1,17 @@
-"""A peer of `crucible bench`: a program as it is, eager or with torch.compile around its outermost modules, that is stopped at the
-end of an iteration and goes on when it is told to.
+"""A peer of `crucible bench`: a program as it is, eager or with torch.compile around its outermost modules, that is
+stopped at the end of an iteration and goes on when it is told to.
 
-Where iterations end is decided as in a recording (iterations.py), so that the peer stands after its warm-up where the recording
-began. The command's side is frontends/cli/torch_peer.cpp. Both write lines of JSON into one socket:
+Where iterations end is decided as in a recording (iterations.py), so that the peer stands after its warm-up where the
+recording began. The command's side is frontends/cli/torch_peer.cpp. Both write lines of JSON into one socket:
 
-    peer     {"event": "ready", "torch", "device", "threads", "warmup_ns", "clock_ns"}      stands at the end of an iteration
-    command  {"run": N, "check": true}                                                     N iterations
-    peer     {"event": "ran", "times_ns": [N], "begin_ns", "end_ns", "losses": [N lists], "outputs": [...]}   and stands again
-    peer     {"event": "ended", "why", "iterations"}                                       the program is over
+    peer     {"event": "ready", "torch", "device", "threads", "warmup_ns", "clock_ns"}      stands at the end of an
+    iteration command  {"run": N, "check": true}                                                     N iterations
+    peer     {"event": "ran", "times_ns": [N], "begin_ns", "end_ns", "losses": [N lists], "outputs": [...]}   and stands
+    again peer     {"event": "ended", "why", "iterations"}                                       the program is over
     peer     {"event": "refused", "message"}                                               it cannot be this peer
 
-Clocks are CLOCK_MONOTONIC in nanoseconds, which is the command's clock too. When the command's end closes, the process ends. A
-device that works asynchronously is waited for at each end of an iteration.
+Clocks are CLOCK_MONOTONIC in nanoseconds, which is the command's clock too. When the command's end closes, the process
+ends. A device that works asynchronously is waited for at each end of an iteration.
 """
 
 import json
@@ -33,14 +33,16 @@ def plain(number):
 
 
 class Peer:
-    """One process's. `config`: what torch_peer.cpp says, its own part under "peer"; `report`: the right to be the one process."""
+    """One process's. `config`: what torch_peer.cpp says, its own part under "peer"; `report`: the right to be the one
+    process."""
 
     def __init__(self, config, torch, report):
         self._config = config["peer"]
         self._torch = torch
         self._report = report
         self._descriptor = self._config["descriptor"]
-        self.state = "waiting"  # waiting: warms up; recording: runs as told; off. Names as in session.py, which `crucible` asks
+        # waiting: warms up; recording: runs as told; off. Names as in session.py, which `crucible` asks.
+        self.state = "waiting"
         self.paused = False
         self._boundaries = Boundaries(torch, self._config.get("end_of_iteration", "auto"))
         self._hooks = PlainHooks(torch)
@@ -55,7 +57,8 @@ class Peer:
         self.process_id = os.getpid()
 
     def prepare(self):
-        """False: this process is none, because an earlier one of the same program is, or the socket did not come this far."""
+        """False: this process is none, because an earlier one of the same program is, or the socket did not come this
+        far."""
         if not self._report.claim():
             return False
         try:
@@ -96,7 +99,8 @@ class Peer:
         if not self._is_ours():
             return
         boundaries = self._boundaries
-        if self._check is not None and (boundaries.kind == "module" or boundaries.kind == "step" and not boundaries.backward_seen):
+        if self._check is not None and (boundaries.kind == "module"
+                                        or boundaries.kind == "step" and not boundaries.backward_seen):
             self._add_outputs(module, result)
         self._calls += 1
         self._judge(boundaries.module_called(module))
@@ -111,7 +115,8 @@ class Peer:
         return self._thread == thread and self.state != "off"
 
     def _see(self, module):
-        """An outermost module before its first call: says where it computes, and is compiled where that is this peer."""
+        """An outermost module before its first call: says where it computes, and is compiled where that is this
+        peer."""
         found = next(iter(module.parameters()), None)
         if found is not None:
             self._device = str(found.device)
@@ -134,10 +139,13 @@ class Peer:
             self._check["outputs"].append(self._compared(len(self._times), prefix + name, tensor))
 
     def _compared(self, iteration, name, tensor):
-        """One output beside the recorded one: bit-equal or not, and the largest difference over the largest recorded value."""
+        """One output beside the recorded one: bit-equal or not, and the largest difference over the largest recorded
+        value."""
         torch = self._torch
         place = os.path.join(self._config["outputs"], f"{iteration}.{name}") if self._config.get("outputs") else ""
-        said = {"iteration": iteration, "name": name, "dtype": str(tensor.dtype).removeprefix("torch."), "recorded": False}
+        said = {
+            "iteration": iteration, "name": name, "dtype": str(tensor.dtype).removeprefix("torch."), "recorded": False
+        }
         if not os.path.exists(place):
             return said
         with open(place, "rb") as file:
@@ -151,7 +159,9 @@ class Peer:
         largest = there.to(wide).abs().max().item() if recorded else 0
         difference = (here.to(wide) - there.to(wide)).abs().max().item() if recorded else 0
         difference = 0 if same else difference / largest if largest else difference
-        return said | {"recorded": True, "equal": same, "max_rel_diff": difference if math.isfinite(difference) else None}
+        return said | {
+            "recorded": True, "equal": same, "max_rel_diff": difference if math.isfinite(difference) else None
+        }
 
     # Iterations
 
@@ -250,7 +260,8 @@ class Peer:
         error = getattr(sys, "last_value", None)
         why = "" if error is None else f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
         boundaries = self._boundaries
-        self._tell("ended", why=why, iterations=self._iterations, waits_for=boundaries.waits_for, backward=boundaries.backward_seen)
+        self._tell("ended", why=why, iterations=self._iterations, waits_for=boundaries.waits_for,
+                   backward=boundaries.backward_seen)
 
     def forget_in_child(self):
         """A forked worker must neither count nor hold the socket open."""

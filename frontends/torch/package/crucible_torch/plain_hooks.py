@@ -1,8 +1,8 @@
 """The stand-ins that watch.py puts in place, in plain Python: for a peer of `crucible bench`, which records nothing.
 
-The same functions as the extension module's (python_hooks.hpp), without it: a peer runs under any torch, also one that the
-recorder was not built for, and none of its work may pass through the recorder's kernels. A module call costs a fraction of a
-microsecond more, so that peer.py takes that stand-in away before anything is timed.
+The same functions as the extension module's (python_hooks.hpp), without it: a peer runs under any torch, also one that
+the recorder was not built for, and none of its work may pass through the recorder's kernels. A module call costs a
+fraction of a microsecond more, so that peer.py takes that stand-in away before anything is timed.
 """
 
 import threading
@@ -11,7 +11,7 @@ import threading
 class PlainHooks:
     def __init__(self, torch):
         self._torch = torch
-        self._depths = threading.local()  # backward passes and module calls that are running, by thread
+        self._depths = threading.local()  # backward passes, module calls and iterators that are running, by thread
         self._listeners = (None, None, None, None)
         self.losses = None  # a list: the values of what backward is called on are added to it
 
@@ -27,12 +27,27 @@ class PlainHooks:
     def wrap_start_thread(self, original):
         return original
 
+    def makes_input(self):
+        return getattr(self._depths, "input", 0) > 0
+
+    def wrap_input(self, original):
+        depths = self._depths
+
+        def make(*args, **kwargs):
+            depths.input = getattr(depths, "input", 0) + 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                depths.input -= 1
+
+        return make
+
     def wrap_closure(self, closure):
         return closure
 
     def wrap_backward(self, original):
         def backward(*args, **kwargs):
-            if self.losses is not None:
+            if self.losses is not None and not self.makes_input():
                 self._add_losses(args[0] if args else kwargs.get("tensors"))
             return self._in_backward(original, args, kwargs)
 
@@ -50,7 +65,7 @@ class PlainHooks:
         def __call__(module, *args, **kwargs):
             _, entered, left, _ = self._listeners
             depth = getattr(depths, "module", 0)
-            if left is None or depth > 0:
+            if left is None or depth > 0 or self.makes_input():
                 return original(module, *args, **kwargs)
             entered(module, self._torch.is_grad_enabled())
             depths.module = depth + 1
@@ -64,6 +79,8 @@ class PlainHooks:
         return __call__
 
     def _in_backward(self, original, args, kwargs):
+        if self.makes_input():
+            return original(*args, **kwargs)
         depths = self._depths
         depths.backward = getattr(depths, "backward", 0) + 1
         try:

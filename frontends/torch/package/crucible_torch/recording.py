@@ -32,11 +32,15 @@ class PathLock:
         while True:
             try:
                 # Never through a link: the folder may be somebody else's.
-                self._descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+                self._descriptor = os.open(self._lock_path,
+                                           os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
             except OSError as error:
                 if error.errno == errno.ELOOP:
-                    raise RecordError(f"cannot create the lock file {self._lock_path}: a link of that name stands there; remove it") from None
-                hint = "create the folder first" if isinstance(error, FileNotFoundError) else "choose a folder that you may write to"
+                    raise RecordError(
+                        f"cannot create the lock file {self._lock_path}: a link of that name stands there; remove it"
+                    ) from None
+                hint = "create the folder first" if isinstance(
+                    error, FileNotFoundError) else "choose a folder that you may write to"
                 raise RecordError(f"cannot create the lock file {self._lock_path}: {error.strerror}; {hint}") from None
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,7 +48,8 @@ class PathLock:
                 holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
                 os.close(self._descriptor)
                 who = f"process {holder}" if holder.isdigit() else "another process"
-                raise RecordError(f"another recording ({who}) is writing to {path}: wait for it or choose another path") from None
+                raise RecordError(
+                    f"another recording ({who}) is writing to {path}: wait for it or choose another path") from None
             if self._is_named():
                 self._check_ours()
                 break
@@ -92,7 +97,8 @@ class Recording:
     def __init__(self, path: str, config: dict[str, Any], command: bool = True) -> None:
         for name, choices in CHOICES.items():
             if config[name] not in choices:
-                raise ValueError(f"{name} is one of {', '.join(repr(choice) for choice in choices)}, not {config[name]!r}")
+                raise ValueError(
+                    f"{name} is one of {', '.join(repr(choice) for choice in choices)}, not {config[name]!r}")
         for name, least in (("iterations", 1), ("warmup", 0), ("max_bytes", 0)):
             if config[name] < least:
                 raise ValueError(f"{name} is {config[name]}, at least {least} is needed")
@@ -125,11 +131,13 @@ class Recording:
         session.begin_in_block(threading.get_ident())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         session, self._session = self._session, None
         if session is None or os.getpid() != self._process:
             return
-        ended = "the block ended" if error is None else f"the block ended with {type(error).__name__}" + (f": {error}" if str(error) else "")
+        ended = "the block ended" if error is None else f"the block ended with {type(error).__name__}" + (
+            f": {error}" if str(error) else "")
         session.end(ended)
         self._release()
         if self.path is None and error is None:

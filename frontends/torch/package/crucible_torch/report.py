@@ -1,8 +1,9 @@
 """What recorded processes tell `crucible record`, each through one small JSON file that the command reads at the end.
 
-The command's side is frontends/cli/record_report.cpp. Keys: "state" is one of STATES; "process" is the number of the claim;
-"message" goes with refused and failed; "steps" and "ended" (the exit handlers ran) with waiting; the summary of the file
-with written. An interpreter that has not imported torch yet leaves {"state": "python"} under the plain name.
+The command's side is frontends/cli/record_report.cpp. Keys: "state" is one of STATES; "process" is the number of the
+claim;
+"message" goes with refused and failed; "steps" and "ended" (the exit handlers ran) with waiting; the summary of the
+file with written. An interpreter that has not imported torch yet leaves {"state": "python"} under the plain name.
 """
 
 import json
@@ -27,7 +28,8 @@ class Report:
         """True for the first process that asks, and for later ones where there may be several."""
         for number in range(MOST_PROCESSES if self._several else 1):
             try:
-                os.close(os.open(f"{self._path}.{number}.claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+                os.close(
+                    os.open(f"{self._path}.{number}.claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
             except FileExistsError:
                 continue
             except OSError:
@@ -88,16 +90,19 @@ class LocalReport:
         if self._state in ("refused", "failed"):
             return str(details["message"])
         if not details.get("events") and details.get("backward"):
-            return ("no optimizer step was seen, and what repeats was not found; call crucible.step() at the end of each iteration "
-                    "(import crucible)")
+            return (
+                "no optimizer step was seen, and what repeats was not found; call crucible.step() at the end of each iteration "
+                "(import crucible)")
         if not details.get("events"):
             return "no optimizer step was seen; call crucible.step() at the end of each iteration (import crucible)"
         if details.get("waits_for"):
-            return (f"an optimizer of the program ({details['waits_for'][0]}) never stepped, so what repeats was not certain after "
-                    f"{details['steps']} steps; run more steps, or call crucible.step() at the end of each iteration")
+            return (
+                f"an optimizer of the program ({details['waits_for'][0]}) never stepped, so what repeats was not certain after "
+                f"{details['steps']} steps; run more steps, or call crucible.step() at the end of each iteration")
         if not details["steps"]:
-            return ("the optimizers' steps do not repeat in any order; call crucible.step() at the end of each iteration "
-                    "(import crucible)")
+            return (
+                "the optimizers' steps do not repeat in any order; call crucible.step() at the end of each iteration "
+                "(import crucible)")
         what = "module calls" if details.get("kind") == "module" else "steps"
         return (f"the program made {details['steps']} {what} and the warm-up takes {config['warmup']}; run at least "
                 f"{config['warmup'] + 1} {what}, or lower warmup")

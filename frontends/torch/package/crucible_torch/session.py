@@ -1,7 +1,7 @@
 """One recording inside the recorded process: when it starts, what it keeps, what is written and told at its end.
 
-Where iterations end is decided in iterations.py from what watch.py sees. During the warm-up there are a few stand-ins and
-nothing else; the kernels and the dispatch key exist only while iterations are recorded.
+Where iterations end is decided in iterations.py from what watch.py sees. During the warm-up there are a few stand-ins
+and nothing else; the kernels and the dispatch key exist only while iterations are recorded.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import traceback
 from typing import Any
 
 from crucible_torch import build_info, processes
+from crucible_torch.evaluations import Evaluations
 from crucible_torch.iterations import Boundaries, Verdict
 from crucible_torch.leaving import Leaving
 from crucible_torch.naming import Names, framework_name
@@ -40,7 +41,8 @@ class Session:
         self._report = report
         self._recorder = None
         self.state = "waiting"  # waiting, recording, writing, off
-        self._boundaries = Boundaries(torch, config.get("end_of_iteration", "auto"), "status" not in config, config["warmup"] > 0)
+        self._boundaries = Boundaries(torch, config.get("end_of_iteration", "auto"), "status" not in config,
+                                      config["warmup"] > 0)
         self._watch = None
         self._leaving = None
         self._names = None
@@ -52,18 +54,16 @@ class Session:
         self._restarts = 0
         self._scouting = False
         self._backwards = 0
-        self._no_grad_calls = 0  # of outermost modules in this iteration
         self._gradients_on = True  # in the outermost module call that runs
-        self._usual_no_grad_calls = None  # the fewest of an iteration
+        self._evaluations = None
         self._compiled_before = 0  # frames that torch.compile had looked at when this iteration began
         self._compiling = 0  # iterations passed over because it compiled
         self._answers = 0  # calls of outermost modules in this iteration whose outputs are kept
-        self._counted_for = None  # what ended iterations when they were counted
-        self._passing_over = False
         self._pauses = 0
         self._looked_for_excluded = {}
         self._globs_that_matched = set()
         self._notes = []
+        self._held = None  # what was told of a file of module calls, in a program that may yet train
         self._settings = set()  # of the program's that a replay does not follow, in words
         self._rank, self._world = None, 1
         self._output = config["output"]
@@ -90,6 +90,7 @@ class Session:
             self._recorder.watch_signal(self._config["on_signal"], True)
         self._watch = Watch(_recorder, self._torch, self)
         self._leaving = Leaving(_recorder, self._torch)
+        self._evaluations = Evaluations(_recorder)
         self._watch.install()
         self._report.tell("waiting", steps=0, ended=False)
         if self._boundaries.choice == "period":
@@ -129,17 +130,16 @@ class Session:
             return
         self._gradients_on = gradients_on
         if not gradients_on:
-            self._no_grad_calls += 1
+            self._evaluations.add_call()
         if self.state != "recording":
             return
         if self._config.get("exclude_modules") and id(module) not in self._looked_for_excluded:
             self._look_for_excluded(module)
         if not gradients_on and self._is_evaluation():
-            self._passing_over = True
-            self._recorder.pass_over()
+            self._evaluations.pass_over()
 
     def module_left(self, module, result):
-        if not self._is_ours():
+        if not self._is_ours() or self._held is not None and self._boundaries.kind == "module":
             return
         if self.state == "recording":
             self._boundaries.module_counts(module, self._gradients_on)
@@ -148,15 +148,18 @@ class Session:
         self._judge(self._boundaries.module_called(module))
 
     def excluded_runs(self, module):
-        name = dict((id(known), name) for known, name in self._names.add_root(module)).get(id(module), type(module).__name__)
+        name = dict(
+            (id(known), name) for known, name in self._names.add_root(module)).get(id(module),
+                                                                                   type(module).__name__)
         for modules in self._looked_for_excluded.values():
             name = modules.get(id(module), name)
-        self._give_up(f"the module {name} matches --exclude-module and runs with gradients, so its backward would be recorded "
-                      "without its forward; run it under torch.no_grad() or do not exclude it")
+        self._give_up(
+            f"the module {name} matches --exclude-module and runs with gradients, so its backward would be recorded "
+            "without its forward; run it under torch.no_grad() or do not exclude it")
 
     def _is_ours(self, trains=False):
-        """Whether the calling thread is the one that is recorded: the first that trains, else the first that calls a module. A
-        program may hand its modules to other threads, while steps and backward passes are one thread's."""
+        """Whether the calling thread is the one that is recorded: the first that trains, else the first that calls a
+        module. A program may hand its modules to other threads, while steps and backward passes are one thread's."""
         thread = threading.get_ident()
         if self._thread is None or trains and not self._thread_trains and self.state == "waiting":
             self._thread, self._thread_trains = thread, trains
@@ -164,13 +167,13 @@ class Session:
 
     def _is_evaluation(self):
         """A module called without gradients where the usual iteration calls none, or fewer."""
-        return (self._boundaries.backward_seen and self._boundaries.kind in ("optimizer", "step") and not self._passing_over
-                and self._usual_no_grad_calls is not None and self._no_grad_calls > self._usual_no_grad_calls)
+        return (self._boundaries.backward_seen and self._boundaries.kind in ("optimizer", "step")
+                and self._evaluations.is_running)
 
     def _is_inference(self):
         """Whether what outermost modules give back is what the program is for: nothing else ends or trains it."""
-        kind = self._boundaries.kind
-        return not self._passing_over and (kind == "module" or kind == "step" and not self._boundaries.backward_seen)
+        kind, trains = self._boundaries.kind, self._boundaries.backward_seen
+        return not self._evaluations.passing_over and (kind == "module" or kind == "step" and not trains)
 
     def _look_for_excluded(self, root):
         found = {}
@@ -198,14 +201,14 @@ class Session:
         except RuntimeError:
             return  # something else owns the fallback
         self._scouting = True
-        self._recorder.scout(self._scouted, self._first_iteration() - 1)
+        self._recorder.scout(self._scouted, self._first_iteration() - 1, self._boundaries.backward_seen)
 
     def _scouted(self, event):
         """Called from inside the op that comes next."""
         if event == "boundary":
             self._judge(self._boundaries.period_ended(self._first_iteration() - 1))
         elif self.state == "recording":
-            self._begin_anew()
+            self._begin_anew(keeps=event == "broken")
 
     def _stop_scouting(self):
         if self._scouting:
@@ -225,26 +228,19 @@ class Session:
             self._end_iteration()
 
     def _end_iteration(self):
-        self._count_no_grad_calls()
+        self._evaluations.count_calls(self._boundaries)
         self._answers = 0
         if self.state == "waiting":
             if self._is_time():
                 self._start()
         elif self.state == "recording":
-            self._passing_over = False
+            self._evaluations.end_recorded()
             self._kind = self._kind or self._boundaries.kind
             if self._frames_compiled() != self._compiled_before:
                 self._compiled_before = self._frames_compiled()
                 self._compiling += 1
                 self._recorder.pass_over()  # the ops are those of the compiler's work too
             self._after_recorded_iteration(self._recorder.end_iteration())
-
-    def _count_no_grad_calls(self):
-        if self._counted_for != self._boundaries.kind:
-            self._counted_for, self._usual_no_grad_calls = self._boundaries.kind, None  # where this iteration began is not known
-        elif self._usual_no_grad_calls is None or self._no_grad_calls < self._usual_no_grad_calls:
-            self._usual_no_grad_calls = self._no_grad_calls
-        self._no_grad_calls = 0
 
     def _first_iteration(self):
         return self._config.get("start_step") or self._config["warmup"] + 1
@@ -277,17 +273,17 @@ class Session:
         limit = self._config.get("max_bytes")
         return bool(limit) and measures["log_bytes"] + measures["copied_bytes"] > limit
 
-    def _begin_anew(self):
-        """What was recorded are no iterations: forgets it, unless it held for some of them."""
+    def _begin_anew(self, keeps=True):
+        """What was recorded are no iterations: forgets it, unless (`keeps`) it held for some of them."""
         done = self._recorder.measures()["complete_iterations"]
         enough = 1 if self._kind == "period" else 2
-        if self._kind == self._boundaries.kind and (done >= enough or self._restarts == MOST_RESTARTS):
+        if keeps and self._kind == self._boundaries.kind and (done >= enough or self._restarts == MOST_RESTARTS):
             return self._finish_early("the order of what repeats changed after them")
         self._leave()
         self._recorder.clear()
         self._restarts += 1
         self._names = None
-        self._passing_over = False
+        self._evaluations.begin_anew()
         self.state = "waiting"
 
     def _note_settings(self):
@@ -296,14 +292,17 @@ class Session:
             self._settings.add("torch.set_flush_denormal(True): the replay keeps denormal numbers")
         precision = self._torch.get_float32_matmul_precision()
         if precision != "highest":
-            self._settings.add(f'torch.set_float32_matmul_precision("{precision}"): products of f32 may have been computed with fewer bits; '
-                               "the replay computes them in f32")
+            self._settings.add(
+                f'torch.set_float32_matmul_precision("{precision}"): products of f32 may have been computed with fewer bits; '
+                "the replay computes them in f32")
 
     @staticmethod
     def _frames_compiled():
-        """How many frames torch.compile has looked at: it compiles anew when recording begins, which tensors show it."""
+        """How many frames torch.compile has looked at: it compiles anew when recording begins, which tensors show
+        it."""
         dynamo = sys.modules.get("torch._dynamo.utils")
-        return dynamo.counters.get("frames", {}).get("total", 0) if dynamo is not None and hasattr(dynamo, "counters") else 0
+        return dynamo.counters.get("frames", {}).get("total",
+                                                     0) if dynamo is not None and hasattr(dynamo, "counters") else 0
 
     def _runs_compiled_code(self):
         cache = sys.modules.get("torch._inductor.codecache")
@@ -328,7 +327,7 @@ class Session:
             self._recorder.stream_to(*self._file_arguments(""))  # each iteration is on disk when it is complete
         except RuntimeError as error:
             self._leave_for_good()
-            self._report.tell("failed", message=str(error))
+            self._fail("failed", str(error))
             self._forget()
             return
         self._recorder.watch_signal(signal.SIGINT, False)
@@ -337,12 +336,14 @@ class Session:
         folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
         self._recorder.snapshot_ops(self._config.get("snapshot") == "ops")
         self._leaving.install()
-        self._recorder.start(self._watch.module_call, folders, self._names.add_root, self._config.get("read_frames", True))
+        self._recorder.start(self._watch.module_call, folders, self._names.add_root,
+                             self._config.get("read_frames", True))
 
     def _name_output(self):
         self._rank, self._world = processes.rank_and_world(self._torch)
         if self._config.get("several"):
-            part = f"rank{self._rank}" if self._rank is not None else f"process{self._report.process}" if self._report.process else ""
+            part = f"process{self._report.process}" if self._report.process else ""
+            part = f"rank{self._rank}" if self._rank is not None else part
             self._output = processes.name_of_part(self._config["output"], part) if part else self._config["output"]
 
     def _install(self):
@@ -382,6 +383,13 @@ class Session:
         """Says what runs now; returns what ran before."""
         return self._recorder.set_phase(phase) if self.state == "recording" else None
 
+    def enter_input(self):
+        """What the thread does makes data, until the function that comes back is called; None: nobody records."""
+        if self.state not in ("waiting", "recording"):
+            return None
+        self._recorder.enter_input()
+        return self._recorder.leave_input
+
     def pause(self):
         if self.state != "recording" or not self._is_ours():
             return False
@@ -396,12 +404,13 @@ class Session:
 
     @property
     def paused(self):
-        return self._pauses > 0 or self._passing_over
+        return self._pauses > 0 or self._evaluations.passing_over
 
     # The end
 
     def _leave(self):
         """Switches everything off that recording has switched on; the watch stays."""
+        self._evaluations.forget()
         self._recorder.stop()
         self._leaving.remove()
         self._recorder.unwatch_signal(signal.SIGINT)
@@ -433,8 +442,9 @@ class Session:
         if boundaries.choice == "step":
             return "; call crucible.step() at the end of each iteration"
         if boundaries.choice == "auto":
-            return ("; nothing in it ended an iteration: call crucible.step() at the end of each, or give end_of_iteration='module' where each "
-                    "call of a module is one")
+            return (
+                "; nothing in it ended an iteration: call crucible.step() at the end of each, or give end_of_iteration='module' where each "
+                "call of a module is one")
         return ""
 
     def _finish(self, reason):
@@ -451,13 +461,38 @@ class Session:
             self._add_notes(measures)
             if summary["values_returned"]:
                 self._notes.append(summary["values_returned"])
-            told = {"bytes": os.path.getsize(self._output), "incomplete": [reason] if reason else [], "path": self._output,
-                    "frontend": self._frontend, "measures": measures, "notes": self._notes, "rank": self._rank,
-                    "world_size": self._world, "end_of_iteration": self._kind, **summary}
+            told = {
+                "bytes": os.path.getsize(self._output), "incomplete": [reason] if reason else [], "path": self._output,
+                "frontend": self._frontend, "measures": measures, "notes": self._notes, "rank": self._rank,
+                "world_size": self._world, "end_of_iteration": self._kind, **summary
+            }
             self._report.tell("written", **told)
+            if self._may_train_yet(reason):
+                return self._wait_for_training(told)
         except (RuntimeError, OSError, MemoryError) as error:
-            self._report.tell("failed", message=str(error))
+            self._fail("failed", str(error))
         self._forget()
+
+    def _may_train_yet(self, reason):
+        """Calls of modules have been taken for iterations: they may have made data, or tried a teacher, for training
+        that has not begun."""
+        return (self._kind == "module" and not reason and self._boundaries.choice == "auto" and self._held is None
+                and "status" in self._config and not self._config.get("on_signal"))
+
+    def _wait_for_training(self, told):
+        """The file is there. Should a step or a backward pass come after all, its iterations take the file's place."""
+        self._held = told
+        self._recorder.clear()
+        self._names, self._kind, self._restarts = None, None, 0
+        self._watch.install()
+        self.state = "waiting"
+
+    def _fail(self, state, message):
+        """Nothing was recorded, or what was recorded first is what there is."""
+        if self._held is None:
+            return self._report.tell(state, message=message)
+        notes = [*self._held["notes"], f"the program trained afterwards, and that was not recorded: {message}"]
+        self._report.tell("written", **{**self._held, "notes": notes})
 
     def _file_arguments(self, reason):
         """What the extension wants to know of a file: its path and metadata."""
@@ -466,22 +501,28 @@ class Session:
                 -1 if self._rank is None else self._rank, self._world, self._paths)
 
     def _add_notes(self, measures):
+        if self._held is not None:
+            count = self._held["iterations"]
+            self._notes.append(
+                f"{count} call{'s' if count > 1 else ''} of a module before the program trained had been recorded first; "
+                "--end-of-iteration module records such calls")
         if self._compiling:
-            self._notes.append(f"{self._compiling} iteration{'s' if self._compiling > 1 else ''} in which torch.compile compiled passed over")
-        if measures["passed_over"] > self._compiling:
-            count = measures["passed_over"] - self._compiling
-            self._notes.append(f"{count} iteration{'s' if count > 1 else ''} with an evaluation inside passed over")
+            self._notes.append(
+                f"{self._compiling} iteration{'s' if self._compiling > 1 else ''} in which torch.compile compiled passed over"
+            )
+        self._notes += self._evaluations.notes(measures["passed_over"] - self._compiling)
         if measures["wait_ns"] > 100_000_000:
             count = measures["waits"]
-            self._notes.append(f"the program waited {count} time{'s' if count > 1 else ''}, {measures['wait_ns'] / 1e9:.1f} s in all, "
-                               "for iterations to be written")
+            self._notes.append(
+                f"the program waited {count} time{'s' if count > 1 else ''}, {measures['wait_ns'] / 1e9:.1f} s in all, "
+                "for iterations to be written")
         for glob in self._config.get("exclude_modules", ()):
             if glob not in self._globs_that_matched:
                 self._notes.append(f"no module matched --exclude-module {glob}")
 
     def _give_up(self, message):
         self._leave_for_good()
-        self._report.tell("refused", message=message)
+        self._fail("refused", message)
         self._forget()
 
     def _forget(self):
@@ -500,30 +541,37 @@ class Session:
         """The program or the block ends: writes what is complete. `why`: in words; by default how the program ended."""
         if os.getpid() != self.process_id:
             return
-        if self.state == "waiting":
+        if self.state == "waiting" and self._held is not None:
+            self._leave_for_good()
+            if self._boundaries.kind != "module":
+                self._fail("written", "fewer iterations than the warm-up takes")
+            self._forget()
+        elif self.state == "waiting":
             boundaries = self._boundaries
             self._leave_for_good()
-            self._report.tell("waiting", steps=boundaries.passed, ended=True, events=boundaries.events, kind=boundaries.kind,
-                              waits_for=boundaries.waits_for, backward=boundaries.backward_seen,
-                              signal_missing=bool(self._config.get("on_signal")) and
-                              not self._recorder.signal_arrived(self._config["on_signal"]))
+            self._report.tell(
+                "waiting", steps=boundaries.passed, ended=True, events=boundaries.events, kind=boundaries.kind,
+                waits_for=boundaries.waits_for, backward=boundaries.backward_seen,
+                signal_missing=bool(self._config.get("on_signal"))
+                and not self._recorder.signal_arrived(self._config["on_signal"]))
             self.state = "off"
         elif self.state in ("recording", "writing"):
             self._finish_early(why or self._how_it_ended())
 
     def hand_over(self) -> bool:
-        """The process becomes another program: what is complete is written; where nothing is, that program is recorded."""
+        """The process becomes another program: what is complete is written; where nothing is, that program is
+        recorded."""
         if os.getpid() != self.process_id:
             return False
         if self.state == "recording":
             self.end("the program became another one (os.exec)")
-        elif self.state == "waiting":
+        elif self.state == "waiting" and self._held is None:
             return self._report.give_back()
         return False
 
     def take_back(self) -> None:
         """It did not become another program."""
-        if self.state == "waiting" and self._report.claim():
+        if self.state == "waiting" and self._held is None and self._report.claim():
             self._report.tell("waiting", steps=0, ended=False)
 
     @staticmethod
@@ -538,6 +586,8 @@ class Session:
 
     def forget_in_child(self):
         """A forked worker (of a DataLoader, say) must neither record nor write."""
+        if self._recorder is not None:
+            self._recorder.forget_input()
         if self._scouting:
             self._recorder.scout(None, 0)
         if self.state == "recording":

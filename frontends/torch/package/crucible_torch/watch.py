@@ -1,7 +1,7 @@
 """The places at which the session learns what the program does: optimizer steps, backward passes, module calls.
 
-Installed from the import of torch until the recording is over. All stand-ins are C functions of the extension module, which
-leave no line in tracebacks; all are taken back.
+Installed from the import of torch until the recording is over. All stand-ins are C functions of the extension module,
+which leave no line in tracebacks; all are taken back.
 """
 
 import _thread
@@ -11,6 +11,14 @@ import threading
 OPTIMIZER_PHASE, BACKWARD_PHASE, FORWARD_PHASE = 2, 1, 0
 # Where torch.compile keeps what nn.Module.__call__ is, to know whether a program replaced it.
 COMPILER_MODULES = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
+
+
+LOADER_METHODS = (
+    ("DataLoader", ("__iter__",)),
+    ("_BaseDataLoaderIter", ("__init__", "_reset", "_next_index", "__next__")),
+    ("_SingleProcessDataLoaderIter", ("__init__",)),
+    ("_MultiProcessingDataLoaderIter", ("__init__", "_reset")),
+)
 
 
 class Watch:
@@ -32,6 +40,7 @@ class Watch:
         self.module_call = self._torch.nn.Module.__call__
         self._wrap(self._torch.nn.Module, "__call__", recorder.wrap_module_call)
         self._tell_compiler()
+        self._wrap_loaders()
         for owner, name in ((_thread, "start_new_thread"), (threading, "_start_new_thread")):
             if name in vars(owner):
                 self._wrap(owner, name, recorder.wrap_start_thread)
@@ -74,6 +83,16 @@ class Watch:
         setattr(owner, name, ours)
         self._wrapped.append((owner, name, original, ours))
 
+    def _wrap_loaders(self):
+        """Where a DataLoader's iterator is made and asked: samplers, dataset, transforms and collate function run
+        there. Classes of other libraries that derive from these call them for their share."""
+        data = sys.modules.get("torch.utils.data.dataloader")
+        for kind, names in LOADER_METHODS if data is not None else ():
+            owner = getattr(data, kind, None)
+            for name in names:
+                if owner is not None and callable(vars(owner).get(name)):
+                    self._wrap(owner, name, self._recorder.wrap_input)
+
     def _tell_compiler(self):
         present = self._torch.nn.Module.__call__
         for name in COMPILER_MODULES:
@@ -97,8 +116,11 @@ class Watch:
         return None
 
     def _after_optimizer_step(self, optimizer, args, kwargs):
+        if self._recorder.makes_input():
+            return  # of what data is made with
         in_backward = self._recorder.in_backward()
         if id(optimizer) in self._stepping:
             del self._stepping[self._stepping.index(id(optimizer)):]
-            self._recorder.set_phase(OPTIMIZER_PHASE if self._stepping else BACKWARD_PHASE if in_backward else FORWARD_PHASE)
+            self._recorder.set_phase(
+                OPTIMIZER_PHASE if self._stepping else BACKWARD_PHASE if in_backward else FORWARD_PHASE)
         self._session.optimizer_stepped(optimizer, in_backward)

@@ -1,8 +1,9 @@
 """First code of ours in a recorded interpreter: `crucible record` puts this folder in front of PYTHONPATH.
 
-It puts everything back as it was (PYTHONPATH, sys.path, the user's own sitecustomize), so that the program and its children
-see nothing of it, and leaves one import hook: as soon as torch is imported, the recorder gets ready. In a launcher of ranks
-(torchrun), and with --children, it leaves the environment as it is and so comes to each process that is started.
+It puts everything back as it was (PYTHONPATH, sys.path, the user's own sitecustomize), so that the program and its
+children see nothing of it, and leaves one import hook: as soon as torch is imported, the recorder gets ready. In a
+launcher of ranks (torchrun), and with --children, it leaves the environment as it is and so comes to each process that
+is started.
 """
 
 import importlib.machinery
@@ -71,7 +72,8 @@ def _restore_environment(config):
 
 
 def _follow_exec(config):
-    """A process that becomes another program (os.execv: scripts that set OMP_NUM_THREADS and start anew) takes us along."""
+    """A process that becomes another program (os.execv: scripts that set OMP_NUM_THREADS and start anew) takes us
+    along."""
     process, folder = os.getpid(), os.path.dirname(os.path.abspath(__file__))
 
     def environment(current):
@@ -87,7 +89,9 @@ def _follow_exec(config):
             except OSError:
                 descriptor = -1
         handed = json.dumps({**config, "pythonpath": python_path, "lock_descriptor": descriptor})
-        return {**current, "CRUCIBLE_RECORDING": handed, "PYTHONPATH": f"{folder}:{python_path}" if python_path else folder}
+        return {
+            **current, "CRUCIBLE_RECORDING": handed, "PYTHONPATH": f"{folder}:{python_path}" if python_path else folder
+        }
 
     def stayed():
         """It did not become another program after all."""
@@ -133,7 +137,8 @@ def _tell_started(config):
 
 def _load_other_sitecustomize(folder):
     """Runs the sitecustomize that would have run without us, under its own name."""
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", [p for p in sys.path if os.path.abspath(p) != folder])
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize",
+                                                    [p for p in sys.path if os.path.abspath(p) != folder])
     if spec is not None and spec.loader is not None:
         module = importlib.util.module_from_spec(spec)
         sys.modules["sitecustomize"] = module

@@ -37,9 +37,9 @@ struct Devices {
     using sdk::Answer;
     const Answer takes_text = dialect().name == "c" ? Answer::kYes : Answer::kNo;
     sdk::report(sink, user, {sdk::answer_item("compile.text", takes_text, "the host's texts are C")});
-    for (const char* key : {"compile.ir", "f64", "f16", "bf16", "queue", "async"})
+    for (const char* key : {"compile.ir", "f64", "f16", "bf16", "async"})
       sdk::report(sink, user, {sdk::answer_item(key, Answer::kYes, "on the host")});
-    for (const char* key : {"library.matmul", "library.conv2d", "binary", "profile", "health"})
+    for (const char* key : {"library.matmul", "library.conv2d", "profile", "health"})
       sdk::report(sink, user, {sdk::answer_item(key, Answer::kNo, "not yet")});
   }
 };

@@ -7,8 +7,8 @@
 #include <crucible/sdk/plan_table.hpp>
 #include <crucible/sdk/queue_table.hpp>
 
-// One object per open(); buffers, modules and plans point to it. What your driver needs per device goes here. QueueOwner
-// counts what was handed out: leaks are told when the device is closed.
+// One object per open(); buffers, modules and plans point to it. What your driver needs per device goes here.
+// QueueOwner counts what was handed out: leaks are told when the device is closed.
 struct crucible_device : crucible::sdk::QueueOwner {
   std::string id;
   std::uint64_t memory_bytes = 0;

@@ -1,5 +1,5 @@
-// (7) From text to something that the device runs. Replace the bodies and the two handles, which no other file knows. In the
-// dialect c a kernel is a function
+// (7) From text to something that the device runs. Replace the bodies and the two handles, which no other file knows.
+// In the dialect c a kernel is a function
 //   void NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end)
 // that does the work items [begin, end) of a launch; in the others it is
 //   NAME(T* b0, T* b1, ..., double s0, ..., int64_t begin, int64_t end)

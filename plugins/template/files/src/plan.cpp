@@ -1,5 +1,6 @@
-// (8) A list of ops, run in order as often as asked: each may read what the one before it wrote. For a graph or a command
-// list add make(), which builds it of the list, and patch(), which is told whose scalars changed; start it in a run() of yours.
+// (8) A list of ops, run in order as often as asked: each may read what the one before it wrote. For a graph or a
+// command list add make(), which builds it of the list, and patch(), which is told whose scalars changed; start it in a
+// run() of yours.
 #include "device.hpp"
 
 struct crucible_plan : crucible::sdk::ListedPlan<crucible_device> {};

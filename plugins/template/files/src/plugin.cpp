@@ -12,8 +12,8 @@ namespace {
 // must stay pure: it runs in a probe before anything is loaded for real, so it may not touch your driver.
 constexpr sdk::Identity kIdentity = {.name = "acme", .vendor = "nobody yet", .version = "0.1.0"};
 
-// (2) What users may set; `crucible plugin options acme` shows it. Yours: {.name = "streams", .type = sdk::OptionType::kU64,
-// .default_value = "1", .min = 1, .max = 16, .help = "How many at once."}.
+// (2) What users may set; `crucible plugin options acme` shows it. Yours: {.name = "streams", .type =
+// sdk::OptionType::kU64, .default_value = "1", .min = 1, .max = 16, .help = "How many at once."}.
 constexpr sdk::OptionSpec kOptionSpecs[] = {sdk::kCompilerOption, sdk::kCacheOption};
 constexpr sdk::Options kOptions(kOptionSpecs);
 

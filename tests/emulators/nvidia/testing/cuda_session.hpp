@@ -1,5 +1,5 @@
-// A device of the emulated driver for tests: started, with its context current and nothing left from the case before; and
-// NVIDIA's real compiler, opened at run time.
+// A device of the emulated driver for tests: started, with its context current and nothing left from the case before;
+// and NVIDIA's real compiler, opened at run time.
 #pragma once
 
 #include <cuda.h>
@@ -37,7 +37,8 @@ inline std::string compile_cuda(const std::string& text, const std::string& arch
   static const Nvrtc nvrtc;
   using Program = void*;
   const auto create =
-      nvrtc.find<int (*)(Program*, const char*, const char*, int, const char* const*, const char* const*)>("nvrtcCreateProgram");
+      nvrtc.find<int (*)(Program*, const char*, const char*, int, const char* const*, const char* const*)>(
+          "nvrtcCreateProgram");
   const auto compile = nvrtc.find<int (*)(Program, int, const char* const*)>("nvrtcCompileProgram");
   const auto sized = [](auto size_of, auto get, Program program) {
     std::size_t size = 0;
@@ -56,8 +57,9 @@ inline std::string compile_cuda(const std::string& text, const std::string& arch
   Program program = nullptr;
   create(&program, text.c_str(), "kernels.cu", 0, nullptr, nullptr);
   const bool failed = compile(program, static_cast<int>(words.size()), words.data()) != 0;
-  const std::string made = failed ? sized(nvrtc.find<SizeOf>("nvrtcGetProgramLogSize"), nvrtc.find<Get>("nvrtcGetProgramLog"), program)
-                                  : sized(nvrtc.find<SizeOf>("nvrtcGetPTXSize"), nvrtc.find<Get>("nvrtcGetPTX"), program);
+  const std::string made =
+      failed ? sized(nvrtc.find<SizeOf>("nvrtcGetProgramLogSize"), nvrtc.find<Get>("nvrtcGetProgramLog"), program)
+             : sized(nvrtc.find<SizeOf>("nvrtcGetPTXSize"), nvrtc.find<Get>("nvrtcGetPTX"), program);
   nvrtc.find<int (*)(Program*)>("nvrtcDestroyProgram")(&program);
   if (failed) throw std::runtime_error(made);
   return made;
@@ -126,8 +128,8 @@ class CudaSession : public ::testing::Test {
   template <typename... Arguments>
   CUresult run(CUfunction kernel, Shape shape, Arguments... arguments) {
     void* pointers[] = {&arguments..., nullptr};
-    const CUresult code = cuLaunchKernel(kernel, shape.grid_x, shape.grid_y, 1, shape.block_x, shape.block_y, 1, shape.shared_bytes,
-                                         stream_, pointers, nullptr);
+    const CUresult code = cuLaunchKernel(kernel, shape.grid_x, shape.grid_y, 1, shape.block_x, shape.block_y, 1,
+                                         shape.shared_bytes, stream_, pointers, nullptr);
     return code != CUDA_SUCCESS ? code : cuStreamSynchronize(stream_);
   }
 

@@ -1,5 +1,5 @@
-/* Kernels of the shapes that a generator writes: element-wise, softmax by shuffles and shared memory, tiled product with two
-   buffers, transposition, histogram by atomics, local arrays with f64 and 64-bit integers. */
+/* Kernels of the shapes that a generator writes: element-wise, softmax by shuffles and shared memory, tiled product
+   with two buffers, transposition, histogram by atomics, local arrays with f64 and 64-bit integers. */
 typedef unsigned int u32;
 #define SHFL_XOR(v,m) __shfl_xor_sync(0xffffffffu,v,m)
 #define SHFL_DOWN(v,m) __shfl_down_sync(0xffffffffu,v,m)
@@ -12,7 +12,11 @@ extern "C" __global__ void ew4(float4*o,const float4*a,const float4*b,float s,u3
     float4 x=a[i],y=b[i]; x.x=x.x*s+y.x; x.y=x.y*s+y.y; x.z=x.z*s+y.z; x.w=x.w*s+y.w; o[i]=x; }
 }
 extern "C" __global__ void gelu(float*o,const float*a,u32 n){
-  u32 i=blockIdx.x*blockDim.x+threadIdx.x; if(i<n){ float x=a[i]; o[i]=0.5f*x*(1.f+tanhf(0.7978845608f*(x+0.044715f*x*x*x))); }
+  u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    float x = a[i];
+    o[i] = 0.5f * x * (1.f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+  }
 }
 /* one block per row; warp shuffle inside a warp, shared memory tree over warps; dynamic shared memory caches the row */
 extern "C" __global__ void __launch_bounds__(256) softmax(float*o,const float*a,int cols){
@@ -36,11 +40,19 @@ extern "C" __global__ void __launch_bounds__(256) gemm(float*C,const float*A,con
   __shared__ float As[2][16][64], Bs[2][16][64];
   int tx=threadIdx.x, ty=threadIdx.y, t=ty*16+tx, bm=blockIdx.y*64, bn=blockIdx.x*64;
   float acc[4][4]={}; int buf=0;
-  for(int i=t;i<1024;i+=256){ As[0][i&15][i>>4]=A[(size_t)(bm+(i>>4))*K+(i&15)]; Bs[0][i>>6][i&63]=B[(size_t)(i>>6)*N+bn+(i&63)]; }
+  for (int i = t; i < 1024; i += 256) {
+    As[0][i & 15][i >> 4] = A[(size_t)(bm + (i >> 4)) * K + (i & 15)];
+    Bs[0][i >> 6][i & 63] = B[(size_t)(i >> 6) * N + bn + (i & 63)];
+  }
   __syncthreads();
   for(int k0=0;k0<K;k0+=16){
     float ra[4],rb[4]; bool more=k0+16<K;
-    if(more) for(int j=0;j<4;j++){ int i=t+j*256; ra[j]=A[(size_t)(bm+(i>>4))*K+k0+16+(i&15)]; rb[j]=B[(size_t)(k0+16+(i>>6))*N+bn+(i&63)]; }
+    if (more)
+      for (int j = 0; j < 4; j++) {
+        int i = t + j * 256;
+        ra[j] = A[(size_t)(bm + (i >> 4)) * K + k0 + 16 + (i & 15)];
+        rb[j] = B[(size_t)(k0 + 16 + (i >> 6)) * N + bn + (i & 63)];
+      }
     for(int k=0;k<16;k++){ float a[4],b[4];
       for(int i=0;i<4;i++){ a[i]=As[buf][k][ty*4+i]; b[i]=Bs[buf][k][tx*4+i]; }
       for(int i=0;i<4;i++) for(int j=0;j<4;j++) acc[i][j]=__fmaf_rn(a[i],b[j],acc[i][j]); }
@@ -65,4 +77,9 @@ extern "C" __global__ void hist(u32*h,const unsigned char*a,u32 n,float*fsum,u32
 /* local array with a run-time index, f64, 64-bit integer, early return of part of a warp */
 extern "C" __global__ void misc(double*o,const int*idx,int n){
   int i=blockIdx.x*blockDim.x+threadIdx.x; if(i>=n) return; double l[8]; for(int k=0;k<8;k++) l[k]=k*1.5+i;
-  l[idx[i]&7]+=100; double s=0; for(int k=0;k<8;k++) s+=l[(k+idx[i])&7]*(k+1); unsigned long long q=(unsigned long long)i*2654435761ull; o[i]=s+(double)(q%1000)+(double)(__clz(i|1)+__popc(i)); }
+  l[idx[i] & 7] += 100;
+  double s = 0;
+  for (int k = 0; k < 8; k++) s += l[(k + idx[i]) & 7] * (k + 1);
+  unsigned long long q = (unsigned long long)i * 2654435761ull;
+  o[i] = s + (double)(q % 1000) + (double)(__clz(i | 1) + __popc(i));
+}

@@ -13,7 +13,9 @@
 namespace crucible::emulators::ptx::testing {
 namespace {
 
-unsigned operand_bits(const Case& one, std::size_t i) { return one.operand_bits[i] != 0 ? one.operand_bits[i] : one.bits; }
+unsigned operand_bits(const Case& one, std::size_t i) {
+  return one.operand_bits[i] != 0 ? one.operand_bits[i] : one.bits;
+}
 
 std::string module_of(const std::vector<Case>& cases) {
   std::ostringstream out;
@@ -21,7 +23,8 @@ std::string module_of(const std::vector<Case>& cases) {
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Case& one = cases[i];
     out << ".visible .entry case_" << i << "(.param .u64 out, .param .u64 in, .param .u32 count)\n{\n"
-        << ".reg .pred %q<4>; .reg .b16 %h<8>; .reg .b32 %t<8>, %i, %j, %k; .reg .b64 %u<8>, %w, %x;\n.reg .b" << one.bits << " %d;\n";
+        << ".reg .pred %q<4>; .reg .b16 %h<8>; .reg .b32 %t<8>, %i, %j, %k; .reg .b64 %u<8>, %w, %x;\n.reg .b"
+        << one.bits << " %d;\n";
     for (std::size_t k = 0; k < 3; ++k)
       out << ".reg .b" << operand_bits(one, k) << " %"
           << "abc"[k] << ";\n";
@@ -60,7 +63,8 @@ void expect_cases(const std::vector<Case>& cases, const std::vector<std::uint64_
   struct {
     std::uint64_t out, in;
     std::uint32_t count;
-  } arguments = {memory.allocate(0, count * 8).value(), memory.allocate(0, in.size() * 8).value(), static_cast<std::uint32_t>(count)};
+  } arguments = {memory.allocate(0, count * 8).value(), memory.allocate(0, in.size() * 8).value(),
+                 static_cast<std::uint32_t>(count)};
   std::memcpy(emulator::host_address(arguments.in), in.data(), in.size() * 8);
   const auto* const out = reinterpret_cast<const std::uint64_t*>(emulator::host_address(arguments.out));
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -73,23 +77,24 @@ void expect_cases(const std::vector<Case>& cases, const std::vector<std::uint64_
                           c = low(in[3 * k + 2], operand_bits(one, 2));
       const std::uint64_t got = low(out[k], one.bits), wanted = low(one.wanted(a, b, c), one.bits);
       if (got == wanted) continue;
-      ADD_FAILURE() << one.text << std::hex << "\n  a 0x" << a << " b 0x" << b << " c 0x" << c << ": got 0x" << got << ", wanted 0x"
-                    << wanted;
+      ADD_FAILURE() << one.text << std::hex << "\n  a 0x" << a << " b 0x" << b << " c 0x" << c << ": got 0x" << got
+                    << ", wanted 0x" << wanted;
       break;
     }
   }
 }
 
 std::vector<std::uint64_t> integers32() {
-  return {0,          1,          2,          3,          5,          7,          31,         32,         33,         63,
-          127,        128,        255,        256,        0x7fff,     0x8000,     0xffff,     0x10000,    0x12345,    0xff00ff,
-          0x7fffffff, 0x80000000, 0x80000001, 0xaaaaaaaa, 0xdeadbeef, 0xfffffffe, 0xffffffff, 0x00ff8001, 0x40000000, 1000003};
+  return {0,          1,          2,          3,          5,          7,          31,         32,
+          33,         63,         127,        128,        255,        256,        0x7fff,     0x8000,
+          0xffff,     0x10000,    0x12345,    0xff00ff,   0x7fffffff, 0x80000000, 0x80000001, 0xaaaaaaaa,
+          0xdeadbeef, 0xfffffffe, 0xffffffff, 0x00ff8001, 0x40000000, 1000003};
 }
 std::vector<std::uint64_t> integers64() {
   std::vector<std::uint64_t> made = integers32();
-  for (const std::uint64_t value :
-       {0x100000000ull, 0x123456789abcdefull, 0x7fffffffffffffffull, 0x8000000000000000ull, 0x8000000000000001ull, 0xfffffffffffffffeull,
-        0xffffffffffffffffull, 0xffffffff00000000ull, 0x20000000000001ull, 0x8000008000000001ull}) {
+  for (const std::uint64_t value : {0x100000000ull, 0x123456789abcdefull, 0x7fffffffffffffffull, 0x8000000000000000ull,
+                                    0x8000000000000001ull, 0xfffffffffffffffeull, 0xffffffffffffffffull,
+                                    0xffffffff00000000ull, 0x20000000000001ull, 0x8000008000000001ull}) {
     made.push_back(value);
   }
   return made;
@@ -140,12 +145,14 @@ std::vector<std::uint64_t> floats64() {
           0x3e60000000000000};
 }
 std::vector<std::uint64_t> halves() {
-  return {0,      0x8000, 1,      0x8001, 0x03ff, 0x0400, 0x8400, 0x3bff, 0x3c00, 0xbc00, 0x3c01, 0x3e00, 0xc001, 0x4248, 0x7bff,
-          0xfbff, 0x7800, 0x7c00, 0xfc00, 0x7e00, 0xfd23, 0x5640, 0x1400, 0x9401, 0x6bff, 0x2e66, 0x0fff, 0x37ff, 0x4800, 0xb555};
+  return {0,      0x8000, 1,      0x8001, 0x03ff, 0x0400, 0x8400, 0x3bff, 0x3c00, 0xbc00,
+          0x3c01, 0x3e00, 0xc001, 0x4248, 0x7bff, 0xfbff, 0x7800, 0x7c00, 0xfc00, 0x7e00,
+          0xfd23, 0x5640, 0x1400, 0x9401, 0x6bff, 0x2e66, 0x0fff, 0x37ff, 0x4800, 0xb555};
 }
 std::vector<std::uint64_t> bfloats() {
-  return {0,      0x8000, 1,      0x8001, 0x007f, 0x0080, 0x8080, 0x3f7f, 0x3f80, 0xbf80, 0x3f81, 0x3fc0, 0xc001, 0x4049, 0x7f7f,
-          0xff7f, 0x7f00, 0x7f80, 0xff80, 0x7fc0, 0xffa3, 0x4640, 0x3b80, 0xbb81, 0x5bff, 0x2e66, 0x0fff, 0x37ff, 0x4380, 0xb555};
+  return {0,      0x8000, 1,      0x8001, 0x007f, 0x0080, 0x8080, 0x3f7f, 0x3f80, 0xbf80,
+          0x3f81, 0x3fc0, 0xc001, 0x4049, 0x7f7f, 0xff7f, 0x7f00, 0x7f80, 0xff80, 0x7fc0,
+          0xffa3, 0x4640, 0x3b80, 0xbb81, 0x5bff, 0x2e66, 0x0fff, 0x37ff, 0x4380, 0xb555};
 }
 
 }  // namespace crucible::emulators::ptx::testing

@@ -1,5 +1,5 @@
-// Runs single PTX instructions over awkward operands and compares each result with one computed on the host. All cases of
-// a group are one module, because a compiler's start costs more than its work.
+// Runs single PTX instructions over awkward operands and compares each result with one computed on the host. All cases
+// of a group are one module, because a compiler's start costs more than its work.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ struct Case {
   std::function<std::uint64_t(std::uint64_t a, std::uint64_t b, std::uint64_t c)> wanted;
 };
 
-/// Runs every case on all pairs of `values` for %a and %b, with %c walking through them. Fails the running test for each
-/// case with a wrong result, with its first one.
+/// Runs every case on all pairs of `values` for %a and %b, with %c walking through them. Fails the running test for
+/// each case with a wrong result, with its first one.
 void expect_cases(const std::vector<Case>& cases, const std::vector<std::uint64_t>& values);
 
 /// Operands at the edges of the formats.

@@ -1,4 +1,4 @@
-// Compilation and binaries: caches that are honest, kernels with one name in two modules, modules as bytes and back.
+// Compilation: caches that are honest, kernels with one name in two modules.
 #include <fmt/format.h>
 
 #include <memory>
@@ -80,82 +80,18 @@ void kernel_info(const Settings& settings) {
   }
 }
 
-std::string save(Opened& opened, crucible_module* module) {
-  Items items;
-  expect_ok(need(opened.tables.binary.save, "binary.save")(module, items.sink(), items.user()), "binary.save");
-  expect(items.has("binary") && !items.all["binary"].empty(), "binary.save gives the bytes under the key binary",
-         "there are none");
-  return items.all["binary"];
-}
-
-void round_trip(const Settings& settings) {
-  Opened opened(settings);
-  need(opened.tables.binary.save, "binary.save");
-  std::string bytes;
-  {
-    const Kernels kernels(opened, prelude(3), writes(40));
-    bytes = save(opened, kernels.module());
-    expect(save(opened, kernels.module()) == bytes, "binary.save gives the same bytes twice", "they differ");
-  }
-  std::uint32_t answer = 99;
-  Items why;
-  expect_ok(must(opened.tables.binary.check, "binary.check")(borrow(opened.id), borrow(bytes), &answer, why.sink(),
-                                                             why.user()),
-            "binary.check");
-  expect_equal(answer, CRUCIBLE_BINARY_OPTIMAL, "binary.check of what this device has just made");
-  crucible_module* module = nullptr;
-  expect_ok(must(opened.tables.binary.load, "binary.load")(opened.device, borrow(bytes), &module), "binary.load");
-  crucible_kernel* kernel = nullptr;
-  expect_ok(must(opened.tables.compile.kernel, "compile.kernel")(module, borrow("ck_writes"), &kernel),
-            "compile.kernel of a loaded binary");
-  expect_equal(static_cast<std::uint64_t>(written_by(opened, kernel)), 43, "the result of a kernel from a binary");
-  expect(save(opened, module) == bytes, "a loaded binary can be saved again, the same", "the bytes differ");
-  expect_ok(opened.tables.compile.unload(module), "compile.unload of a loaded binary");
-}
-
-void stands_alone(const Settings& settings) {
-  Opened opened(settings);
-  need(opened.tables.binary.save, "binary.save");
-  std::string bytes;
-  {
-    const Kernels kernels(opened, prelude(5), writes(60));
-    bytes = save(opened, kernels.module());
-  }
-  crucible_module* module = nullptr;
-  expect_ok(must(opened.tables.binary.load, "binary.load")(opened.device, borrow(bytes), &module),
-            "binary.load after the module is unloaded");
-  crucible_kernel* kernel = nullptr;
-  expect_ok(must(opened.tables.compile.kernel, "compile.kernel")(module, borrow("ck_writes"), &kernel),
-            "compile.kernel");
-  expect_equal(static_cast<std::uint64_t>(written_by(opened, kernel)), 65,
-               "the result of a kernel from a binary whose module is gone");
-  expect_ok(must(opened.tables.compile.unload, "compile.unload")(module), "compile.unload");
-}
-
-void key(const Settings& settings) {
-  Opened opened(settings);
-  const auto compatibility_key = need(opened.tables.binary.compatibility_key, "binary.compatibility_key");
-  Items first, second;
-  expect_ok(compatibility_key(borrow(opened.id), first.sink(), first.user()), "binary.compatibility_key");
-  expect_ok(compatibility_key(borrow(opened.id), second.sink(), second.user()), "binary.compatibility_key again");
-  expect(!first.all.empty(), "the compatibility key has items", "it is empty");
-  expect(first.all == second.all, "the compatibility key is the same twice", "it differs");
-}
-
 }  // namespace
 
-std::vector<Case> behaviour_binary_cases() {
+std::vector<Case> behaviour_compile_cases() {
   const auto make = [](std::string name, std::string rule, void (*run)(const Settings&), bool quick) {
     return Case{"behaviour." + std::move(name), Tier::kBehaviour, std::move(rule), quick, run, 90};
   };
   return {
       make("compile.by_content",
            "a kernel is what its text and prelude say, whatever was compiled under its name before", by_content, true),
-      make("compile.info", "compile tells how large the compiled module is (binary_bytes); no kernels are a module too", info, true),
+      make("compile.info", "compile tells how large the compiled module is (binary_bytes); no kernels are a module too",
+           info, true),
       make("compile.kernel_info", "kernel_info tells what is known of a kernel", kernel_info, true),
-      make("binary.round_trip", "a module saved, checked and loaded gives the same results", round_trip, true),
-      make("binary.stands_alone", "a binary needs nothing of the module that it was made from", stands_alone, false),
-      make("binary.key", "the compatibility key is given and does not change", key, false),
   };
 }
 

@@ -1,0 +1,253 @@
+// Recordings whose iterations differ: random programs of a few kinds of iterations over shared variables, run here as
+// an eager framework would, recorded as the recorder would, and replayed as variants by the reference interpreter.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+
+#include "core/graph/reference.hpp"
+#include "frontends/aten/testing/lowered_trace.hpp"
+
+namespace crucible::aten {
+namespace {
+
+using B = TraceBuilder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A program of variables, each a tensor that ops change in place or that a new one takes the place of.
+class EagerProgram {
+ public:
+  EagerProgram(std::uint32_t seed, std::size_t variables, std::size_t kinds) : random_(seed) {
+    for (std::size_t v = 0; v < variables; ++v) {
+      variables_.push_back(b_.fresh({2}));
+      write(v, {number(), number()});
+      is_parameter_.push_back(chance(2));
+    }
+    for (std::size_t k = 0; k < kinds; ++k) {
+      std::vector<Step>& steps = kinds_.emplace_back();
+      for (int i = 1 + pick(5); i > 0; --i) steps.push_back({pick(5), pick_variable(), pick_variable()});
+    }
+  }
+
+  void iteration() {
+    if (chance(5)) change_outside();
+    const auto& steps = kinds_[static_cast<std::size_t>(pick(static_cast<int>(kinds_.size())))];
+    std::vector<trace::TensorId> results;
+    for (const Step& step : steps) run(step);
+    for (std::size_t v = 0; v < variables_.size(); ++v) {
+      if (!touched_.contains(b_.storage_of(variables_[v])) || !chance(3)) continue;
+      b_.output(variables_[v], contents(v), fmt::format("v{}", v));
+      expected_.push_back(contents(v));
+    }
+    touched_.clear();
+    b_.end_iteration();
+  }
+
+  void finish() {
+    for (std::size_t v = 0; v < variables_.size(); ++v) {
+      const trace::StorageId storage = b_.storage_of(variables_[v]);
+      // What was changed outside and not read since then no replay can know.
+      if (!is_parameter_[v] || !seen_.contains(storage) || !known_.contains(storage)) continue;
+      b_.final_state(b_.storage_of(variables_[v]), contents(v), fmt::format("v{}", v));
+    }
+  }
+
+  const trace::Trace& trace() { return b_.trace(); }
+  const std::vector<Floats>& expected_outputs() const { return expected_; }
+
+ private:
+  struct Step {
+    int op;
+    std::size_t a, b;
+  };
+
+  int pick(int count) { return std::uniform_int_distribution<int>(0, count - 1)(random_); }
+  std::size_t pick_variable() { return static_cast<std::size_t>(pick(static_cast<int>(variables_.size()))); }
+  bool chance(int one_in) { return pick(one_in) == 0; }
+  float number() { return static_cast<float>(pick(64) - 32); }
+  Floats contents(std::size_t v) const { return memory_.at(b_.storage_of(variables_[v])); }
+  void write(std::size_t v, Floats content) { memory_[b_.storage_of(variables_[v])] = std::move(content); }
+
+  /// Something that no op does: the same memory gets other bytes, or another tensor takes the variable's place.
+  void change_outside() {
+    const std::size_t v = pick_variable();
+    if (chance(2)) variables_[v] = b_.fresh({2});
+    write(v, {number(), number()});
+    known_.erase(b_.storage_of(variables_[v]));
+  }
+
+  /// As an op reads it: what nobody knows is recorded.
+  Floats read(std::size_t v) {
+    const trace::StorageId storage = b_.storage_of(variables_[v]);
+    if (known_.insert(storage).second) {
+      b_.external(storage, contents(v), is_parameter_[v] ? trace::Role::kParameter : trace::Role::kUnknown,
+                  is_parameter_[v] ? fmt::format("v{}", v) : "");
+    }
+    touch(v);
+    return contents(v);
+  }
+  void touch(std::size_t v) {
+    known_.insert(b_.storage_of(variables_[v]));
+    seen_.insert(b_.storage_of(variables_[v]));
+    touched_.insert(b_.storage_of(variables_[v]));
+  }
+
+  void run(const Step& step) {
+    const trace::TensorId a = variables_[step.a], b = variables_[step.b];
+    const auto sum = [](const Floats& x, const Floats& y) { return Floats{x[0] + y[0], x[1] + y[1]}; };
+    if (step.op == 0) {  // a += b
+      const Floats x = read(step.a), y = read(step.b);
+      b_.op(kAddInPlace, {B::tensor(a), B::tensor(b), B::integer(1)}, {B::tensor(a)});
+      write(step.a, sum(x, y));
+    } else if (step.op == 1) {  // a *= half
+      const Floats x = read(step.a);
+      b_.op(kMulInPlace, {B::tensor(a), B::number(0.5)}, {B::tensor(a)});
+      write(step.a, {x[0] * 0.5f, x[1] * 0.5f});
+    } else if (step.op == 2) {  // a = a + b, a new tensor
+      const Floats x = read(step.a), y = read(step.b);
+      variables_[step.a] = b_.fresh({2});
+      b_.op(kAdd, {B::tensor(a), B::tensor(b), B::integer(1)}, {B::tensor(variables_[step.a])});
+      write(step.a, sum(x, y));
+      touch(step.a);
+    } else if (step.op == 3) {  // a.copy_(b)
+      if (step.a == step.b) return;
+      const Floats y = read(step.b);
+      touch(step.a);
+      b_.op(kCopyInPlace, {B::tensor(a), B::tensor(b), B::boolean(false)}, {B::tensor(a)});
+      write(step.a, y);
+    } else if (is_parameter_[step.a] == is_parameter_[step.b]) {  // a, b = b, a: no op
+      std::swap(variables_[step.a], variables_[step.b]);
+    }
+  }
+
+  std::mt19937 random_;
+  TraceBuilder b_;
+  std::vector<trace::TensorId> variables_;
+  std::vector<bool> is_parameter_;
+  std::vector<std::vector<Step>> kinds_;
+  std::map<trace::StorageId, Floats> memory_;
+  std::set<trace::StorageId> known_, seen_, touched_;
+  std::vector<Floats> expected_;
+};
+
+TEST(Variants, RandomProgramsEndAsEagerlyWhateverTheirIterationsDo) {
+  int replayed = 0, with_variants = 0, with_seams = 0;
+  for (std::uint32_t seed = 0; seed < 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    EagerProgram eager(seed, 2 + seed % 4, 1 + seed % 4);
+    for (std::uint32_t i = 0; i < 2 + seed % 9; ++i) eager.iteration();
+    eager.finish();
+    const trace::Trace& trace = eager.trace();
+    const auto variants = lower_variants(trace);
+    if (!variants) {
+      EXPECT_EQ(variants.error().code, ErrorCode::kBadInput);
+      EXPECT_THAT(variants.error().message, HasSubstr("handed from one iteration to the next in different ways"));
+      continue;
+    }
+    const auto turns = static_cast<std::uint32_t>(variants->turns.size());
+    const auto replay = graph::replay_reference(*variants, *trace.blob_store, turns);
+    ASSERT_TRUE(replay) << replay.error().message;
+    ++replayed;
+    with_variants += variants->programs.size() > 1;
+    with_seams += variants->seams() > 0;
+    for (std::size_t s = 0; s < variants->programs[0]->states.size(); ++s) {
+      const std::uint32_t blob = variants->programs[0]->states[s].final_blob;
+      if (blob == graph::kNone) continue;
+      const auto recorded = trace.blob_store->load(blob);
+      ASSERT_TRUE(recorded);
+      EXPECT_EQ(floats(replay->states[s]), floats(*recorded)) << "state " << s;
+    }
+    for (std::size_t k = 0; k < turns; ++k) {
+      const graph::Program& program = *variants->programs[variants->turns[k].variant];
+      std::size_t place = 0;
+      for (const graph::Output& output : program.outputs) {
+        if (!output.is_tensor()) continue;
+        const auto recorded = trace.blob_store->load(output.blobs[variants->turns[k].index]);
+        ASSERT_TRUE(recorded);
+        EXPECT_EQ(floats(*replay->tensors[k][place++]), floats(*recorded)) << "turn " << k << ", " << output.name;
+      }
+    }
+  }
+  EXPECT_GT(replayed, 2600);
+  EXPECT_GT(with_variants, 1500);
+  EXPECT_GT(with_seams, 500);
+}
+
+TEST(VariantsOf, IterationsWithOtherOps) {
+  TraceBuilder b;
+  const auto x = b.fresh({2});
+  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
+  b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
+  b.end_iteration();
+  b.op(kZero, {B::tensor(x)}, {B::tensor(x)});
+  b.end_iteration();
+  EXPECT_THAT(difference(b),
+              HasSubstr("iterations 0 and 1 differ at op 0 (train.py:1): aten::mul_.Tensor vs aten::zero_"));
+}
+
+TEST(VariantsOf, IterationsOfOtherLengths) {
+  TraceBuilder b;
+  const auto x = b.fresh({2});
+  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
+  for (int i = 0; i < 2; ++i) {
+    for (int n = 0; n <= i; ++n) b.op(kMulInPlace, {B::tensor(x), B::number(2)}, {B::tensor(x)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(difference(b),
+              HasSubstr("the first has 1 ops, the other 2; the first op without a partner is aten::mul_"));
+}
+
+TEST(VariantsOf, ShapesThatDiffer) {
+  TraceBuilder b;
+  for (int i = 0; i < 2; ++i) {
+    const auto x = b.fresh({2 + i}), sum = b.fresh({});
+    b.external(b.storage_of(x), Floats(static_cast<std::size_t>(2 + i), 1.0f), trace::Role::kInput);
+    b.op(kSum, {B::tensor(x), B::none()}, {B::tensor(sum)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(difference(b), HasSubstr("aten::sum argument self: f32[2] with strides [1] vs f32[3] with strides [1]"));
+}
+
+TEST(VariantsOf, NumbersThatShapeTheProgram) {
+  TraceBuilder b;
+  const auto x = b.fresh({2, 2});
+  b.external(b.storage_of(x), {1, 2, 3, 4}, trace::Role::kParameter);
+  for (int i = 0; i < 2; ++i) {
+    const auto y = b.fresh({2, 2});
+    b.op("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
+         {B::tensor(x), B::integer(i), B::boolean(false)}, {B::tensor(y)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(difference(b), HasSubstr("iterations 0 and 1 differ: argument dim is 0 vs 1"));
+}
+
+TEST(VariantsOf, NumbersThatALoweringIgnores) {
+  TraceBuilder b;
+  const auto x = b.fresh({2});
+  b.external(b.storage_of(x), {1, 2}, trace::Role::kParameter);
+  for (int i = 0; i < 2; ++i) {
+    b.op("aten::zero_(Tensor(a!) self, int extra) -> Tensor(a!)", {B::tensor(x), B::integer(i)}, {B::tensor(x)});
+    b.end_iteration();
+  }
+  EXPECT_THAT(difference(b), HasSubstr("argument extra is 0 vs 1"));
+}
+
+TEST(VariantsOf, AliasesThatDifferBetweenIterations) {
+  TraceBuilder b;
+  for (int i = 0; i < 2; ++i) {
+    const auto x = b.fresh({1}), y = i == 0 ? b.fresh({1}) : x;
+    b.external(b.storage_of(x), {1});
+    if (i == 0) b.external(b.storage_of(y), {1});
+    b.op(kAdd, {B::tensor(x), B::tensor(y), B::integer(1)}, {B::tensor(b.fresh({1}))});
+    b.end_iteration();
+  }
+  EXPECT_THAT(difference(b), HasSubstr("shared with other tensors in different ways"));
+}
+
+}  // namespace
+}  // namespace crucible::aten

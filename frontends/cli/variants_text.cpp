@@ -1,0 +1,83 @@
+// Variants in words: see variants_text.hpp.
+#include "frontends/cli/variants_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/base/figures.hpp"
+#include "core/base/words.hpp"
+
+namespace crucible::cli {
+namespace {
+
+bool is_seam(const graph::Turn& turn) { return std::ranges::any_of(turn.given, &graph::Given::is_seam); }
+
+std::size_t states_given(const graph::Turn& turn) {
+  return static_cast<std::size_t>(std::ranges::count_if(turn.given, &graph::Given::is_seam));
+}
+
+std::uint32_t first_iteration(const graph::Variants& variants, std::size_t v) {
+  return std::ranges::find(variants.turns, v, &graph::Turn::variant)->iteration;
+}
+
+/// "0 x4, 1, |0 x3": variants in the order in which they ran, those in a row together; | is a seam.
+std::string order_text(const graph::Variants& variants) {
+  constexpr std::size_t kShown = 60;
+  std::string text;
+  std::size_t shown = 0;
+  for (std::size_t k = 0; k < variants.turns.size();) {
+    if (++shown > kShown) return text + ", ...";
+    std::size_t end = k + 1;
+    while (end < variants.turns.size() && variants.turns[end].variant == variants.turns[k].variant &&
+           !is_seam(variants.turns[end]))
+      ++end;
+    text += fmt::format("{}{}{}{}", k == 0 ? "" : ", ", is_seam(variants.turns[k]) ? "|" : "",
+                        variants.turns[k].variant, end - k == 1 ? "" : fmt::format(" x{}", end - k));
+    k = end;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string variants_text(const graph::Variants& variants) {
+  std::vector<std::vector<std::string>> rows = {{"variant", "iterations", "first", "ops", "differs from another one"}};
+  for (std::size_t v = 0; v < variants.programs.size(); ++v) {
+    rows.push_back({fmt::format("{}", v), fmt::format("{}", variants.programs[v]->iterations),
+                    fmt::format("{}", first_iteration(variants, v)),
+                    fmt::format("{}", variants.programs[v]->ops.size()),
+                    variants.differences[v].empty() ? "-" : printable(variants.differences[v])});
+  }
+  std::string text = format_table(rows) + fmt::format("order    {}\n", order_text(variants));
+  if (variants.seams() == 0) return text;
+  return text + fmt::format("seams    {} (|): something changed {} states there where nothing is recorded\n",
+                            variants.seams(), variants.states_given());
+}
+
+nlohmann::ordered_json variants_document(const graph::Variants& variants) {
+  nlohmann::ordered_json document = {{"count", variants.programs.size()},
+                                     {"seams", variants.seams()},
+                                     {"states_given", variants.states_given()},
+                                     {"variants", nlohmann::ordered_json::array()},
+                                     {"turns", nlohmann::ordered_json::array()}};
+  for (std::size_t v = 0; v < variants.programs.size(); ++v) {
+    document["variants"].push_back({{"variant", v},
+                                    {"iterations", variants.programs[v]->iterations},
+                                    {"ops", variants.programs[v]->ops.size()},
+                                    {"values", variants.programs[v]->values.size()},
+                                    {"first_iteration", first_iteration(variants, v)},
+                                    {"difference", variants.differences[v]}});
+  }
+  for (const graph::Turn& turn : variants.turns) {
+    document["turns"].push_back({{"iteration", turn.iteration},
+                                 {"variant", turn.variant},
+                                 {"seam", is_seam(turn)},
+                                 {"states_given", states_given(turn)}});
+  }
+  return document;
+}
+
+}  // namespace crucible::cli

@@ -1,0 +1,131 @@
+"""Records and replays programs as people write them: python loops_test.py NAME... runs some rows of rows.py.
+
+Environment: CRUCIBLE (the executable), CRUCIBLE_PYTHON_FOLDER (the package `crucible`). The interpreter that runs it
+has torch.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import rows
+
+INPUTS = pathlib.Path(__file__).resolve().parent / "inputs"
+TIME_LIMIT_S = 240
+
+
+def run(command):
+    path = os.pathsep.join(filter(None, [os.environ.get("CRUCIBLE_PYTHON_FOLDER"), os.environ.get("PYTHONPATH")]))
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=TIME_LIMIT_S,
+                          env={**os.environ, "PYTHONPATH": path})
+
+
+def crucible(*arguments):
+    return run([os.environ["CRUCIBLE"], *arguments])
+
+
+def last_line(done):
+    return next((line for line in reversed((done.stdout + done.stderr).splitlines()) if line.strip()), "")
+
+
+def record(row, trace):
+    return crucible("record", "--json", "-o", trace, *row.record, "--", sys.executable, INPUTS / (row.file or f"{row.name}.py"),
+                    *row.arguments)
+
+
+def faults_of_summary(row, report):
+    ops = report["ops_per_iteration"]
+    said = "\n".join([*report["notes"], *report["incomplete"]])
+    if report["iterations"] != row.iterations:
+        yield f"{report['iterations']} iterations: {said}"
+    if report["end_of_iteration"] != row.kind:
+        yield f"iterations end by {report['end_of_iteration']}"
+    if len(set(ops)) != 1 or row.ops and ops[0] != row.ops:
+        yield f"ops of each iteration: {ops}"
+    if report["not_recorded"] and not row.says:
+        yield f"not recorded: {report['not_recorded']}"
+    for words in row.summary:
+        if words not in said:
+            yield f"the summary does not say '{words}' but '{said}'"
+
+
+def faults_of_recording(row, trace):
+    listed = json.loads(crucible("trace", "ops", trace, "--all", "--json").stdout)["ops"]
+    firsts = {}
+    for op in listed:
+        firsts.setdefault(op["iteration"], op["schema"])
+        if any(op["schema"].startswith(f"{name}(") or op["schema"].startswith(f"{name}.") for name in row.absent):
+            yield f"{op['schema'].partition('(')[0]} is in iteration {op['iteration']}, at {op['site']}"
+    for iteration, schema in firsts.items():
+        if row.starts and not schema.startswith(row.starts):
+            yield f"iteration {iteration} begins with {schema}"
+
+
+def faults_of_replay(row, trace):
+    done = crucible("replay", trace, "--verify", "--json", "--backend", "reference")
+    if row.refused:
+        if done.returncode != 3 or row.refused not in done.stdout + done.stderr:
+            yield f"exit code {done.returncode}, wanted a refusal with '{row.refused}': {last_line(done)}"
+        return
+    try:
+        report = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        yield f"replay: exit code {done.returncode}: {last_line(done)}"
+        return
+    if report["verified"] is not True:
+        yield f"verified {report['verified']}: {report.get('reason')}"
+    with_loss = sum(iteration.get("loss") is not None for iteration in report["iterations"])
+    if with_loss != (row.iterations if row.trains else 0):
+        yield f"{with_loss} of {len(report['iterations'])} iterations have a loss"
+    but = "; ".join(report["but"])
+    for words in row.says:
+        if words not in but:
+            yield f"the verdict does not say '{words}' but '{but}'"
+    if but and not row.says:
+        yield f"the verdict says '{but}'"
+
+
+def content_hash(trace):
+    return json.loads(crucible("trace", "info", trace, "--json").stdout)["content_hash"]
+
+
+def faults(row, folder):
+    trace = folder / f"{row.name}.crtrace"
+    done = record(row, trace)
+    if done.returncode != 0 or not trace.exists():
+        yield f"record: exit code {done.returncode}: {last_line(done)}"
+        return
+    alone = run([sys.executable, INPUTS / (row.file or f"{row.name}.py"), *row.arguments])
+    # With --json the program's own output goes to standard error.
+    if alone.returncode != 0 or alone.stdout not in done.stderr:
+        yield "recorded, the program prints something else than alone"
+    yield from faults_of_summary(row, json.loads(done.stdout))
+    yield from faults_of_recording(row, trace)
+    yield from faults_of_replay(row, trace)
+    if row.states:
+        info = crucible("trace", "info", trace, "--private", "--json").stdout
+        yield from (f"no final state is called {name}" for name in row.states if f'"{name}"' not in info)
+    if row.content:
+        again = folder / f"{row.name}.again.crtrace"
+        record(row, again)
+        if content_hash(again) != content_hash(trace):
+            yield "recorded again, it has another content"
+
+
+def main(names):
+    by_name = {row.name: row for row in rows.ROWS}
+    unknown = [name for name in names if name not in by_name]
+    if unknown or not names:
+        print(f"usage: loops_test.py NAME...; no row is called {', '.join(unknown) or '(nothing)'}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="crucible-loops-") as folder:
+        wrong = [f"{name}: {fault}" for name in names for fault in faults(by_name[name], pathlib.Path(folder))]
+    print("\n".join(wrong) or "as wanted")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
