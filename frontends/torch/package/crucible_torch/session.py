@@ -16,7 +16,7 @@ import traceback
 from typing import Any
 
 from crucible_torch import build_info, processes
-from crucible_torch.evaluations import Evaluations
+from crucible_torch.evaluations import Evaluations, is_inside_function
 from crucible_torch.iterations import Boundaries, Verdict
 from crucible_torch.leaving import Leaving
 from crucible_torch.naming import Names, framework_name
@@ -129,8 +129,7 @@ class Session:
         if not self._is_ours():
             return
         self._gradients_on = gradients_on
-        if not gradients_on:
-            self._evaluations.add_call()
+        self._evaluations.add_call(gradients_on)
         if self.state != "recording":
             return
         if self._config.get("exclude_modules") and id(module) not in self._looked_for_excluded:
@@ -168,7 +167,7 @@ class Session:
     def _is_evaluation(self):
         """A module called without gradients where the usual iteration calls none, or fewer."""
         return (self._boundaries.backward_seen and self._boundaries.kind in ("optimizer", "step")
-                and self._evaluations.is_running)
+                and self._evaluations.is_running and not is_inside_function())
 
     def _is_inference(self):
         """Whether what outermost modules give back is what the program is for: nothing else ends or trains it."""
