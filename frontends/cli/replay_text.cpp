@@ -154,17 +154,17 @@ ReplayText replay_text(const ReplayReport& report) {
   std::string text = iteration_table(report) + "\n";
   if (device == nullptr) {
     const auto composites =
-        static_cast<std::size_t>(std::ranges::count(report.program.ops, graph::OpKind::kComposite, &graph::Op::kind));
+        static_cast<std::size_t>(std::ranges::count(report.program().ops, graph::OpKind::kComposite, &graph::Op::kind));
     text += fmt::format("backend   {}: {}\nprogram   {} recorded ops, {} neutral ops{}, interpreted one by one\n",
-                        kReferenceBackend, kReferenceWords, recorded_ops, report.program.ops.size() - composites,
+                        kReferenceBackend, kReferenceWords, recorded_ops, report.program().ops.size() - composites,
                         composites == 0 ? "" : fmt::format(" and {} composites", composites));
   } else {
     text += fmt::format("backend   {} {}, {} ({})\n", device->backend().name(), device->backend().version(),
                         device->info().name, device->info().id);
   }
   if (report.variants.programs.size() > 1) {
-    text += fmt::format("variants  {}; what follows is of the last one that ran\n",
-                        graph::counts_in_words(report.variants));
+    text += fmt::format("variants  {}; what follows is of variant {}\n", graph::counts_in_words(report.variants),
+                        session.variant());
   }
   if (const std::size_t seams = report.variants.seams(); seams > 0) {
     const std::size_t states = report.variants.states_given();
@@ -197,7 +197,7 @@ ReplayText replay_text(const ReplayReport& report) {
   if (device != nullptr) {
     text += fmt::format(
         "program   {} recorded ops, {} neutral ops, {} steps: {} library calls, {} launches of {} kernels\n",
-        recorded_ops, report.program.ops.size(), session.schedule().steps.size(), counts.library, counts.generated,
+        recorded_ops, report.program().ops.size(), session.schedule().steps.size(), counts.library, counts.generated,
         session.schedule().kernels.size());
     if (report.options.choices) {
       if (const auto choices = report.options.choices->summary(); choices.measured > 0) {
@@ -220,7 +220,7 @@ ReplayText replay_text(const ReplayReport& report) {
   text +=
       fmt::format("time      {} per iteration (median of {})\n", format_ns(report.time_ns()), report.times_ns.size());
   if (device != nullptr) text += threads_in_words(session);
-  if (const std::size_t draws = count_draws(report.program); draws > 0) {
+  if (const std::size_t draws = count_draws(report.program()); draws > 0) {
     text += fmt::format("random    recorded draws fed back ({} tensors per iteration)\n", draws);
   }
   for (const std::string& note : notes(report)) text += fmt::format("note      {}\n", note);

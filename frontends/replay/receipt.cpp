@@ -108,7 +108,7 @@ Json kept_json(const ReplayReport& report) {
 Json opaque_json(const ReplayReport& report) {
   const runtime::FallbackReport& elsewhere = report.session.fallback();
   Json ops = Json::array();
-  for (const graph::OpaqueUse& use : graph::opaque_uses(report.program)) {
+  for (const graph::OpaqueUse& use : graph::opaque_uses(report.program())) {
     ops.push_back(
         {{"op", use.name}, {"count", use.count}, {"module", use.module}, {"site", use.site}, {"why", use.reason}});
   }
@@ -160,8 +160,8 @@ StepCounts count_steps(const ReplayReport& report) {
     }
     ++counts.generated;
     for (const graph::OpId op : step.ops) {
-      if (!is_contraction(report.program.ops[op].kind)) continue;
-      const auto call = kernel::library_call_of(report.program, report.program.ops[op]);
+      if (!is_contraction(report.program().ops[op].kind)) continue;
+      const auto call = kernel::library_call_of(report.program(), report.program().ops[op]);
       const runtime::Choice* const choice =
           call && report.options.choices ? report.options.choices->find(*call) : nullptr;
       counts.generated_products += choice == nullptr || choice->library_ns == 0 || !choice->is_generated();
@@ -235,7 +235,7 @@ Json receipt_json(const ReplayReport& report) {
   receipt["numerics"] =
       runs_ops ? "reference: double precision and exact integers, rounded to each result's dtype"
                : report.opened.settings.text("numerics");
-  const std::size_t draws = count_draws(report.program);
+  const std::size_t draws = count_draws(report.program());
   receipt["random"] = draws > 0 ? Json("recorded draws fed back") : Json("none");
   receipt["draws_per_iteration"] = draws;
   receipt["library_steps"] = counts.library;

@@ -84,7 +84,6 @@ Result<ReplayReport> Replay::report() {
   }
   ReplayReport report{.file = options_.file,
                       .trace = work_->trace,
-                      .program = opened_.device ? run.session().program() : *variants().programs[0],
                       .variants = variants(),
                       .device = opened_.device.get(),
                       .session = run.session(),

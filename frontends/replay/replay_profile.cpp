@@ -34,7 +34,7 @@ std::string op_names(const ReplayReport& report, const kernel::Step& step) {
     return "attention";
   std::vector<std::string_view> names;
   for (const graph::OpId op : step.ops) {
-    const std::string_view name = graph::name(report.program.ops[op].kind);
+    const std::string_view name = graph::name(report.program().ops[op].kind);
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   const std::size_t shown = std::min<std::size_t>(names.size(), 6);
@@ -47,9 +47,9 @@ std::string op_names(const ReplayReport& report, const kernel::Step& step) {
 /// "train.py:31 (blocks.0.norm1)" of the step's first op that has a source.
 std::string source_text(const ReplayReport& report, const kernel::Step& step) {
   for (const graph::OpId op : step.ops) {
-    const std::uint32_t source = report.program.ops[op].source;
-    if (source >= report.program.sources.size()) continue;
-    const graph::Source& found = report.program.sources[source];
+    const std::uint32_t source = report.program().ops[op].source;
+    if (source >= report.program().sources.size()) continue;
+    const graph::Source& found = report.program().sources[source];
     return found.module.empty() ? found.site : fmt::format("{} ({})", found.site, found.module);
   }
   return "";

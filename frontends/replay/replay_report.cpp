@@ -145,6 +145,10 @@ double ReplayReport::time_ns() const {
                                 : (static_cast<double>(sorted[middle - 1]) + static_cast<double>(sorted[middle])) / 2;
 }
 
+const graph::Program& ReplayReport::program() const {
+  return device != nullptr ? session.program() : *variants.programs[session.variant()];
+}
+
 ArrangedMemory ReplayReport::arranged() const {
   const runtime::Placement& placement = session.placement();
   return {options.memory.budget_bytes, placement.host_plan.peak_bytes, session.arrange_report(), placement.certificate};

@@ -21,7 +21,6 @@ namespace crucible::replay {
 struct ReplayReport {
   std::string file;
   const trace::Trace& trace;
-  const graph::Program& program;  // of the variant that ran last
   const graph::Variants& variants;
   const backend::Device* device;  // null: the reference interpreter
   const runtime::Session& session;
@@ -48,6 +47,9 @@ struct ReplayReport {
 
   /// The median of times_ns; 0 when there are none.
   double time_ns() const;
+  /// Of the variant that the session's program(), schedule() and placement() are of: the one that ran last, or the
+  /// first one after runs that explain a verdict.
+  const graph::Program& program() const;
   /// What arranging the session's schedule in memory decided.
   ArrangedMemory arranged() const;
   nlohmann::ordered_json to_json() const;

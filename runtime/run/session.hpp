@@ -189,6 +189,7 @@ class Session {
   Result<std::vector<std::byte>> output_bytes(std::size_t index) const;
   bool is_reference() const;
   /// Of several variants, this and what follows are of that which ran last, of the first one before any did.
+  std::size_t variant() const;
   /// The program that runs: the given one, or with ops in another order and some of them twice, as the memory options
   /// ask.
   const graph::Program& program() const;

@@ -129,6 +129,11 @@ const graph::Program& Session::program_of(std::uint32_t index) const {
   return *variants_[turns_[index].variant]->program;
 }
 
+std::size_t Session::variant() const {
+  return static_cast<std::size_t>(
+      std::ranges::find(variants_, state_, [](const auto& each) { return each.get(); }) - variants_.begin());
+}
+
 void Session::set_changed(std::size_t index) {
   changed_[index] = ++clock_;
   for (std::size_t v = 0; v < variants_.size(); ++v) {

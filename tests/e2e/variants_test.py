@@ -6,6 +6,7 @@ Environment: as e2e_test.py, whose folder it uses.
 
 import json
 import os
+import re
 import textwrap
 import unittest
 
@@ -122,6 +123,25 @@ class Variants(e2e_test.Folder):
                 optimizer.step()
             """, 8)
         self.assert_verified(trace, 3)
+
+    def test_a_report_is_of_the_variant_that_it_names(self):
+        # Runs that explain the verdict leave the session at its first variant; the report went on with the last one's.
+        trace = self.recorded("""
+            model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            for step in range(12):
+                optimizer.zero_grad()
+                for part in range(1 + step % 3):
+                    model(torch.randn(4, 6)).square().mean().backward()
+                optimizer.step()
+            """, 8)
+        programs = json.loads(crucible("graph", trace, "--variants", "--json").stdout)["variants"]
+        for options in (("--sensitivity", "0"), ("--sensitivity", "4"), ()):
+            done = crucible("replay", trace, "--verify", *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            variant = int(re.search(r"what follows is of variant (\d+)", done.stdout)[1])
+            ops = int(re.search(r"(\d+) neutral ops", done.stdout)[1])
+            self.assertEqual(ops, programs[variant]["ops"], (options, done.stdout))
 
     def test_a_hidden_state_that_is_carried_and_begun_anew(self):
         trace = self.recorded("""

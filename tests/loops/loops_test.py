@@ -43,7 +43,7 @@ def faults_of_summary(row, report):
         yield f"{report['iterations']} iterations: {said}"
     if report["end_of_iteration"] != row.kind:
         yield f"iterations end by {report['end_of_iteration']}"
-    if len(set(ops)) != 1 or row.ops and ops[0] != row.ops:
+    if row.variants == 1 and len(set(ops)) != 1 or row.ops and ops[0] != row.ops:
         yield f"ops of each iteration: {ops}"
     if report["not_recorded"] and not row.says:
         yield f"not recorded: {report['not_recorded']}"
@@ -77,6 +77,13 @@ def faults_of_replay(row, trace):
         return
     if report["verified"] is not True:
         yield f"verified {report['verified']}: {report.get('reason')}"
+    found = report["variants"] or {"count": 1, "seams": 0}
+    if found["count"] < row.variants or row.variants == 1 and found["count"] != 1:
+        yield f"{found['count']} variants"
+    if found["seams"] != row.seams:
+        yield f"{found['seams']} seams"
+    if row.variants > 1 or isinstance(row, rows.Program):
+        yield from faults_of_strict_replays(trace)
     with_loss = sum(iteration.get("loss") is not None for iteration in report["iterations"])
     if with_loss != (row.iterations if row.trains else 0):
         yield f"{with_loss} of {len(report['iterations'])} iterations have a loss"
@@ -86,6 +93,18 @@ def faults_of_replay(row, trace):
             yield f"the verdict does not say '{words}' but '{but}'"
     if but and not row.says:
         yield f"the verdict says '{but}'"
+
+
+def faults_of_strict_replays(trace):
+    hashes = set()
+    for backend in ("cpu", "opencl", "reference"):
+        done = crucible("replay", trace, "--verify", "--json", "--backend", backend, "--set", "numerics=strict")
+        if done.returncode != 0:
+            yield f"strict on {backend}: exit code {done.returncode}: {last_line(done)}"
+            return
+        hashes.add(json.loads(done.stdout)["result_sha256"])
+    if len(hashes) != 1:
+        yield f"strict: other bits: {hashes}"
 
 
 def content_hash(trace):

@@ -13,7 +13,10 @@ class Row:
     iterations: int = 4                     # that must be in the file
     kind: str = "optimizer"                 # what ended them
     trains: bool = True                     # each iteration has a loss
-    ops: int = 0                            # of each iteration; 0: as many as in the first
+    ops: int = 0                            # of each iteration; 0: as many as in the first, unless there are variants
+    variants: int = 1                       # at least so many lists of ops and sizes; where several, also strict: equal
+                                            # bits on the CPU, an OpenCL device and the reference interpreter
+    seams: int = 0                          # changes between iterations that nothing recorded
     starts: str = ""                        # how the first op of each iteration is called
     absent: typing.Sequence[str] = ()       # ops that must be in none: they made the data
     summary: typing.Sequence[str] = ()      # words that the summary of `record` must have
@@ -21,6 +24,13 @@ class Row:
     says: typing.Sequence[str] = ()         # words behind the verdict
     refused: str = ""                       # in place of a verdict: words of the refusal
     content: bool = False                   # recorded again, it must have the same content
+
+
+@dataclasses.dataclass(frozen=True)
+class Program(Row):
+    """One whose iterations differ, or that has states of its own kind: a line of the table of ci/loops."""
+    record: typing.Sequence[str] = ("--iterations", "8")
+    iterations: int = 8
 
 
 KINDS = ("modules", "nested", "stream", "named", "dataclass", "numbers", "in_place", "batch_sampler", "split", "subclass",
@@ -56,6 +66,23 @@ ROWS = [
     Row("sam_two_steps"),
     Row("two_optimizers_one_parameter",
         states=["exp_avg of parameter 0.0", "exp_avg of parameter 0.0 in Adam#2"]),
+    Program("accumulation_padded", variants=2),
+    Program("validation_each_epoch", variants=3, summary=["1 evaluation between iterations left out"]),
+    Program("graph_sage", variants=7),
+    Program("detector", variants=7),
+    Program("triplet_mining", variants=5),
+    Program("neural_ode", variants=6),
+    Program("ppo", variants=5, says=["what Python did in between is not replayed"]),
+    Program("dqn", variants=6),
+    Program("reinforce", variants=4, says=["what Python did in between is not replayed"]),
+    Program("radam_switch", variants=4),
+    Program("vae_branch", variants=2),
+    Program("fourier_operator"),
+    Program("packed_lstm", variants=5),
+    Program("lora_gpt", variants=2),
+    Program("diffusion_unet"),
+    Program("lbfgs", variants=2),
+    Program("gan"),
 ]
 
 if __name__ == "__main__":
