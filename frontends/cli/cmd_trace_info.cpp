@@ -218,6 +218,8 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
   line("ops", fmt::format("{}, {} different", ops_text(summary.ops_per_iteration), summary.unique_ops));
   line("slots", summary.slots ? fmt::format("{} (scalar arguments that differ between iterations)", *summary.slots)
                               : "unknown: " + summary.no_slots_reason);
+  if (!summary.slots && summary.complete_iterations > 1)
+    line("", fmt::format("`crucible graph {} --variants` tells how the iterations differ", options.file));
   line("tensors", fmt::format("{} in {}", trace.tensors.size(), plural(trace.storages.size(), "storage")));
   line("externals", fmt::format("{}, {}; {} of different content", trace.externals.size(),
                                 format_bytes(summary.external_bytes), format_bytes(summary.blob_bytes)));

@@ -31,6 +31,7 @@ class Program(Row):
     """One whose iterations differ, or that has states of its own kind: a line of the table of ci/loops."""
     record: typing.Sequence[str] = ("--iterations", "8")
     iterations: int = 8
+    steps: int = 1  # of optimizers, in each
 
 
 KINDS = ("modules", "nested", "stream", "named", "dataclass", "numbers", "in_place", "batch_sampler", "split", "subclass",
@@ -82,7 +83,7 @@ ROWS = [
     Program("lora_gpt", variants=2),
     Program("diffusion_unet"),
     Program("lbfgs", variants=2),
-    Program("gan"),
+    Program("gan", steps=3),
 ]
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Evaluation(InProcessTest):
         self.assertEqual(entered, [0], wanted)  # carried over the evaluations, which changed nothing
 
     def test_other_work_behind_an_evaluation(self):
-        """What follows it until the next step is more than a step: passed over, and counted."""
+        """What follows it until the next step is more than a step: a variant of its own."""
         net, losses = model(), []
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         with self.block(iterations=4) as recording:
@@ -76,8 +76,8 @@ class Evaluation(InProcessTest):
                     with torch.no_grad():
                         found = net(batch())
                     found = found.sigmoid().mean()
-        self.assertEqual(self.losses(self.trace()), [[losses[step]] for step in (2, 3, 5, 6)])
-        self.assertEqual(recording.summary["notes"], ["1 iteration with an evaluation inside passed over"])
+        self.assertEqual(self.losses(self.trace()), [[losses[step]] for step in (2, 3, 4, 5)])
+        self.assertEqual(recording.summary["notes"], ["1 evaluation between iterations left out"])
 
     def test_final_states_are_those_before_an_evaluation_that_ends_the_program(self):
         net = model()

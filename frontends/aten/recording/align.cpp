@@ -168,9 +168,10 @@ class Comparison {
     return {};
   }
 
-  /// "2 vs 2.5". Where both read alike, what tells them apart is not among what is shown.
+  /// "2 vs 2.5". Where both read alike, what tells them apart is not among what is shown: the reason is said then.
   std::string both_texts(const Arg& a, const Arg& b) const {
     const std::string first = argument_text(trace_, a), other = argument_text(trace_, b);
+    if (first == other && kind_text(a, b).empty() && !reason_.empty()) return first;
     return fmt::format("{} vs {}{}{}", first, other, kind_text(a, b),
                        first == other && kind_text(a, b).empty() && reason_.empty() ? " of another kind" : "");
   }
