@@ -20,6 +20,15 @@ class Variants(e2e_test.Folder):
         from torch import nn
         torch.manual_seed(0)
         """
+    ACCUMULATION = """
+        model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for step in range(12):
+            optimizer.zero_grad()
+            for part in range(1 + step % 3):
+                model(torch.randn(4, 6)).square().mean().backward()
+            optimizer.step()
+        """
 
     def recorded(self, body, iterations, *options):
         text = textwrap.dedent(self.HEAD) + textwrap.dedent(body)
@@ -113,28 +122,11 @@ class Variants(e2e_test.Folder):
         self.assert_verified(trace, 1, seams=2)
 
     def test_accumulation_of_gradients_over_a_changing_number_of_parts(self):
-        trace = self.recorded("""
-            model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2))
-            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-            for step in range(12):
-                optimizer.zero_grad()
-                for part in range(1 + step % 3):
-                    model(torch.randn(4, 6)).square().mean().backward()
-                optimizer.step()
-            """, 8)
-        self.assert_verified(trace, 3)
+        self.assert_verified(self.recorded(self.ACCUMULATION, 8), 3)
 
     def test_a_report_is_of_the_variant_that_it_names(self):
         # Runs that explain the verdict leave the session at its first variant; the report went on with the last one's.
-        trace = self.recorded("""
-            model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2))
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-            for step in range(12):
-                optimizer.zero_grad()
-                for part in range(1 + step % 3):
-                    model(torch.randn(4, 6)).square().mean().backward()
-                optimizer.step()
-            """, 8)
+        trace = self.recorded(self.ACCUMULATION, 8)
         programs = json.loads(crucible("graph", trace, "--variants", "--json").stdout)["variants"]
         for options in (("--sensitivity", "0"), ("--sensitivity", "4"), ()):
             done = crucible("replay", trace, "--verify", *options)

@@ -115,6 +115,33 @@ class Evaluation(InProcessTest):
         self.assertEqual(self.losses(trace), [[loss] for loss in losses[2:5]])
         self.assertEqual(len(trace.ops_named("aten::tanh", 0)), 2)
 
+    def test_a_solver_inside_a_function_is_no_evaluation(self):
+        """However often it calls the module: the framework switches gradients off, not the program."""
+        net, losses = model(), []
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+        class Sum(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, data, times, *weights):
+                ctx.shapes = [weight.shape for weight in weights]
+                return sum(net(data).sum() for _ in range(times))
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return None, None, *(gradient.expand(shape) for shape in ctx.shapes)
+
+        with self.block(iterations=4) as recording:
+            for step in range(7):
+                loss = Sum.apply(batch(), 9 if step == 4 else 1, *net.parameters())
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                losses.append(loss.item())
+        self.assertEqual(recording.summary["notes"], [])
+        counts = self.op_counts(self.trace())
+        self.assertEqual(len(counts), 4)
+        self.assertGreater(counts[2], 3 * counts[1], "the calls of the third iteration are in it")
+
     def test_phase_evaluation(self):
         net, losses = model(), []
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
