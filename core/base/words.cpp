@@ -117,4 +117,8 @@ std::string escape_markup(std::string_view text) {
   return result;
 }
 
+std::string times_in_words(std::uint64_t count) {
+  return count == 1 ? "once" : count == 2 ? "twice" : fmt::format("{} times", count);
+}
+
 }  // namespace crucible

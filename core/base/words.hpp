@@ -2,6 +2,7 @@
 // they hold is read, never obeyed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,5 +22,8 @@ std::string json_without_commands(std::string_view json);
 /// As text or as an attribute's value of an HTML, SVG or XML document: what cannot stand in one, and what turns the
 /// direction of writing, becomes U+FFFD.
 std::string escape_markup(std::string_view text);
+
+/// "once", "twice", "3 times".
+std::string times_in_words(std::uint64_t count);
 
 }  // namespace crucible

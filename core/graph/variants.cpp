@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/words.hpp"
+
 namespace crucible::graph {
 
 namespace {
@@ -39,13 +41,17 @@ Variants alone(std::shared_ptr<const Program> program) {
 }
 
 std::string counts_in_words(const Variants& variants) {
+  std::vector<std::uint32_t> iterations;
+  for (const auto& program : variants.programs) iterations.push_back(program->iterations);
+  return counts_in_words(iterations);
+}
+
+std::string counts_in_words(std::span<const std::uint32_t> iterations) {
   constexpr std::size_t kShown = 6;
-  const std::size_t count = variants.programs.size();
+  const std::size_t count = iterations.size();
   std::string text = fmt::format("{} variant{}: ", count, count == 1 ? "" : "s");
   for (std::size_t v = 0; v < std::min(count, kShown); ++v) {
-    const std::uint32_t times = variants.programs[v]->iterations;
-    const std::string often = times == 1 ? "once" : times == 2 ? "twice" : fmt::format("{} times", times);
-    text += fmt::format("{}{}{} {}", v == 0 ? "" : ", ", v, v == 0 ? " ran" : "", often);
+    text += fmt::format("{}{}{} {}", v == 0 ? "" : ", ", v, v == 0 ? " ran" : "", times_in_words(iterations[v]));
   }
   return count > kShown ? text + fmt::format(", and {} more", count - kShown) : text;
 }

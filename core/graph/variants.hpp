@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ Result<std::shared_ptr<const Program>> choose_variant(const Variants& variants, 
 
 /// "3 variants: 0 ran 12 times, 1 once, 2 twice": how often each ran.
 std::string counts_in_words(const Variants& variants);
+/// The same of so many iterations each.
+std::string counts_in_words(std::span<const std::uint32_t> iterations);
 
 /// Checks what the comments promise: equal states, each iteration of each variant once and in order, states and blobs
 /// that exist. Errors: kInternal, naming the variant or the iteration and the rule.

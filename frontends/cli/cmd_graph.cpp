@@ -27,6 +27,7 @@
 #include "core/graph/program_hash.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
+#include "frontends/aten/recording/branches.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/text_sink.hpp"
 #include "frontends/cli/variants_text.hpp"
@@ -81,8 +82,7 @@ class StageRunner {
     const auto lowering = std::chrono::steady_clock::now();
     const aten::Opaques opaques = options_.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing;
     CRUCIBLE_TRY(const graph::Variants variants, aten::lower_variants_without_passes(trace, opaques));
-    CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> chosen,
-                 graph::choose_variant(variants, options_.variant));
+    CRUCIBLE_TRY(const std::shared_ptr<const graph::Program> chosen, graph::choose_variant(variants, options_.variant));
     graph::Program program = *chosen;
     note("lowered", "neutral ops and composites in recorded order, aliases resolved", program, ns_since(lowering));
     CRUCIBLE_TRY_VOID(
@@ -201,6 +201,26 @@ Result<std::string> shown(const GraphOptions& options, const graph::Program& pro
   return part ? graph::module_text(program, what) : graph::to_text(program);
 }
 
+Result<int> write_text(const GraphOptions& options, std::string_view text) {
+  CRUCIBLE_TRY(TextSink sink, TextSink::open(options.output));
+  sink.append(text);
+  CRUCIBLE_TRY_VOID(sink.finish());
+  return 0;
+}
+
+Result<int> show_variants(const GraphOptions& options, const graph::Variants& variants,
+                          const graph::Branches& branches) {
+  const std::string format = options.json ? "json" : options.format;
+  if (format == "json") return write_text(options, json_text(variants_document(variants, branches)));
+  if (format == "svg") return write_text(options, variants_svg(variants, branches));
+  if (format == "text") return write_text(options, variants_text(variants, branches));
+  return Error{
+      ErrorCode::kUsage,
+      fmt::format("--variants lists programs, and --format {} is a form of one: use text, json or svg, or choose "
+                  "one program with --variant N",
+                  format)};
+}
+
 Result<int> graph_command(const GraphOptions& options) {
   CRUCIBLE_TRY(auto program, read_program(options.file));
   if (program && (options.list_stages || !options.stage.empty())) {
@@ -210,8 +230,7 @@ Result<int> graph_command(const GraphOptions& options) {
     if (program) return Error{ErrorCode::kUsage, options.file + " is a program, one: its recording has variants"};
     CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(options.file));
     CRUCIBLE_TRY(const graph::Variants variants, aten::lower_variants(trace, aten::Opaques::kMissing));
-    options.json ? print_json(variants_document(variants)) : print_text(variants_text(variants));
-    return 0;
+    return show_variants(options, variants, aten::find_branches(trace, variants));
   }
   Pipeline pipeline;
   if (program) {
@@ -230,10 +249,7 @@ Result<int> graph_command(const GraphOptions& options) {
                  fmt::format("there is no stage '{}'; the stages are {}", options.stage, fmt::join(names, ", "))};
   }
   CRUCIBLE_TRY(const std::string text, shown(options, *pipeline.chosen));
-  CRUCIBLE_TRY(TextSink sink, TextSink::open(options.output));
-  sink.append(text);
-  CRUCIBLE_TRY_VOID(sink.finish());
-  return 0;
+  return write_text(options, text);
 }
 
 }  // namespace
@@ -247,8 +263,9 @@ void add_graph(Commands& commands) {
       ->add_option("file", options->file, "The recording (.crtrace), or a program that --format text or binary wrote")
       ->required();
   command->add_option("--variant", options->variant, "Where iterations differ: which of their programs, from 0");
-  command->add_flag("--variants", options->list_variants,
-                    "Lists the programs of iterations that differ, and their order");
+  command->add_flag(
+      "--variants", options->list_variants,
+      "Lists the programs of iterations that differ, their order and what decides; --format svg draws it");
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
   command->add_option("--format", options->format, "text, binary, json, dot or svg (default text)")

@@ -12,6 +12,7 @@
 
 #include "core/base/terminal.hpp"
 #include "core/base/words.hpp"
+#include "core/graph/variants.hpp"
 #include "core/trace/content_hash.hpp"
 #include "core/trace/summary.hpp"
 #include "core/trace/text.hpp"
@@ -19,6 +20,7 @@
 #include "core/trace/unrecorded.hpp"
 #include "core/trace/values_left.hpp"
 #include "core/trace/values_returned.hpp"
+#include "frontends/aten/recording/align.hpp"
 #include "frontends/cli/private_report.hpp"
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"
@@ -53,6 +55,16 @@ std::vector<std::string> unique_names(const std::vector<Record>& records, std::s
 template <class T>
 ordered_json or_null(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+/// How many iterations run the same ops on the same sizes, in the order of their first ones; nothing where none is
+/// complete. Numbers that shape a program may part them further when it is lowered.
+std::vector<std::uint32_t> group_counts(const Trace& trace) {
+  std::vector<std::uint32_t> counts;
+  if (const auto groups = aten::align(trace)) {
+    for (const aten::Alignment& group : *groups) counts.push_back(static_cast<std::uint32_t>(group.count()));
+  }
+  return counts;
 }
 
 ordered_json values_returned_json(const Trace& trace) {
@@ -116,6 +128,7 @@ ordered_json info_json(const FileOptions& options, const Trace& trace, const tra
   document["unique_ops"] = summary.unique_ops;
   document["slots"] = summary.slots ? ordered_json(*summary.slots) : ordered_json(nullptr);
   if (!summary.slots) document["no_slots_reason"] = summary.no_slots_reason;
+  document["variants"] = group_counts(trace);
   document["tensors"] = trace.tensors.size();
   document["storages"] = trace.storages.size();
   document["draws"] = trace.draws.size();
@@ -216,10 +229,15 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
                                  summary.complete_iterations));
   line("incomplete", metadata.incomplete_reason);
   line("ops", fmt::format("{}, {} different", ops_text(summary.ops_per_iteration), summary.unique_ops));
-  line("slots", summary.slots ? fmt::format("{} (scalar arguments that differ between iterations)", *summary.slots)
-                              : "unknown: " + summary.no_slots_reason);
-  if (!summary.slots && summary.complete_iterations > 1)
-    line("", fmt::format("`crucible graph {} --variants` tells how the iterations differ", options.file));
+  const std::vector<std::uint32_t> groups = group_counts(trace);
+  if (groups.size() > 1) {
+    line("programs", graph::counts_in_words(groups));
+    line("", summary.no_slots_reason);
+    line("", fmt::format("`crucible graph {} --variants` tells what decides", options.file));
+  } else {
+    line("slots", summary.slots ? fmt::format("{} (scalar arguments that differ between iterations)", *summary.slots)
+                                : "unknown: " + summary.no_slots_reason);
+  }
   line("tensors", fmt::format("{} in {}", trace.tensors.size(), plural(trace.storages.size(), "storage")));
   line("externals", fmt::format("{}, {}; {} of different content", trace.externals.size(),
                                 format_bytes(summary.external_bytes), format_bytes(summary.blob_bytes)));

@@ -23,9 +23,10 @@ int exit_code(ErrorCode code) {
 
 bool use_colour(int descriptor) { return isatty(descriptor) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
-void print_json(const nlohmann::ordered_json& document) {
-  print_text(json_without_commands(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) +
-             "\n");
+std::string json_text(const nlohmann::ordered_json& document) {
+  return json_without_commands(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) + "\n";
 }
+
+void print_json(const nlohmann::ordered_json& document) { print_text(json_text(document)); }
 
 }  // namespace crucible::cli

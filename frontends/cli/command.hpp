@@ -63,5 +63,7 @@ bool use_colour(int descriptor);
 
 /// Prints `document` with two spaces of indentation and a newline on standard output.
 void print_json(const nlohmann::ordered_json& document);
+/// What print_json() prints.
+std::string json_text(const nlohmann::ordered_json& document);
 
 }  // namespace crucible::cli

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -41,28 +42,82 @@ std::string order_text(const graph::Variants& variants) {
   return text;
 }
 
-}  // namespace
+constexpr std::size_t kMostRows = 32;  // of the table, and of the ways of a branch
+constexpr int kMostDeep = 24;
 
-std::string variants_text(const graph::Variants& variants) {
-  std::vector<std::vector<std::string>> rows = {{"variant", "iterations", "first", "ops", "differs from another one"}};
-  for (std::size_t v = 0; v < variants.programs.size(); ++v) {
-    rows.push_back({fmt::format("{}", v), fmt::format("{}", variants.programs[v]->iterations),
-                    fmt::format("{}", first_iteration(variants, v)),
-                    fmt::format("{}", variants.programs[v]->ops.size()),
-                    variants.differences[v].empty() ? "-" : printable(variants.differences[v])});
+/// Adds the branch and those that its ways lead to, each further in.
+void add_branch(const graph::Branches& branches, std::uint32_t number, int depth, std::string& text) {
+  const std::string margin(static_cast<std::size_t>(depth) * 4 + 2, ' ');
+  if (depth > kMostDeep) {
+    text += margin + "further branches: --json lists all\n";
+    return;
   }
-  std::string text = format_table(rows) + fmt::format("order    {}\n", order_text(variants));
-  if (variants.seams() == 0) return text;
-  return text + fmt::format("seams    {} (|): something changed {} states there where nothing is recorded\n",
-                            variants.seams(), variants.states_given());
+  const graph::Branch& branch = branches[number];
+  text += fmt::format("{}{}\n", margin, printable(branch_words(branch)));
+  std::size_t widest = 0;
+  for (std::size_t k = 0; k < std::min(branch.arms.size(), kMostRows); ++k)
+    widest = std::max(widest, branch.arms[k].when.size());
+  widest = std::min<std::size_t>(widest, 32);
+  for (std::size_t k = 0; k < branch.arms.size(); ++k) {
+    if (k == kMostRows) {
+      text += fmt::format("{}  and {} more ways: --json lists all\n", margin, branch.arms.size() - k);
+      break;
+    }
+    const graph::Arm& arm = branch.arms[k];
+    const bool is_end = arm.next == graph::kNone;
+    text += fmt::format(
+        "{}  {:{}}  {}, {}\n", margin, printable(arm.when), widest,
+        is_end ? fmt::format("variant {}", arm.variants[0]) : fmt::format("{} variants", arm.variants.size()),
+        times_in_words(arm.iterations));
+    if (!is_end) add_branch(branches, arm.next, depth + 1, text);
+  }
 }
 
-nlohmann::ordered_json variants_document(const graph::Variants& variants) {
-  nlohmann::ordered_json document = {{"count", variants.programs.size()},
-                                     {"seams", variants.seams()},
-                                     {"states_given", variants.states_given()},
-                                     {"variants", nlohmann::ordered_json::array()},
-                                     {"turns", nlohmann::ordered_json::array()}};
+}  // namespace
+
+std::string branch_words(const graph::Branch& branch) {
+  const std::string after = branch.alike_after == 0 ? ""
+                            : branch.alike_after == 1
+                                ? "; then the last op is the same"
+                                : fmt::format("; then the last {} ops are the same", branch.alike_after);
+  return fmt::format("op {}, {}: {}{}", branch.op, branch.site, branch.words, after);
+}
+
+std::string variants_text(const graph::Variants& variants, const graph::Branches& branches) {
+  std::vector<std::uint32_t> order(variants.programs.size());
+  for (std::uint32_t v = 0; v < order.size(); ++v) order[v] = v;
+  const bool is_cut = order.size() > kMostRows;
+  if (is_cut) {  // those that ran most often
+    std::ranges::stable_sort(order, std::greater(), [&](auto v) { return variants.programs[v]->iterations; });
+    order.resize(kMostRows);
+  }
+  std::vector<std::vector<std::string>> rows = {{"variant", "iterations", "first", "ops"}};
+  for (const auto v : order) {
+    rows.push_back({fmt::format("{}", v), fmt::format("{}", variants.programs[v]->iterations),
+                    fmt::format("{}", first_iteration(variants, v)),
+                    fmt::format("{}", variants.programs[v]->ops.size())});
+  }
+  std::string text = format_table(rows);
+  if (is_cut) {
+    text += fmt::format("and {} more, which ran no more often: --json lists all\n",
+                        variants.programs.size() - order.size());
+  }
+  text += fmt::format("order    {}\n", order_text(variants));
+  if (variants.seams() > 0) {
+    text += fmt::format("seams    {} (|): something changed {} states there where nothing is recorded\n",
+                        variants.seams(), variants.states_given());
+  }
+  if (branches.empty()) return text;
+  text += "branches, at the first recorded op that is not the same:\n";
+  add_branch(branches, 0, 0, text);
+  return text;
+}
+
+nlohmann::ordered_json variants_document(const graph::Variants& variants, const graph::Branches& branches) {
+  nlohmann::ordered_json document = {
+      {"count", variants.programs.size()},           {"seams", variants.seams()},
+      {"states_given", variants.states_given()},     {"variants", nlohmann::ordered_json::array()},
+      {"branches", nlohmann::ordered_json::array()}, {"turns", nlohmann::ordered_json::array()}};
   for (std::size_t v = 0; v < variants.programs.size(); ++v) {
     document["variants"].push_back({{"variant", v},
                                     {"iterations", variants.programs[v]->iterations},
@@ -70,6 +125,21 @@ nlohmann::ordered_json variants_document(const graph::Variants& variants) {
                                     {"values", variants.programs[v]->values.size()},
                                     {"first_iteration", first_iteration(variants, v)},
                                     {"difference", variants.differences[v]}});
+  }
+  for (const graph::Branch& branch : branches) {
+    nlohmann::ordered_json ways = nlohmann::ordered_json::array();
+    for (const graph::Arm& arm : branch.arms) {
+      ways.push_back(
+          {{"when", arm.when}, {"variants", arm.variants}, {"iterations", arm.iterations}, {"next", nullptr}});
+      if (arm.next != graph::kNone) ways.back()["next"] = arm.next;
+    }
+    document["branches"].push_back({{"op", branch.op},
+                                    {"op_name", branch.op_name},
+                                    {"site", branch.site},
+                                    {"guard", graph::name(branch.guard)},
+                                    {"words", branch.words},
+                                    {"alike_after", branch.alike_after},
+                                    {"ways", std::move(ways)}});
   }
   for (const graph::Turn& turn : variants.turns) {
     document["turns"].push_back({{"iteration", turn.iteration},

@@ -9,6 +9,7 @@ import os
 import re
 import textwrap
 import unittest
+import xml.dom.minidom
 
 import e2e_test
 from e2e_test import crucible
@@ -165,7 +166,19 @@ class Variants(e2e_test.Folder):
         self.assert_refused(crucible("graph", trace, "--variant", "6"), 2, "0 to 5")
         listed = json.loads(crucible("graph", trace, "--variants", "--json").stdout)
         self.assertEqual([turn["variant"] for turn in listed["turns"]], list(range(6)))
-        self.assertIn("differ at op", crucible("graph", trace, "--variants").stdout)
+        [branch] = listed["branches"]
+        self.assertEqual(branch["guard"], "extent")
+        rows = [int(re.fullmatch(r"\[(\d+), 6\]", way["when"])[1]) for way in branch["ways"]]
+        self.assertEqual(rows, list(range(rows[0], rows[0] + 6)))
+        text = crucible("graph", trace, "--variants").stdout
+        self.assertIn("the size of what aten::addmm takes as mat1", text)
+        self.assertLess(max(map(len, text.splitlines())), 120)
+        drawn = crucible("graph", trace, "--variants", "--format", "svg").stdout
+        self.assertEqual(xml.dom.minidom.parseString(drawn).documentElement.tagName, "svg")
+        self.assertEqual(drawn.count("<title>"), 7)
+        self.assert_refused(crucible("graph", trace, "--variants", "--format", "dot"), 2, "choose one program with --variant")
+        self.assertIn("6 variants", crucible("trace", "info", trace).stdout)
+        self.assertEqual(json.loads(crucible("trace", "info", trace, "--json").stdout)["variants"], [1] * 6)
 
 
 if __name__ == "__main__":

@@ -4,78 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
 
-#include "core/base/hash.hpp"
 #include "frontends/aten/recording/align_parts.hpp"
+#include "frontends/aten/recording/signatures.hpp"
 
 namespace crucible::aten {
 namespace {
-
-using trace::Arg;
-using Kind = trace::Arg::Kind;
-
-/// Of everything in which iterations of one group are alike, but for who shares memory with whom. Equal for ops of
-/// several threads in whatever order the threads came.
-class Signatures {
- public:
-  explicit Signatures(const trace::Trace& trace) : trace_(trace), names_(trace.schemas.size()) {}
-
-  std::uint64_t of(const std::vector<std::uint32_t>& ops) {
-    std::map<std::uint32_t, Checksum64> by_thread;
-    for (const auto index : ops) {
-      const trace::Op& op = trace_.ops[index];
-      Checksum64& sum = by_thread[op.thread];
-      add(sum, name_of(op.schema));
-      for (const auto* args : {&op.args, &op.outputs}) {
-        add(sum, args->size());
-        for (const Arg& arg : *args) add(sum, arg);
-      }
-    }
-    std::uint64_t all = ops.size();
-    for (const auto& [thread, sum] : by_thread) all += sum.value();
-    return all;
-  }
-
- private:
-  static void add(Checksum64& sum, std::uint64_t number) { sum.update(std::as_bytes(std::span(&number, 1))); }
-
-  std::uint64_t name_of(trace::SchemaId schema) {
-    std::optional<std::uint64_t>& name = names_[schema];
-    if (!name) {
-      const std::string text = trace_.schemas[schema].full_name();
-      name = checksum64(std::as_bytes(std::span(text)));
-    }
-    return *name;
-  }
-
-  void add(Checksum64& sum, const Arg& arg) {
-    if (is_number(arg)) return add(sum, 1000);  // numbers may differ
-    add(sum, static_cast<std::uint64_t>(arg.kind));
-    if (arg.kind == Kind::kTensor) return add(sum, trace_.tensors[arg.tensor]);
-    add(sum, arg.list.size());
-    for (const Arg& item : arg.list) add(sum, item);
-    if (arg.kind != Kind::kList && !arg.text.empty()) sum.update(std::as_bytes(std::span(arg.text)));
-  }
-
-  void add(Checksum64& sum, const trace::Tensor& tensor) {
-    // A number of Python that entered as a tensor may have another type.
-    add(sum, tensor.is_wrapped_number ? 1000 : static_cast<std::uint64_t>(tensor.dtype));
-    for (const auto* extents : {&tensor.sizes, &tensor.strides}) {
-      add(sum, extents->size());
-      sum.update(std::as_bytes(std::span(*extents)));
-    }
-    const bool has_size = tensor.storage != trace::kNone && !tensor.is_wrapped_number;
-    add(sum, has_size ? trace_.storages[tensor.storage].size_bytes : 0);
-  }
-
-  const trace::Trace& trace_;
-  std::vector<std::optional<std::uint64_t>> names_;  // by schema
-};
 
 std::vector<std::uint32_t> first_seen(const trace::Trace& trace, std::span<const Alignment> groups) {
   std::vector<std::uint32_t> seen(trace.storages.size(), trace::kNone);
