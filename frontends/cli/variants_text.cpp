@@ -71,16 +71,16 @@ void add_branch(const graph::Branches& branches, std::uint32_t number, int depth
         times_in_words(arm.iterations));
     if (!is_end) add_branch(branches, arm.next, depth + 1, text);
   }
+  if (branch.alike_after > 0) {
+    text += fmt::format("{}  and then, the same on all ways, the last {}\n", margin,
+                        branch.alike_after == 1 ? "op" : fmt::format("{} ops", branch.alike_after));
+  }
 }
 
 }  // namespace
 
 std::string branch_words(const graph::Branch& branch) {
-  const std::string after = branch.alike_after == 0 ? ""
-                            : branch.alike_after == 1
-                                ? "; then the last op is the same"
-                                : fmt::format("; then the last {} ops are the same", branch.alike_after);
-  return fmt::format("op {}, {}: {}{}", branch.op, branch.site, branch.words, after);
+  return fmt::format("op {}, {}: {}", branch.op, branch.site, branch.words);
 }
 
 std::string variants_text(const graph::Variants& variants, const graph::Branches& branches) {

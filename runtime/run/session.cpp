@@ -195,6 +195,20 @@ void Session::State::note(Busy::With with, std::uint32_t iteration, std::uint64_
       {.device = device->info().id, .with = with, .iteration = iteration, .begin_ns = begin_ns, .end_ns = steady_ns()});
 }
 
+namespace {
+
+/// Of all variants: those that were compiled, on both devices.
+template <class State>
+std::vector<const backend::Module*> modules_of(const std::vector<std::unique_ptr<State>>& variants) {
+  std::vector<const backend::Module*> all;
+  for (const auto& variant : variants) {
+    for (const backend::Module* module : variant->modules()) all.push_back(module);
+  }
+  return all;
+}
+
+}  // namespace
+
 std::vector<const backend::Module*> Session::State::modules() const {
   std::vector<const backend::Module*> all;
   for (const auto* of : {&module, &second_module}) {
@@ -297,18 +311,18 @@ const kernel::Schedule& Session::schedule() const { return state_->schedule; }
 const Placement& Session::placement() const { return state_->placement; }
 std::uint64_t Session::compile_ns() const {
   std::uint64_t sum = 0;
-  for (const backend::Module* module : state_->modules()) sum += module->compile_ns();
+  for (const backend::Module* module : modules_of(variants_)) sum += module->compile_ns();
   return sum;
 }
 bool Session::compiled_from_cache() const {
-  const std::vector<const backend::Module*> modules = state_->modules();
-  return !modules.empty() && std::ranges::all_of(modules, &backend::Module::from_cache);
+  const std::vector<const backend::Module*> all = modules_of(variants_);
+  return !all.empty() && std::ranges::all_of(all, &backend::Module::from_cache);
 }
 std::optional<backend::CompileCounts> Session::compile_counts() const {
-  const std::vector<const backend::Module*> modules = state_->modules();
-  if (modules.empty()) return std::nullopt;
+  const std::vector<const backend::Module*> all = modules_of(variants_);
+  if (all.empty()) return std::nullopt;
   backend::CompileCounts sum;
-  for (const backend::Module* module : modules) {
+  for (const backend::Module* module : all) {
     const std::optional<backend::CompileCounts> counts = module->counts();
     if (!counts) return std::nullopt;
     sum.compiled += counts->compiled;

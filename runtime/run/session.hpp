@@ -197,7 +197,7 @@ class Session {
   const ArrangeReport& arrange_report() const;
   const kernel::Schedule& schedule() const;
   const Placement& placement() const;
-  std::uint64_t compile_ns() const;
+  std::uint64_t compile_ns() const;  // of all variants, as are the next two
   bool compiled_from_cache() const;
   /// Of both devices; nothing when a plugin does not say, and of the reference interpreter.
   std::optional<backend::CompileCounts> compile_counts() const;

@@ -82,14 +82,6 @@ def row_of(arguments, folder, name):
     if row["failed"]:
         return row
     first = verified(arguments, path, row["backends"][0], "fast")
-    if not first["sha256"] and "iterations" in first["why"] and " differ" in first["why"]:
-        path = os.path.join(folder, f"{name}.crtrace")  # its iterations are not the same ops: one alone
-        if os.path.exists(path):
-            os.remove(path)
-        _, _, row["failed"] = record(arguments.crucible, folder, name, iterations=1)
-        if row["failed"]:
-            return row
-        first = verified(arguments, path, row["backends"][0], "fast")
     for backend in row["backends"]:
         row["fast"][backend] = first if backend == row["backends"][0] else verified(arguments, path, backend, "fast")
         row["strict"][backend] = verified(arguments, path, backend, "strict")
@@ -127,7 +119,7 @@ def columns(row, backends):
     """The cells of a row: times in milliseconds, what eager takes over the replay, the bits and the verdict."""
     ratio = row.get("eager_over_replay")
     cells = [
-        row["model"] + (" (1)" if row["fast"].get(backends[0], {}).get("iterations") == 1 else ""),
+        row["model"],
         milliseconds(row.get("eager_ns")),
         milliseconds(row.get("replay_ns")), "-" if ratio is None else f"{ratio:.2f}"
     ]
@@ -158,7 +150,7 @@ def table(rows, backends, is_markdown):
             if row is not None:
                 cells[-1] = colour(cells[-1], 32 if passed(row) else 31)
             print("  ".join(cells).rstrip())
-    print("times: milliseconds per iteration; ratio: eager over the fast replay; (1): one iteration recorded alone")
+    print("times: milliseconds per iteration; ratio: eager over the fast replay")
     for row in rows:
         if row["failed"]:
             print(f"{row['model']}: {row['failed']}")

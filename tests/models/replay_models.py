@@ -1,8 +1,8 @@
 """Replays every model of the zoo from its recording and compares it with what was recorded: see `ci/models --help`.
 
 For each model: a recording (made now, or one that `ci/models record --keep` left), `crucible graph --stages` for the
-ops before and after the passes, `crucible replay --verify` on one backend with no other one to fall back on. Where the
-recorded iterations are not the same ops, one iteration is recorded alone. Exit code 1 when any is not verified.
+ops before and after the passes (where iterations differ, of the variant with most ops), `crucible replay --verify` of
+all iterations on one backend with no other one to fall back on. Exit code 1 when any is not verified.
 """
 
 import concurrent.futures
@@ -25,6 +25,14 @@ def run(*command):
         return None, " ".join(line.strip() for line in lines[:3]) or f"ended with {done.returncode} and said nothing"
 
 
+def variants_of(crucible, path):
+    """The options that choose each program of a recording, one list for each; and why there is none."""
+    listed, failed = run(crucible, "graph", path, "--variants", "--json")
+    if listed is None:
+        return [], failed
+    return [["--variant", str(v)] for v in range(listed["count"])] if listed["count"] > 1 else [[]], ""
+
+
 def replay(arguments, folder, name):
     """One row of the table."""
     path = os.path.join(arguments.recordings or folder, f"{name}.crtrace")
@@ -33,19 +41,17 @@ def replay(arguments, folder, name):
         _, _, row["failed"] = record(arguments.crucible, folder, name)
         if row["failed"]:
             return row
-    stages, row["failed"] = run(arguments.crucible, "graph", path, "--stages", "--json")
-    if stages is None and "iterations" in row["failed"] and " differ" in row["failed"]:
-        row["alone"] = row["failed"].removeprefix("crucible: error: ").split("; ")[0]
-        path = os.path.join(folder, f"{name}.crtrace")
-        if os.path.exists(path):
-            os.remove(path)
-        _, _, row["failed"] = record(arguments.crucible, folder, name, iterations=1)
-        if row["failed"]:
+    programs, row["failed"] = variants_of(arguments.crucible, path)
+    stages = []
+    for program in programs:
+        found, row["failed"] = run(arguments.crucible, "graph", path, "--stages", "--json", *program)
+        if found is None:
             return row
-        stages, row["failed"] = run(arguments.crucible, "graph", path, "--stages", "--json")
-    if stages is None:
+        stages.append([stage["ops"] for stage in found["stages"]])
+    if row["failed"]:
         return row
-    row |= {"ops_lowered": stages["stages"][0]["ops"], "ops_final": stages["stages"][-1]["ops"]}
+    largest = max(stages)
+    row |= {"variants": len(programs), "ops_lowered": largest[0], "ops_final": largest[-1]}
     found, row["failed"] = run(arguments.crucible, "replay", path, "--backend", arguments.backend, "--fallback",
                                "forbid", "--verify", "--json")
     if found is None:
@@ -74,24 +80,19 @@ def number(value):
 
 def table(rows):
     """At most 100 columns wide."""
-    print(
-        f"{'':<20}{'itera-':>6}{'ops':>9}{'after':>9}{'after':>7}{'':>6}{'losses':>9}{'states':>9}{'undeter-':>9}{'outputs':>8}"
-    )
-    print(
-        f"{'model':<20}{'tions':>6}{'recorded':>9}{'lowering':>9}{'passes':>7}{'steps':>6}{'differ':>9}{'differ':>9}{'mined':>9}{'equal':>8}"
-        f"{'verified':>9}")
+    print(f"{'':<20}{'itera-':>6}{'vari-':>6}{'ops':>9}{'after':>9}{'after':>7}{'':>5}{'losses':>8}{'states':>8}"
+          f"{'undeter-':>9}{'outputs':>8}")
+    print(f"{'model':<20}{'tions':>6}{'ants':>6}{'recorded':>9}{'lowering':>9}{'passes':>7}{'steps':>5}{'differ':>8}"
+          f"{'differ':>8}{'mined':>9}{'equal':>8}{'right':>6}")
     for r in rows:
         if r["failed"]:
             print(f"{r['model']:<20} {colour('not replayed', 31)}")
             continue
-        verdict = colour(f"{'yes':>9}", 32) if r["verified"] else colour(f"{'NO':>9}", 31)
-        print(
-            f"{r['model']:<20}{r['iterations']:>6}{r['ops_recorded']:>9}{r['ops_lowered']:>9}{r['ops_final']:>7}{r['steps'] or '-':>6}"
-            f"{number(r['losses_rel_diff']):>9}{number(r['states_rel_diff']):>9}{r['states_undetermined']:>9}{r['outputs_compared']:>8}{verdict}"
-        )
+        verdict = colour(f"{'yes':>6}", 32) if r["verified"] else colour(f"{'NO':>6}", 31)
+        print(f"{r['model']:<20}{r['iterations']:>6}{r['variants']:>6}{r['ops_recorded']:>9}{r['ops_lowered']:>9}"
+              f"{r['ops_final']:>7}{r['steps'] or '-':>5}{number(r['losses_rel_diff']):>8}"
+              f"{number(r['states_rel_diff']):>8}{r['states_undetermined']:>9}{r['outputs_compared']:>8}{verdict}")
     for r in rows:
-        if "alone" in r:
-            print(f"{r['model']}: one iteration recorded alone, because {r['alone']}")
         if not r["verified"]:
             print(f"{r['model']}: {r['failed'] or r['difference']}")
     print(

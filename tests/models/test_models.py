@@ -243,7 +243,7 @@ class Recorded(unittest.TestCase):
         arguments = argparse.Namespace(crucible=CRUCIBLE, recordings=self.folder, keep=None, backends=backends,
                                        rounds=1, tune=[])
         with tempfile.TemporaryDirectory(prefix="crucible-test-") as folder:
-            row = modes_models.row_of(arguments, folder, "dqn")  # whose iterations differ: one is recorded alone
+            row = modes_models.row_of(arguments, folder, "dqn")  # whose iterations differ
         self.assertEqual(modes_models.verdict(row), "same bits", row)
         self.assertGreater(row["eager_over_replay"], 0)
         ran = {"sha256": "a", "verified": True, "time_ns": 1, "why": ""}

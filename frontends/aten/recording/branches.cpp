@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 
+#include "core/base/words.hpp"
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/recording/align_parts.hpp"
 #include "frontends/aten/recording/signatures.hpp"
@@ -65,7 +66,9 @@ class BranchFinder {
     std::vector<std::uint32_t> all(variants_.programs.size());
     for (std::uint32_t v = 0; v < all.size(); ++v) all[v] = v;
     if (all.size() > 1) part(all, 0);
-    return std::move(branches_);
+    graph::Branches joined;
+    if (!branches_.empty()) join_counts(0, joined);
+    return joined;
   }
 
  private:
@@ -155,6 +158,29 @@ class BranchFinder {
     }
     branches_[number].alike_after = static_cast<std::uint32_t>(suffix);
     return suffix;
+  }
+
+  /// Appends the branch and those after it, but for branches that ask again how often the same ops run: their ways are
+  /// ways of the first.
+  std::uint32_t join_counts(std::uint32_t number, graph::Branches& joined) const {
+    const auto own = static_cast<std::uint32_t>(joined.size());
+    joined.push_back(branches_[number]);
+    std::vector<Arm>& left = joined[own].arms;
+    std::vector<Arm> arms;
+    while (!left.empty()) {
+      Arm arm = std::move(left.front());
+      left.erase(left.begin());
+      const Branch* next = arm.next == graph::kNone ? nullptr : &branches_[arm.next];
+      const bool asks_again = next != nullptr && next->guard == Guard::kCount && next->words == branches_[number].words;
+      asks_again ? void(left.insert(left.begin(), next->arms.begin(), next->arms.end()))
+                 : arms.push_back(std::move(arm));
+    }
+    std::ranges::sort(arms, {}, [](const Arm& arm) { return arm.variants[0]; });
+    for (Arm& arm : arms) {
+      if (arm.next != graph::kNone) arm.next = join_counts(arm.next, joined);
+    }
+    joined[own].arms = std::move(arms);
+    return own;
   }
 
   std::string name_of(const trace::Op& op) const { return trace_.schemas[op.schema].full_name(); }
