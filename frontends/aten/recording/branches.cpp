@@ -143,7 +143,9 @@ class BranchFinder {
     }
     const trace::Op* first = op_of(branch.arms[0].variants[0], position);
     if (first != nullptr) branch.op_name = name_of(*first), branch.site = trace_.site_text(first->site);
+    row_ = {};
     is_alike ? tell_memory(branch) : tell(branch);
+    rows_.push_back(std::move(row_));
     if (branch.site.empty()) branch.site = end_site(branch);
     branches_.push_back(std::move(branch));
 
@@ -171,7 +173,7 @@ class BranchFinder {
       Arm arm = std::move(left.front());
       left.erase(left.begin());
       const Branch* next = arm.next == graph::kNone ? nullptr : &branches_[arm.next];
-      const bool asks_again = next != nullptr && next->guard == Guard::kCount && next->words == branches_[number].words;
+      const bool asks_again = next != nullptr && next->guard == Guard::kCount && rows_[arm.next] == rows_[number];
       asks_again ? void(left.insert(left.begin(), next->arms.begin(), next->arms.end()))
                  : arms.push_back(std::move(arm));
     }
@@ -369,6 +371,8 @@ class BranchFinder {
         std::size_t before = 1;
         while (branch.op >= (before + 1) * n && repeats(keys, branch.op - before * n, n)) ++before;
         branch.guard = Guard::kCount;
+        row_.assign(keys.begin() + static_cast<std::ptrdiff_t>(branch.op),
+                    keys.begin() + static_cast<std::ptrdiff_t>(branch.op + n));
         branch.words = fmt::format("how often the {} ops from {} run", n,
                                    trace_.site_text(op_of(arm.variants[0], branch.op - n)->site));
         for (Arm& each : branch.arms) each.when = times_text(each, branch.op, n, before);
@@ -406,6 +410,8 @@ class BranchFinder {
   std::vector<std::vector<std::uint64_t>> keys_;           // by variant: its first iteration's ops
   std::map<std::uint32_t, Way> ways_;                      // by iteration, those that were looked at
   graph::Branches branches_;
+  std::vector<std::vector<std::uint64_t>> rows_;  // by branch: the ops that run again and again, of Guard::kCount
+  std::vector<std::uint64_t> row_;                // of the branch that is being made
 };
 
 }  // namespace

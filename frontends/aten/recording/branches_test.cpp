@@ -139,7 +139,7 @@ TEST(Branches, ByHowOftenOpsRun) {
     b.end_iteration();
   }
   const auto branches = branches_of(b);
-  ASSERT_EQ(branches.size(), 1u);
+  ASSERT_EQ(branches.size(), 1u) << branches[0].words << "; " << branches[1].words;
   EXPECT_EQ(branches[0].guard, Guard::kCount);
   EXPECT_THAT(branches[0].words, HasSubstr("how often the 3 ops from train.py"));
   EXPECT_THAT(outcomes(branches[0]), ElementsAre("twice", "4 times", "3 times"));
