@@ -23,7 +23,8 @@ def progress(text):
 
 def step_ms(row, *options):
     """The median of what an iteration of the script takes, its data and all; None where it failed."""
-    done = loops_test.run([sys.executable, STEP_TIMES, *options, loops_test.INPUTS / f"{row.name}.py"])
+    done = loops_test.run([sys.executable, STEP_TIMES, *options, loops_test.INPUTS / (row.file or f"{row.name}.py"),
+                           *row.arguments])
     try:
         times = json.loads(done.stdout.splitlines()[-1])["step_ns"][WARM_UP:]
     except (IndexError, json.JSONDecodeError):

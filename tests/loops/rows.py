@@ -79,6 +79,8 @@ ROWS = [
     Program("radam_switch", variants=4),
     Program("vae_branch", variants=2),
     Program("fourier_operator"),
+    Program("complex_numbers"),
+    Program("complex_doubles", "complex_numbers.py", ["double"]),
     Program("packed_lstm", variants=5),
     Program("lora_gpt", variants=2),
     Program("diffusion_unet"),

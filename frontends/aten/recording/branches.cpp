@@ -392,8 +392,7 @@ class BranchFinder {
       found.insert(times);
     }
     const std::size_t least = *found.begin();
-    return fmt::format("{}{}", least == 1 ? "once" : fmt::format("{} times", least),
-                       found.size() > 1 ? " or more" : "");
+    return times_in_words(least) + (found.size() > 1 ? " or more" : "");
   }
 
   /// Whether the n ops from `at` on are those before it.
