@@ -23,7 +23,8 @@ class Model(nn.Module):
         z = (z.pow(2) + z**3 * 0.1) @ torch.linalg.inv(self.weight)
         z = torch.fft.ifft2(z.view(2, 2, 4).permute(1, 0, 2).reshape(4, 4))
         parts = torch.view_as_real(z).pow(2).sum() + torch.polar(z.abs() + 1, z.angle()).real.sum() * 0.01
-        functions = (torch.exp(z * 0.1).abs() + torch.log(z + 3).imag + torch.sqrt(z + 3).abs() + (z / (z + 5)).real).sum()
+        roots = torch.sqrt(z + 3).abs() + (z / (z + 5)).real
+        functions = (torch.exp(z * 0.1).abs() + torch.log(z + 3).imag + roots).sum()
         sums = torch.einsum("ab,bc->ac", z, self.weight).abs().mean() + z.cumsum(0).abs().sum() * 0.01
         back = torch.fft.irfft(torch.fft.rfft(x.to(real_type))).sum() + torch.stack([z, z]).sum().abs()
         return parts + functions + sums + back + z.transpose(0, 1).conj().contiguous().norm()
