@@ -25,6 +25,9 @@ foreach(plugin amd cpu intel null nvidia opencl)
     install(TARGETS crucible_${plugin} LIBRARY DESTINATION ${CRUCIBLE_PLUGIN_FOLDER} COMPONENT runtime)
   endif()
 endforeach()
+if(TARGET crucible_torch)  # in a folder of its own: it is loaded when it is asked for by name alone
+  install(TARGETS crucible_torch LIBRARY DESTINATION ${CRUCIBLE_PLUGIN_FOLDER}/torch COMPONENT runtime)
+endif()
 
 install(TARGETS crucible_sdk crucible_plugin_abi EXPORT CrucibleTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)

@@ -24,9 +24,9 @@ using crucible::sdk::Failure;
 
 at::ScalarType dtype_of(const std::string& name) {
   static const std::pair<const char*, at::ScalarType> kNames[] = {
-      {"bool", at::kBool}, {"u8", at::kByte},     {"i8", at::kChar},      {"i16", at::kShort},
-      {"i32", at::kInt},   {"i64", at::kLong},    {"f16", at::kHalf},     {"bf16", at::kBFloat16},
-      {"f32", at::kFloat}, {"f64", at::kDouble},  {"c64", at::kComplexFloat}, {"c128", at::kComplexDouble}};
+      {"bool", at::kBool}, {"u8", at::kByte},    {"i8", at::kChar},          {"i16", at::kShort},
+      {"i32", at::kInt},   {"i64", at::kLong},   {"f16", at::kHalf},         {"bf16", at::kBFloat16},
+      {"f32", at::kFloat}, {"f64", at::kDouble}, {"c64", at::kComplexFloat}, {"c128", at::kComplexDouble}};
   for (const auto& [known, type] : kNames) {
     if (name == known) return type;
   }
@@ -149,8 +149,11 @@ Call Call::read(std::string_view kernel, std::string_view text) {
   const auto dot = full.find('.', full.find("::") == std::string::npos ? 0 : full.find("::"));
   const std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
   const auto handle = c10::Dispatcher::singleton().findSchema({full.substr(0, dot), overload});
-  if (!handle)
-    unsupported(kernel, "libtorch has no op " + full + ": it belongs to another version or to a library of its own");
+  if (!handle) {
+    unsupported(kernel, "libtorch has no op " + full + ": it belongs to another version, or to a library of its own, " +
+                            "which the plugin torch loads when it is named: --set backend.torch.libraries=" +
+                            full.substr(0, full.find(':')));
+  }
   Call call(*handle);
   call.name_ = full;
   call.args_ = json.at("args").get<std::vector<Json>>();

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "backends/torch/libraries.hpp"
 #include "backends/torch/tables.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
@@ -26,13 +27,13 @@ void check_id(crucible_str id) {
 crucible_status enumerate(crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.enumerate: no function to report to");
-    const std::uint64_t memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                                 static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    sdk::report(sink, user,
-                {sdk::text_item("id", kDeviceId), sdk::text_item("name", "libtorch " TORCH_VERSION " on the processor"),
-                 sdk::text_item("kind", "cpu"),
-                 sdk::number_item("threads", static_cast<std::uint64_t>(at::get_num_threads())),
-                 sdk::number_item("memory_bytes", memory), sdk::number_item("emulated", 0)});
+    const std::uint64_t memory =
+        static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    sdk::report(
+        sink, user,
+        {sdk::text_item("id", kDeviceId), sdk::text_item("name", "libtorch " TORCH_VERSION " on the processor"),
+         sdk::text_item("kind", "cpu"), sdk::number_item("threads", static_cast<std::uint64_t>(at::get_num_threads())),
+         sdk::number_item("memory_bytes", memory), sdk::number_item("emulated", 0)});
   });
 }
 
@@ -40,6 +41,7 @@ crucible_status open(crucible_str id, crucible_device** out) {
   return sdk::guard([&] {
     sdk::require(out != nullptr, "device.open: no place for the device");
     check_id(id);
+    load_libraries();
     if (kOptions.has("threads")) at::set_num_threads(static_cast<int>(kOptions.get_u64("threads")));
     *out = std::make_unique<crucible_device>().release();
   });

@@ -10,9 +10,18 @@ using namespace crucible;
 constexpr sdk::Identity kIdentity = {.name = "torch", .vendor = "Crucible", .version = "0.1.0"};
 
 constexpr sdk::OptionSpec kSpecs[] = {
-    {.name = "threads", .type = sdk::OptionType::kU64, .min = 1, .max = 1024,
-     .help = "threads that one op uses; default: as libtorch chooses", .env = "CRUCIBLE_THREADS",
+    {.name = "threads",
+     .type = sdk::OptionType::kU64,
+     .min = 1,
+     .max = 1024,
+     .help = "threads that one op uses; default: as libtorch chooses",
+     .env = "CRUCIBLE_THREADS",
      .from_folder = sdk::FromFolder::kHarmless},
+    {.name = "libraries",
+     .type = sdk::OptionType::kText,
+     .help = "libraries with ops of their own: packages beside torch (torchvision), or paths; colons between them",
+     .env = "CRUCIBLE_TORCH_LIBRARIES",
+     .from_folder = sdk::FromFolder::kNeedsTrust},
 };
 
 constexpr sdk::PluginTable kTables[] = {{CRUCIBLE_IF_DEVICE, &kDeviceTable},

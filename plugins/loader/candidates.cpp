@@ -259,7 +259,12 @@ Result<Candidate> find_candidate(std::string_view name, const LoadPolicy& policy
   }
   std::vector<Candidate> found;
   std::string looked;
-  for (const Place& place : search_places(policy)) {
+  std::vector<Place> places = search_places(policy);
+  for (const path& folder : runtime_folders()) {
+    places.push_back({folder / name, "the plugin's own folder beside the runtime"});
+    places.push_back({folder.parent_path() / "lib" / "crucible" / name, "the plugin's own folder in lib/crucible"});
+  }
+  for (const Place& place : places) {
     look_in(place, name, found, log);
     looked += place.manifests ? fmt::format("\n  {}/*.json", place.folder.string())
                               : fmt::format("\n  {}/{}{}{}", place.folder.string(), kPrefix, name, kSuffix);

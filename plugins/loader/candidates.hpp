@@ -30,7 +30,9 @@ struct Candidate {
 /// Threads: any.
 std::vector<Candidate> find_candidates(const LoadPolicy& policy, DecisionLog& log);
 
-/// The candidate called `name`. Errors: kUsage for what is no name; kUnavailable with every place that was looked at.
+/// The candidate called `name`; also in a folder of its name in the last two of these places, where a plugin lies that
+/// is too slow to load for everybody who asks all plugins. Errors: kUsage for what is no name; kUnavailable with every
+/// place that was looked at.
 Result<Candidate> find_candidate(std::string_view name, const LoadPolicy& policy, DecisionLog& log);
 
 /// The candidate that the user named by its file.

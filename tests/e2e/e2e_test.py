@@ -359,8 +359,7 @@ class Opaque(Folder):
 
     def replay(self, trace, *options):
         return crucible("replay", trace, *options, env=clean_environment(
-            CRUCIBLE_CACHE_DIR=str(self.folder), CRUCIBLE_PLUGIN_PATH=str(CRUCIBLE.parent / "torch"),
-            CRUCIBLE_PROBE_TIME_LIMIT_MS="120000"))
+            CRUCIBLE_CACHE_DIR=str(self.folder), CRUCIBLE_PROBE_TIME_LIMIT_MS="120000"))
 
     def test_missing_ops_run_in_libtorch(self):
         done, trace = self.record(self.SCRIPT, "--iterations", 3)
