@@ -387,6 +387,32 @@ class Opaque(Folder):
         self.assertEqual(document["backend"], "torch")
         self.assertIn("aten::addmm", [op["op"] for op in document["receipt"]["opaque"]["ops"]])
 
+    def test_libraries_with_ops_of_their_own(self):
+        library = CRUCIBLE.parent / "backends/torch/own_ops.so"
+        if not library.exists():
+            self.skipTest("this torch has no interface that stays the same: there is no library of own ops")
+        done, trace = self.record(f"""
+            import torch
+            torch.ops.load_library({str(library)!r})
+            model = torch.nn.Linear(8, 8)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            for step in range(6):
+                data = torch.ops.crucible_own.lessened(torch.randn(4, 8).double().float())
+                optimizer.zero_grad()
+                (model(data) - torch.ops.crucible_own.lessened(data.sin())).square().mean().backward()
+                optimizer.step()
+            """, "--iterations", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_refused(self.replay(trace, "--verify"), 3, "libtorch has no op crucible_own::lessened",
+                            "--set backend.torch.libraries=crucible_own")
+        self.assert_refused(self.replay(trace, "--verify", "--set", "backend.torch.libraries=crucible_own"), 3,
+                            "there is no library _C.so in", "crucible_own")
+        done = self.replay(trace, "--verify", "--json", "--set", f"backend.torch.libraries={library}")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        document = json.loads(done.stdout)
+        self.assertIs(document["verified"], True)
+        self.assertIn("crucible_own::lessened", [op["op"] for op in document["receipt"]["opaque"]["ops"]])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
