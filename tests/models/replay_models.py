@@ -80,17 +80,17 @@ def number(value):
 
 def table(rows):
     """At most 100 columns wide."""
-    print(f"{'':<20}{'itera-':>6}{'vari-':>6}{'ops':>9}{'after':>9}{'after':>7}{'':>5}{'losses':>8}{'states':>8}"
+    print(f"{'':<19}{'itera-':>6}{'vari-':>6}{'ops':>9}{'after':>9}{'after':>7}{'':>6}{'losses':>8}{'states':>8}"
           f"{'undeter-':>9}{'outputs':>8}")
-    print(f"{'model':<20}{'tions':>6}{'ants':>6}{'recorded':>9}{'lowering':>9}{'passes':>7}{'steps':>5}{'differ':>8}"
+    print(f"{'model':<19}{'tions':>6}{'ants':>6}{'recorded':>9}{'lowering':>9}{'passes':>7}{'steps':>6}{'differ':>8}"
           f"{'differ':>8}{'mined':>9}{'equal':>8}{'right':>6}")
     for r in rows:
         if r["failed"]:
             print(f"{r['model']:<20} {colour('not replayed', 31)}")
             continue
         verdict = colour(f"{'yes':>6}", 32) if r["verified"] else colour(f"{'NO':>6}", 31)
-        print(f"{r['model']:<20}{r['iterations']:>6}{r['variants']:>6}{r['ops_recorded']:>9}{r['ops_lowered']:>9}"
-              f"{r['ops_final']:>7}{r['steps'] or '-':>5}{number(r['losses_rel_diff']):>8}"
+        print(f"{r['model']:<19}{r['iterations']:>6}{r['variants']:>6}{r['ops_recorded']:>9}{r['ops_lowered']:>9}"
+              f"{r['ops_final']:>7}{r['steps'] or '-':>6}{number(r['losses_rel_diff']):>8}"
               f"{number(r['states_rel_diff']):>8}{r['states_undetermined']:>9}{r['outputs_compared']:>8}{verdict}")
     for r in rows:
         if not r["verified"]:
