@@ -156,6 +156,40 @@ TEST(ValuesReturned, AMetricBeforeTheNextBatchIsNotTold) {
   EXPECT_EQ(values_returned(between_iterations(false, false)), std::nullopt);
 }
 
+TEST(ValuesReturned, AMetricTimesANumberOfTheProgramsIsNotTold) {
+  samples::TraceMaker maker;
+  TensorId before = kNone;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    maker.begin_iteration();
+    if (before != kNone) {
+      const TensorId factor = maker.tensor({}), scaled = maker.tensor({1});
+      maker.trace.tensors[factor].is_wrapped_number = true;
+      maker.external(factor, Role::kUnknown, "", 2);
+      maker.op(kAdd, {tensor_of(before), tensor_of(factor), number(1)}, {tensor_of(scaled)});
+      maker.op(kItem, {tensor_of(scaled)}, {number(0.5 + i)});
+    }
+    const TensorId x = maker.tensor({1}), y = maker.tensor({1});
+    maker.external(x, Role::kUnknown, "", 10 * static_cast<float>(i));
+    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+    before = y;
+  }
+  EXPECT_EQ(values_returned(maker.take()), std::nullopt);
+}
+
+TEST(ValuesReturned, NumbersThatFollowFromTheSizesOfABatchAreNotTold) {
+  samples::TraceMaker maker;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    maker.begin_iteration();
+    const std::int64_t size = 2 + i / 2;
+    const TensorId x = maker.tensor({size}), y = maker.tensor({size}), z = maker.tensor({size});
+    maker.external(x, Role::kUnknown, "", static_cast<float>(i));
+    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+    maker.op(kItem, {tensor_of(y)}, {number(0.5 + i)});
+    maker.op(kAdd, {tensor_of(y), tensor_of(y), number(static_cast<double>(size))}, {tensor_of(z)});
+  }
+  EXPECT_EQ(values_returned(maker.take()), std::nullopt);
+}
+
 TEST(ValuesReturned, WhatLeavesAndIsTheNextIterationsInputIsTold) {
   for (const bool trains : {false, true}) {
     const auto found = values_returned(between_iterations(true, trains));

@@ -164,7 +164,7 @@ class RaisingProgram(RecorderTest):
         self.assertNotIn("0.weight", weights)
         self.assertEqual(weights["2.weight"], done.stdout.strip())
         lost = [
-            item for item in trace.not_recorded if item["what"].startswith("final bytes of a state that the unfinished")
+            item for item in trace.not_recorded if item["what"].startswith("final bytes of a state that was changed where")
         ]
         self.assertEqual([item["count"] for item in lost], [1])
         return trace
