@@ -192,6 +192,7 @@ class Walk {
       }
       entered.sizes = sizes_;
       if (!entered.is_number) given_.insert(external->storage);
+      if (external->role == Role::kInput) continue;  // a loader gave it: reservations.hpp has what it may be made of
       if (external->blob < trace_.blobs.size()) entered.text = trace_.blobs[external->blob].hash.hex();
       if (entered.is_number) {
         const std::vector<double> numbers = content(entered);

@@ -82,6 +82,14 @@ TEST(ValuesReturned, WhatEntersAfterwardsAndChangesIsTold) {
             "recording: what Python did in between is not replayed");
 }
 
+TEST(ValuesReturned, WhatALoaderGivesIsNotTold) {
+  Trace trace = in_between({});
+  for (External& external : trace.externals) {
+    if (external.role == Role::kUnknown) external.role = Role::kInput;
+  }
+  EXPECT_EQ(values_returned(trace), std::nullopt);
+}
+
 TEST(ValuesReturned, EveryWayOfLeavingCounts) { EXPECT_TRUE(values_returned(in_between({.way = kItem}))); }
 
 TEST(ValuesReturned, NothingEntersAfterwards) {

@@ -186,7 +186,7 @@ class Boundaries:
             return self._add(key)
         if self.kind == "module" and self.choice == "auto":
             self.kind = None  # a module that is trained: something else must say where its iterations end
-            self.passed, self._pattern = 0, Pattern()
+            self.passed, self._pattern, self._events = 0, Pattern(), 0
             return Verdict.BROKEN
         return Verdict.NOTHING
 
