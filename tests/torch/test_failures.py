@@ -45,6 +45,10 @@ class Refusals(RecorderTest):
     def test_never_steps_and_fails(self):
         self.check(self.record("import torch\nraise SystemExit(8)\n"), 8, "no optimizer step was seen")
 
+    def test_raises_before_its_first_step(self):
+        self.check(self.record("import torch\nraise ValueError('no data')\n"), 1,
+                   "nothing was recorded: the program ended with ValueError: no data at ", "before recording began")
+
     def test_too_few_steps(self):
         self.check(self.record(LOOP, options=("--warmup", "30")), 3, "made 10 steps and the warm-up takes 30")
 

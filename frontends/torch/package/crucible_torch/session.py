@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from typing import Any
 
 from crucible_torch import build_info, processes
@@ -550,12 +549,12 @@ class Session:
             self._leave_for_good()
             self._report.tell(
                 "waiting", steps=boundaries.passed, ended=True, events=boundaries.events, kind=boundaries.kind,
-                waits_for=boundaries.waits_for, backward=boundaries.backward_seen,
+                waits_for=boundaries.waits_for, backward=boundaries.backward_seen, raised=processes.what_it_raised(),
                 signal_missing=bool(self._config.get("on_signal"))
                 and not self._recorder.signal_arrived(self._config["on_signal"]))
             self.state = "off"
         elif self.state in ("recording", "writing"):
-            self._finish_early(why or self._how_it_ended())
+            self._finish_early(why or processes.what_it_raised() or "the program ended")
 
     def hand_over(self) -> bool:
         """The process becomes another program: what is complete is written; where nothing is, that program is
@@ -572,16 +571,6 @@ class Session:
         """It did not become another program."""
         if self.state == "waiting" and self._held is None and self._report.claim():
             self._report.tell("waiting", steps=0, ended=False)
-
-    @staticmethod
-    def _how_it_ended():
-        error = getattr(sys, "last_value", None)
-        if error is None:
-            return "the program ended"
-        where = traceback.extract_tb(getattr(sys, "last_traceback", None))
-        line = f" at {os.path.basename(where[-1].filename)}:{where[-1].lineno}" if where else ""
-        said = f": {error}" if str(error) else ""
-        return f"the program ended with {type(error).__name__}{said}{line}"
 
     def forget_in_child(self):
         """A forked worker (of a DataLoader, say) must neither record nor write."""
