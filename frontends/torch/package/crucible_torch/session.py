@@ -275,8 +275,9 @@ class Session:
         """What was recorded are no iterations: forgets it, unless (`keeps`) it held for some of them."""
         done = self._recorder.measures()["complete_iterations"]
         enough = 1 if self._kind == "period" else 2
-        if keeps and self._kind == self._boundaries.kind and (done >= enough or self._restarts == MOST_RESTARTS):
-            return self._finish_early("the order of what repeats changed after them")
+        is_last = self._restarts >= MOST_RESTARTS and not self._boundaries.count_each()
+        if keeps and self._kind == self._boundaries.kind and (done >= enough or is_last):
+            return self._finish_early("the order of what repeats changed" + (" after them" if done else " each time"))
         self._leave()
         self._recorder.clear()
         self._restarts += 1
@@ -508,6 +509,9 @@ class Session:
             self._notes.append(
                 f"{self._compiling} iteration{'s' if self._compiling > 1 else ''} in which torch.compile compiled passed over"
             )
+        if self._boundaries.counts_each:
+            what = "steps" if self._kind == "optimizer" else "calls of modules"
+            self._notes.append(f"the order of the program's {what} does not repeat: each was taken for an iteration")
         self._notes += self._evaluations.notes(measures["passed_over"] - self._compiling)
         if measures["wait_ns"] > 100_000_000:
             count = measures["waits"]
