@@ -118,6 +118,7 @@ struct Entered {
   std::uint32_t place = 0,
                 part = 0;  // the same for what corresponds in another iteration: ops before it that are no readings
   const External* external = nullptr;  // null: a number among the arguments
+  std::uint64_t sizes = 0;             // hash of those of the tensors that had entered in the iteration
   bool is_number = false;
   DType dtype = DType::kF32;
   SiteId site = kNone;
@@ -146,6 +147,7 @@ class Walk {
     here_.clear();
     weighted_.clear();
     before_.clear();
+    sizes_ = 0;
     std::unordered_set<StorageId> losses;
     for (const Loss& loss : iteration.losses) losses.insert(trace_.tensors[loss.tensor].storage);
     std::uint32_t place = 0;
@@ -179,14 +181,18 @@ class Walk {
     for (const External* external : here) {
       here_.insert(external->storage);
       if (lasts(external->storage)) continue;
-      given_.insert(external->storage);
       Entered entered{.at = at, .place = place, .part = part++, .external = external, .site = op.site};
       for (const TensorId id : read) {
         const Tensor& tensor = trace_.tensors[id];
         if (tensor.storage != external->storage) continue;
         entered.dtype = tensor.dtype;
         entered.is_number = tensor.is_wrapped_number;
+        for (const std::int64_t size : tensor.sizes)
+          sizes_ = (sizes_ ^ static_cast<std::uint64_t>(size)) * 0x100000001b3 + 1;
       }
+      entered.sizes = sizes_;
+      if (!entered.is_number) given_.insert(external->storage);
+      if (external->role == Role::kInput) continue;  // a loader gave it: reservations.hpp has what it may be made of
       if (external->blob < trace_.blobs.size()) entered.text = trace_.blobs[external->blob].hash.hex();
       if (entered.is_number) {
         const std::vector<double> numbers = content(entered);
@@ -204,6 +210,7 @@ class Walk {
       run.entered.push_back({.at = at,
                              .place = place,
                              .part = part,
+                             .sizes = sizes_,
                              .is_number = true,
                              .site = op.site,
                              .text = arg_text(compounds_, arg),
@@ -289,6 +296,7 @@ class Walk {
   std::unordered_set<StorageId> here_;      // entered or made in this iteration
   std::unordered_set<StorageId> weighted_;  // made of parameters or states
   std::unordered_set<StorageId> before_;    // made of what an earlier iteration left
+  std::uint64_t sizes_ = 0;                 // hash of those of the tensors that entered in this iteration
 };
 
 class Search {
@@ -310,8 +318,8 @@ class Search {
       trains_ |= !iteration.losses.empty();
     }
     for (const Run& run : runs_) {
-      std::map<Place, std::string> content;
-      for (const Entered& entered : run.entered) content[{entered.place, entered.part}] = entered.text;
+      std::map<Place, const Entered*> content;
+      for (const Entered& entered : run.entered) content[{entered.place, entered.part}] = &entered;
       contents_.push_back(std::move(content));
     }
     is_comparable_ =
@@ -408,11 +416,17 @@ class Search {
     return false;
   }
 
+  /// A number that differs where batches have other sizes is what the program makes of the sizes.
   bool entered_differs(std::size_t iteration, const Entered& entered) const {
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       if (i == iteration) continue;
       const auto other = contents_[i].find({entered.place, entered.part});
-      if (other == contents_[i].end() ? i >= first() : other->second != entered.text) return true;
+      if (other == contents_[i].end()) {
+        if (i >= first()) return true;
+      } else if (other->second->text != entered.text &&
+                 !(entered.is_number && other->second->sizes != entered.sizes)) {
+        return true;
+      }
     }
     return false;
   }
@@ -463,7 +477,7 @@ class Search {
   bool entered_differs_anywhere(const Entered& entered) const {
     return std::ranges::any_of(contents_, [&](const auto& contents) {
       const auto other = contents.find({entered.place, entered.part});
-      return other != contents.end() && other->second != entered.text;
+      return other != contents.end() && other->second->text != entered.text;
     });
   }
 
@@ -532,7 +546,7 @@ class Search {
   std::unordered_map<StorageId, Role> roles_;  // of storages that outlive iterations
   std::unordered_set<std::uint32_t> drawing_;  // ops that drew
   std::vector<Run> runs_;                      // of the complete iterations
-  std::vector<std::map<Place, std::string>> contents_;
+  std::vector<std::map<Place, const Entered*>> contents_;
   std::vector<std::vector<const Left*>> telling_;  // of each run: what counts
   std::map<std::pair<const Run*, std::pair<SchemaId, SiteId>>, std::string> texts_;  // all that left at one line
   bool is_comparable_ = false;  // numbers of one iteration have their place in the others

@@ -31,8 +31,9 @@ struct ValuesReturned {
 
 /// Nothing when no value came back as far as the recording shows. What does not count: values of a tensor on which
 /// backward is called (a loss that is logged), what optimizers read, what is printed, what parameters or an earlier
-/// iteration hold (a metric after the step, before the next batch enters), and numbers that are the same in every
-/// iteration. `trace` must be valid.
+/// iteration hold (a metric after the step, before the next batch enters), also times a number of the program's; what
+/// entered as input, which a loader of data gave; and numbers that are the same in every iteration whose tensors
+/// entered with the same sizes. `trace` must be valid.
 std::optional<ValuesReturned> values_returned(const Trace& trace);
 
 }  // namespace crucible::trace

@@ -82,6 +82,14 @@ TEST(ValuesReturned, WhatEntersAfterwardsAndChangesIsTold) {
             "recording: what Python did in between is not replayed");
 }
 
+TEST(ValuesReturned, WhatALoaderGivesIsNotTold) {
+  Trace trace = in_between({});
+  for (External& external : trace.externals) {
+    if (external.role == Role::kUnknown) external.role = Role::kInput;
+  }
+  EXPECT_EQ(values_returned(trace), std::nullopt);
+}
+
 TEST(ValuesReturned, EveryWayOfLeavingCounts) { EXPECT_TRUE(values_returned(in_between({.way = kItem}))); }
 
 TEST(ValuesReturned, NothingEntersAfterwards) {
@@ -154,6 +162,40 @@ Trace between_iterations(bool follows, bool trains) {
 TEST(ValuesReturned, AMetricBeforeTheNextBatchIsNotTold) {
   EXPECT_EQ(values_returned(between_iterations(false, true)), std::nullopt);
   EXPECT_EQ(values_returned(between_iterations(false, false)), std::nullopt);
+}
+
+TEST(ValuesReturned, AMetricTimesANumberOfTheProgramsIsNotTold) {
+  samples::TraceMaker maker;
+  TensorId before = kNone;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    maker.begin_iteration();
+    if (before != kNone) {
+      const TensorId factor = maker.tensor({}), scaled = maker.tensor({1});
+      maker.trace.tensors[factor].is_wrapped_number = true;
+      maker.external(factor, Role::kUnknown, "", 2);
+      maker.op(kAdd, {tensor_of(before), tensor_of(factor), number(1)}, {tensor_of(scaled)});
+      maker.op(kItem, {tensor_of(scaled)}, {number(0.5 + i)});
+    }
+    const TensorId x = maker.tensor({1}), y = maker.tensor({1});
+    maker.external(x, Role::kUnknown, "", 10 * static_cast<float>(i));
+    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+    before = y;
+  }
+  EXPECT_EQ(values_returned(maker.take()), std::nullopt);
+}
+
+TEST(ValuesReturned, NumbersThatFollowFromTheSizesOfABatchAreNotTold) {
+  samples::TraceMaker maker;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    maker.begin_iteration();
+    const std::int64_t size = 2 + i / 2;
+    const TensorId x = maker.tensor({size}), y = maker.tensor({size}), z = maker.tensor({size});
+    maker.external(x, Role::kUnknown, "", static_cast<float>(i));
+    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+    maker.op(kItem, {tensor_of(y)}, {number(0.5 + i)});
+    maker.op(kAdd, {tensor_of(y), tensor_of(y), number(static_cast<double>(size))}, {tensor_of(z)});
+  }
+  EXPECT_EQ(values_returned(maker.take()), std::nullopt);
 }
 
 TEST(ValuesReturned, WhatLeavesAndIsTheNextIterationsInputIsTold) {

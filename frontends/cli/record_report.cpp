@@ -43,6 +43,7 @@ std::string owner(const ordered_json& report) {
 std::string why_waiting(const ordered_json& report, const RecordRequest& request) {
   if (!report.value("ended", false))
     return "the program ended before the recording began, without running its exit handlers";
+  if (const std::string raised = report.value("raised", ""); !raised.empty()) return raised + " before recording began";
   const std::uint64_t steps = report.value("steps", std::uint64_t{0});
   const bool is_module = report.contains("kind") && report["kind"] == "module";
   if (report.value("events", std::uint64_t{0}) == 0) {

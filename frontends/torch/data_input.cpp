@@ -83,10 +83,55 @@ void leave() {
   c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::Fake, was_shut_out);
 }
 
+/// What a batch consists of: tensors in tuples, lists and dictionaries, and in what objects of Python hold, which is
+/// looked up without running anything of the program's.
+class GivenBatch {
+ public:
+  explicit GivenBatch(Recorder& recorder) : recorder_(recorder) {}
+
+  void note(PyObject* value, int depth) {
+    if (value == nullptr || depth > kDeepest || left_-- <= 0) return;
+    if (THPVariable_Check(value)) return recorder_.note_input(THPVariable_Unpack(value));
+    Py_INCREF(value);
+    if (PyTuple_Check(value)) {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) note(PyTuple_GET_ITEM(value, i), depth + 1);
+    } else if (PyList_Check(value)) {
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) note(PyList_GET_ITEM(value, i), depth + 1);
+    } else if (PyDict_Check(value)) {
+      note_values(value, depth);
+    } else if (Py_TYPE(value)->tp_dictoffset != 0 && !PyType_Check(value) && !PyModule_Check(value)) {
+      PyObject* own = PyObject_GenericGetDict(value, nullptr);
+      if (own == nullptr) PyErr_Clear();
+      if (own != nullptr) note_values(own, depth);
+      Py_XDECREF(own);
+    }
+    Py_DECREF(value);
+  }
+
+ private:
+  static constexpr int kDeepest = 6;
+  static constexpr int kMost = 4096;  // values of any kind that are looked at
+
+  void note_values(PyObject* dictionary, int depth) {
+    PyObject* value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(dictionary, &at, nullptr, &value) != 0;) note(value, depth + 1);
+  }
+
+  Recorder& recorder_;
+  int left_ = kMost;
+};
+
 PyObject* run_input(PyObject* original, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   enter();
   PyObject* result = PyObject_Vectorcall(original, args, static_cast<std::size_t>(count), names);
   leave();
+  return result;
+}
+
+/// What it returns is given to the program.
+PyObject* run_next(PyObject* original, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  PyObject* result = run_input(original, args, count, names);
+  if (input_depth == 0) GivenBatch(Recorder::instance()).note(result, 0);
   return result;
 }
 
@@ -109,6 +154,8 @@ void note_read_for_input(PyObject* object) {
 }
 
 PyObject* wrap_input(PyObject*, PyObject* original) { return make_stand_in(original, run_input); }
+
+PyObject* wrap_next(PyObject*, PyObject* original) { return make_stand_in(original, run_next); }
 
 PyObject* enter_input(PyObject*, PyObject*) {
   enter();

@@ -1,7 +1,8 @@
 // What makes the program's data in its own process: the iterator of a DataLoader with all that it runs - samplers, the
 // dataset, transforms, the collate function. It varies from batch to batch and is no part of an iteration, so its ops
-// pass unseen, and what it gives enters with its bytes when an op of the program first reads it. What those ops write
-// of the program's own memory is looked at again; what they read of what the program computes is counted.
+// pass unseen, and what it gives enters with its bytes, in the role of an input, when an op of the program first reads
+// it. What those ops write of the program's own memory is looked at again; what they read of what the program computes
+// is counted.
 #pragma once
 
 #include <Python.h>
@@ -17,6 +18,7 @@ void note_read_for_input(PyObject* tensor);
 
 // For Python; each has its docstring in python_hooks.cpp.
 PyObject* wrap_input(PyObject*, PyObject* original);
+PyObject* wrap_next(PyObject*, PyObject* original);
 PyObject* enter_input(PyObject*, PyObject*);
 PyObject* leave_input(PyObject*, PyObject*);
 PyObject* forget_input(PyObject*, PyObject*);

@@ -93,7 +93,8 @@ bool RecordingState::is_as_kept(const StorageTable::Slot& slot) const {
     --last;
   } while (is_passed_over(last));
   if (slot.written != kNeverUsed && slot.written > last) return false;
-  if (slot.iteration == kAfterPause || slot.iteration == kTakeAgain) return !changed_in_pause(slot);
+  if (slot.iteration == kTakeAgain) return false;  // an iteration that was passed over changed it, none read it since
+  if (slot.iteration == kAfterPause) return !changed_in_pause(slot);
   const StorageDetails& known = details[slot.details];
   return !known.external || known.taken_iteration <= last;
 }

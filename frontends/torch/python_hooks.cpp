@@ -199,6 +199,7 @@ PyMethodDef hook_functions[] = {
      "watch_for_training(tell): recording stands still; tells of the next op with gradients. None: nobody."},
     {"wrap_input", wrap_input, METH_O,
      "A stand-in for a method by which a DataLoader's iterator makes data: what it runs is input."},
+    {"wrap_next", wrap_next, METH_O, "As wrap_input, for the one that gives a batch: its tensors are inputs."},
     {"enter_input", enter_input, METH_NOARGS, "What the thread runs from now on makes data, until leave_input()."},
     {"leave_input", leave_input, METH_NOARGS, "Ends that."},
     {"forget_input", forget_input, METH_NOARGS, "In a forked child: the thread makes no data of a recorded program."},

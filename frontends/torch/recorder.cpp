@@ -334,6 +334,19 @@ void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Ro
   (final ? names.final_role : names.start_role) = role;
 }
 
+void Recorder::note_input(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage() || tensor.is_meta() || tensor.requires_grad()) return;
+  c10::StorageImpl* impl = tensor.storage().unsafeGetStorageImpl();
+  const Locked locked(lock_, me());
+  if (!running_) return;
+  StorageTable::Slot* slot = state_->storages.find(impl);
+  if (slot == nullptr) slot = &state_->storages.insert(impl, kNeverUsed);
+  if (slot->iteration != kNeverUsed) return;
+  StorageDetails& kept = details(*slot);
+  if (kept.own_names == nullptr) kept.own_names = std::make_unique<StorageNames>();
+  if (kept.own_names->start_role == trace::Role::kUnknown) kept.own_names->start_role = trace::Role::kInput;
+}
+
 std::uint64_t Recorder::ops_of_iteration() const {
   const Locked locked(lock_, me());
   std::uint64_t ops = 0;

@@ -81,6 +81,8 @@ class Recorder {
   void add_loss(const at::Tensor& tensor);
   /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
   void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
+  /// A loader has given it to the program: unless an op has used it, what enters with it is data.
+  void note_input(const at::Tensor& tensor);
 
   /// Lets ops pass unseen until resume(), on all threads. What they change is taken again when an op reads it (compared
   /// on the CPU only). Nests. Threads: the one that started, as for the next two.

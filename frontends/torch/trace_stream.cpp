@@ -365,7 +365,8 @@ void TraceStream::write_not_recorded(std::vector<Written::NotRecorded>& written)
   for (const auto& [what, entry] : hidden_draws_) add(what, entry.count, entry.site);
   add("outputs that were changed before the iteration ended", changed_outputs_, kNoSite);
   add("final bytes of a state that was freed before the file was written", lost_states_, kNoSite);
-  add("final bytes of a state that the unfinished last iteration had begun to change", overwritten_states_, kNoSite);
+  add("final bytes of a state that was changed where nothing was recorded, or by the unfinished last iteration",
+      overwritten_states_, kNoSite);
   add("changes of a storage by something that is not an op (its bytes were taken again)",
       recorder_.state().outside_changes, kNoSite);
   for (trace::NotRecorded& item : items) {

@@ -69,6 +69,7 @@ ROWS = [
         states=["exp_avg of parameter 0.0", "exp_avg of parameter 0.0 in Adam#2"]),
     Program("accumulation_padded", variants=2),
     Program("validation_each_epoch", variants=3, summary=["1 evaluation between iterations left out"]),
+    Program("averaged_weights", variants=4, seams=4, summary=["3 evaluations between iterations left out"]),
     Program("graph_sage", variants=7),
     Program("detector", variants=7),
     Program("triplet_mining", variants=5),
@@ -86,6 +87,8 @@ ROWS = [
     Program("diffusion_unet"),
     Program("lbfgs", variants=2),
     Program("gan", steps=3),
+    Program("kept_losses", variants=4),
+    Program("random_tasks", variants=2, summary=["does not repeat: each was taken for an iteration"]),
 ]
 
 if __name__ == "__main__":

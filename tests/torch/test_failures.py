@@ -45,6 +45,10 @@ class Refusals(RecorderTest):
     def test_never_steps_and_fails(self):
         self.check(self.record("import torch\nraise SystemExit(8)\n"), 8, "no optimizer step was seen")
 
+    def test_raises_before_its_first_step(self):
+        self.check(self.record("import torch\nraise ValueError('no data')\n"), 1,
+                   "nothing was recorded: the program ended with ValueError: no data at ", "before recording began")
+
     def test_too_few_steps(self):
         self.check(self.record(LOOP, options=("--warmup", "30")), 3, "made 10 steps and the warm-up takes 30")
 
@@ -164,7 +168,7 @@ class RaisingProgram(RecorderTest):
         self.assertNotIn("0.weight", weights)
         self.assertEqual(weights["2.weight"], done.stdout.strip())
         lost = [
-            item for item in trace.not_recorded if item["what"].startswith("final bytes of a state that the unfinished")
+            item for item in trace.not_recorded if item["what"].startswith("final bytes of a state that was changed where")
         ]
         self.assertEqual([item["count"] for item in lost], [1])
         return trace

@@ -49,13 +49,17 @@ void RecordedHistory::follow(const std::vector<LoweredGroup>& groups) {
       OutsideUse& use = read->uses[m];
       use.turn = k;
       use.known = groups[g].storages.known_blob(use.own, m);
-      if (const auto holder = holders_.find(use.own); holder != holders_.end()) use.left_by = holder->second;
+      const auto holder = holders_.find(use.own);
+      if (holder != holders_.end()) use.left_by = holder->second;
+      // What entered in an iteration that made views of it alone is read now.
+      if (holder == holders_.end() && use.given == trace::kNone) use.given = use.known;
     }
     for (const auto& [own, role] : groups[g].alignment.to_first[m]) {
       if (!watched_.contains(own)) continue;
       const StorageMap::Entry* entry = groups[g].storages.find(role);
       const bool is_written = entry != nullptr && entry->written;
       touches_[k].push_back({own, role, is_written});
+      if (entry == nullptr) continue;
       holders_.insert_or_assign(own, StorageRole{g, role});
       if (is_written) writers_[own].insert({g, role});
     }

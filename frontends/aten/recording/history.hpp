@@ -39,7 +39,8 @@ struct StorageRole {
 struct OutsideUse {
   std::uint32_t turn = 0;
   trace::StorageId own = trace::kNone;
-  trace::BlobId given = trace::kNone;       // its bytes, where the recording has them of this iteration
+  trace::BlobId given = trace::kNone;       // its bytes, where the recording has them of this iteration, or of one
+                                            // before that did not look at them
   trace::BlobId known = trace::kNone;       // the same, else the last ones that it has of an earlier one
   std::optional<StorageRole> left_by = {};  // who had it last before; nothing of a storage that is new
 };

@@ -107,6 +107,7 @@ class Boundaries:
         self._stepped = []  # weak references to optimizers
         self._events = 0
         self._settled_until = 0  # number of events up to which the answer of `settled` holds
+        self.counts_each = False  # steps, or calls, repeat in no order: each is an iteration
         self._in_backward = []  # keys of optimizers that stepped inside the running backward pass
         self.backward_seen = False
 
@@ -146,9 +147,16 @@ class Boundaries:
         self.kind, self.passed, self._pattern, self._events = kind, 0, Pattern(), 0
         return had_begun
 
+    def count_each(self):
+        """From now on each step, or call, is an iteration. False where that is no way out."""
+        if self.counts_each or self.kind not in ("optimizer", "module"):
+            return False
+        self.counts_each, self.passed, self._pattern, self._events = True, 0, Pattern(), 0
+        return True
+
     def _add(self, key):
         self._events += 1
-        verdict = self._pattern.add(key)
+        verdict = self._pattern.add(None if self.counts_each else key)
         self.passed = self._pattern.repeats
         return verdict
 
@@ -186,7 +194,7 @@ class Boundaries:
             return self._add(key)
         if self.kind == "module" and self.choice == "auto":
             self.kind = None  # a module that is trained: something else must say where its iterations end
-            self.passed, self._pattern = 0, Pattern()
+            self.passed, self._pattern, self._events = 0, Pattern(), 0
             return Verdict.BROKEN
         return Verdict.NOTHING
 

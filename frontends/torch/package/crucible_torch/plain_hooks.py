@@ -42,6 +42,8 @@ class PlainHooks:
 
         return make
 
+    wrap_next = wrap_input
+
     def wrap_closure(self, closure):
         return closure
 

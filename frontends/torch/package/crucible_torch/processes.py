@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 
 # Programs that only start others: they are not recorded themselves, and what they start sees our environment.
 LAUNCHER_SCRIPTS = ("torchrun", "accelerate", "deepspeed")
@@ -41,3 +42,14 @@ def name_of_part(output, part):
     """"step.crtrace", "rank0" -> "step.rank0.crtrace"."""
     stem, extension = os.path.splitext(output)
     return f"{stem}.{part}{extension}"
+
+
+def what_it_raised():
+    """The exception that ends this process, in words; "" when none does."""
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return ""
+    where = traceback.extract_tb(getattr(sys, "last_traceback", None))
+    line = f" at {os.path.basename(where[-1].filename)}:{where[-1].lineno}" if where else ""
+    said = f": {error}" if str(error) else ""
+    return f"the program ended with {type(error).__name__}{said}{line}"

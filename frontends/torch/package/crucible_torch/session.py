@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from typing import Any
 
 from crucible_torch import build_info, processes
@@ -276,8 +275,9 @@ class Session:
         """What was recorded are no iterations: forgets it, unless (`keeps`) it held for some of them."""
         done = self._recorder.measures()["complete_iterations"]
         enough = 1 if self._kind == "period" else 2
-        if keeps and self._kind == self._boundaries.kind and (done >= enough or self._restarts == MOST_RESTARTS):
-            return self._finish_early("the order of what repeats changed after them")
+        is_last = self._restarts >= MOST_RESTARTS and not self._boundaries.count_each()
+        if keeps and self._kind == self._boundaries.kind and (done >= enough or is_last):
+            return self._finish_early("the order of what repeats changed" + (" after them" if done else " each time"))
         self._leave()
         self._recorder.clear()
         self._restarts += 1
@@ -509,6 +509,9 @@ class Session:
             self._notes.append(
                 f"{self._compiling} iteration{'s' if self._compiling > 1 else ''} in which torch.compile compiled passed over"
             )
+        if self._boundaries.counts_each:
+            what = "steps" if self._kind == "optimizer" else "calls of modules"
+            self._notes.append(f"the order of the program's {what} does not repeat: each was taken for an iteration")
         self._notes += self._evaluations.notes(measures["passed_over"] - self._compiling)
         if measures["wait_ns"] > 100_000_000:
             count = measures["waits"]
@@ -550,12 +553,12 @@ class Session:
             self._leave_for_good()
             self._report.tell(
                 "waiting", steps=boundaries.passed, ended=True, events=boundaries.events, kind=boundaries.kind,
-                waits_for=boundaries.waits_for, backward=boundaries.backward_seen,
+                waits_for=boundaries.waits_for, backward=boundaries.backward_seen, raised=processes.what_it_raised(),
                 signal_missing=bool(self._config.get("on_signal"))
                 and not self._recorder.signal_arrived(self._config["on_signal"]))
             self.state = "off"
         elif self.state in ("recording", "writing"):
-            self._finish_early(why or self._how_it_ended())
+            self._finish_early(why or processes.what_it_raised() or "the program ended")
 
     def hand_over(self) -> bool:
         """The process becomes another program: what is complete is written; where nothing is, that program is
@@ -572,16 +575,6 @@ class Session:
         """It did not become another program."""
         if self.state == "waiting" and self._held is None and self._report.claim():
             self._report.tell("waiting", steps=0, ended=False)
-
-    @staticmethod
-    def _how_it_ended():
-        error = getattr(sys, "last_value", None)
-        if error is None:
-            return "the program ended"
-        where = traceback.extract_tb(getattr(sys, "last_traceback", None))
-        line = f" at {os.path.basename(where[-1].filename)}:{where[-1].lineno}" if where else ""
-        said = f": {error}" if str(error) else ""
-        return f"the program ended with {type(error).__name__}{said}{line}"
 
     def forget_in_child(self):
         """A forked worker (of a DataLoader, say) must neither record nor write."""

@@ -86,12 +86,12 @@ class Watch:
     def _wrap_loaders(self):
         """Where a DataLoader's iterator is made and asked: samplers, dataset, transforms and collate function run
         there. Classes of other libraries that derive from these call them for their share."""
-        data = sys.modules.get("torch.utils.data.dataloader")
+        recorder, data = self._recorder, sys.modules.get("torch.utils.data.dataloader")
         for kind, names in LOADER_METHODS if data is not None else ():
             owner = getattr(data, kind, None)
             for name in names:
                 if owner is not None and callable(vars(owner).get(name)):
-                    self._wrap(owner, name, self._recorder.wrap_input)
+                    self._wrap(owner, name, recorder.wrap_next if name == "__next__" else recorder.wrap_input)
 
     def _tell_compiler(self):
         present = self._torch.nn.Module.__call__
