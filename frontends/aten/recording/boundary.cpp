@@ -145,8 +145,7 @@ class Classifier {
 
   Result<void> add_states(const std::vector<Cell>& cells) {
     for (const Cell& cell : cells) {
-      const StorageRole role = cell.typed ? *cell.typed
-                               : cell.reads.empty()
+      const StorageRole role = cell.reads.empty()
                                    ? StorageRole{cell.left.begin()->first, cell.left.begin()->second}
                                    : history_.reads()[cell.reads.begin()->second].role;
       const std::string name = name_of(cell);
@@ -160,18 +159,8 @@ class Classifier {
         program(g).values[state.start].kind = graph::ValueKind::kState;
         program(g).values[state.start].name = name;
         program(g).states.push_back(state);
-        if (cell.moved_on.contains(g)) CRUCIBLE_TRY_VOID(move_on(program(g), what));
       }
     }
-    return {};
-  }
-
-  /// The last state takes over what the one before it held.
-  Result<void> move_on(graph::Program& program, const std::string& name) const {
-    graph::State& state = program.states.back();
-    const graph::State& before = program.states[program.states.size() - 2];
-    if (program.values[before.start].dtype != program.values[state.start].dtype) return bad(of_unknown_value(name));
-    state.end = before.start;
     return {};
   }
 

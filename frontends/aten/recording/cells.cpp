@@ -4,15 +4,12 @@
 #include "frontends/aten/recording/cells.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
-
-#include "frontends/aten/recording/chains.hpp"
 
 namespace crucible::aten {
 namespace {
@@ -210,13 +207,6 @@ Result<std::vector<Cell>> make_cells(const trace::Trace& trace, const RecordedHi
     wanted.assign(broken.begin(), broken.end());
     if (wanted.empty() && finals.empty()) break;
   }
-  std::vector<Cell> chained;
-  if (!wanted.empty()) {
-    if (auto chains = make_chains(history, groups, wanted)) {
-      chained = std::move(*chains);
-      wanted.clear();
-    }
-  }
   if (!wanted.empty()) {
     failed = wanted.front();
     return Error{ErrorCode::kBadInput, "what it reads is handed from one iteration to the next in different ways"};
@@ -224,7 +214,6 @@ Result<std::vector<Cell>> make_cells(const trace::Trace& trace, const RecordedHi
   std::ranges::stable_sort(all, {}, [](const Cell& cell) {
     return cell.reads.empty() ? std::numeric_limits<std::size_t>::max() : cell.reads.begin()->second;
   });
-  std::ranges::move(chained, std::back_inserter(all));
   return all;
 }
 

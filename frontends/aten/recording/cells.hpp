@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <set>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -26,10 +24,6 @@ struct Cell {
   trace::BlobId initial = trace::kNone, final = trace::kNone;  // its first bytes, and the recorded last ones
   trace::StorageId final_storage = trace::kNone;           // whose last ones they are
   std::vector<GivenBytes> given;                           // after the first
-  // Of a chain (chains.hpp), whose cells follow each other in this order:
-  std::optional<std::size_t> chain = {};
-  std::optional<StorageRole> typed = {};   // a storage that has its size and type
-  std::set<std::uint32_t> moved_on = {};   // groups in which it takes over what the cell before it in the chain held
 };
 
 /// Cells for the reads of `carried` (indices in RecordedHistory::reads()) and for final states that are only written,
