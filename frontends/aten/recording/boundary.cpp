@@ -36,8 +36,8 @@ class Classifier {
     std::size_t failed = 0;
     Result<std::vector<Cell>> cells = make_cells(trace_, history_, groups_, carried, failed);
     if (!cells) {
-      return bad(fmt::format("{} is handed from one iteration to the next in different ways; record with a larger "
-                             "--warmup",
+      return bad(fmt::format("{} is read by a later iteration, but what it held was neither recorded nor left by an op; "
+                             "record with a larger --warmup",
                              describe(history_.reads()[failed])));
     }
     CRUCIBLE_TRY_VOID(add_states(*cells));
@@ -145,9 +145,7 @@ class Classifier {
 
   Result<void> add_states(const std::vector<Cell>& cells) {
     for (const Cell& cell : cells) {
-      const StorageRole role = cell.reads.empty()
-                                   ? StorageRole{cell.left.begin()->first, cell.left.begin()->second}
-                                   : history_.reads()[cell.reads.begin()->second].role;
+      const StorageRole role = role_of(cell);
       const std::string name = name_of(cell);
       const std::string what =
           !name.empty() || cell.reads.empty() ? name : describe(history_.reads()[cell.reads.begin()->second]);
@@ -162,6 +160,12 @@ class Classifier {
       }
     }
     return {};
+  }
+
+  /// A part that has the cell's size.
+  StorageRole role_of(const Cell& cell) const {
+    if (!cell.reads.empty()) return history_.reads()[cell.reads.begin()->second].role;
+    return cell.left.empty() ? cell.typed : StorageRole{cell.left.begin()->first, cell.left.begin()->second};
   }
 
   std::string name_of(const Cell& cell) const {
@@ -228,7 +232,10 @@ class Classifier {
     for (const RecordedTurn& turn : history_.turns())
       turns.push_back({.variant = turn.group, .index = turn.member, .iteration = turn.iteration, .given = {}});
     for (std::uint32_t c = 0; c < cells.size(); ++c) {
-      for (const GivenBytes& given : cells[c].given) turns[given.turn].given.push_back({c, given.blob, given.is_seam});
+      for (const GivenBytes& given : cells[c].given) {
+        const auto from = given.from ? static_cast<std::uint32_t>(*given.from) : graph::kNone;
+        turns[given.turn].given.push_back({c, given.blob, given.is_seam, from});
+      }
     }
     return turns;
   }

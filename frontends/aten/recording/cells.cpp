@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "frontends/aten/recording/copies.hpp"
+
 namespace crucible::aten {
 namespace {
 
@@ -207,13 +209,10 @@ Result<std::vector<Cell>> make_cells(const trace::Trace& trace, const RecordedHi
     wanted.assign(broken.begin(), broken.end());
     if (wanted.empty() && finals.empty()) break;
   }
-  if (!wanted.empty()) {
-    failed = wanted.front();
-    return Error{ErrorCode::kBadInput, "what it reads is handed from one iteration to the next in different ways"};
-  }
   std::ranges::stable_sort(all, {}, [](const Cell& cell) {
     return cell.reads.empty() ? std::numeric_limits<std::size_t>::max() : cell.reads.begin()->second;
   });
+  CRUCIBLE_TRY_VOID(add_copies(trace, history, groups, wanted, finals, all, failed));
   return all;
 }
 

@@ -136,7 +136,7 @@ class EagerProgram {
 };
 
 TEST(Variants, RandomProgramsEndAsEagerlyWhateverTheirIterationsDo) {
-  int replayed = 0, with_variants = 0, with_seams = 0;
+  int with_copies = 0, with_variants = 0, with_seams = 0;
   for (std::uint32_t seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(seed);
     EagerProgram eager(seed, 2 + seed % 4, 1 + seed % 4);
@@ -144,15 +144,13 @@ TEST(Variants, RandomProgramsEndAsEagerlyWhateverTheirIterationsDo) {
     eager.finish();
     const trace::Trace& trace = eager.trace();
     const auto variants = lower_variants(trace);
-    if (!variants) {
-      EXPECT_EQ(variants.error().code, ErrorCode::kBadInput);
-      EXPECT_THAT(variants.error().message, HasSubstr("handed from one iteration to the next in different ways"));
-      continue;
-    }
+    ASSERT_TRUE(variants) << variants.error().message;
     const auto turns = static_cast<std::uint32_t>(variants->turns.size());
     const auto replay = graph::replay_reference(*variants, *trace.blob_store, turns);
     ASSERT_TRUE(replay) << replay.error().message;
-    ++replayed;
+    with_copies += std::ranges::any_of(variants->turns, [](const graph::Turn& turn) {
+      return std::ranges::any_of(turn.given, [](const graph::Given& given) { return given.from != graph::kNone; });
+    });
     with_variants += variants->programs.size() > 1;
     with_seams += variants->seams() > 0;
     for (std::size_t s = 0; s < variants->programs[0]->states.size(); ++s) {
@@ -173,7 +171,7 @@ TEST(Variants, RandomProgramsEndAsEagerlyWhateverTheirIterationsDo) {
       }
     }
   }
-  EXPECT_GT(replayed, 2600);
+  EXPECT_GT(with_copies, 100);
   EXPECT_GT(with_variants, 1500);
   EXPECT_GT(with_seams, 500);
 }
