@@ -75,7 +75,12 @@ struct Alignment {
   /// Per storage of the recording: the first iteration that touches it. Shared by the groups; null where there is one.
   std::shared_ptr<const std::vector<std::uint32_t>> first_seen;
 
+  /// By storage: itself, or which one it is another name of (sharing.hpp). Shared by the groups; null where all are
+  /// what they are.
+  std::shared_ptr<const std::vector<trace::StorageId>> origins;
+
   std::size_t count() const { return iterations.size(); }
+  trace::StorageId origin(trace::StorageId storage) const { return origins ? (*origins)[storage] : storage; }
   /// Whether iterations before the group's first had it.
   bool existed_before(trace::StorageId storage) const {
     return first_seen && storage < first_seen->size() && (*first_seen)[storage] < iterations[0];

@@ -29,4 +29,7 @@ Result<void> join(const trace::Trace& trace, Alignment& group, std::uint32_t ite
 std::vector<Alignment> split(const trace::Trace& trace, const Alignment& group, const ArgumentPath& path,
                              const std::string& difference);
 
+/// Per group: of everything in which iterations of one group are alike, but for who shares memory with whom.
+std::vector<std::uint64_t> signatures_of(const trace::Trace& trace, const std::vector<Alignment>& groups);
+
 }  // namespace crucible::aten

@@ -121,7 +121,8 @@ class CellMaker {
       for (const std::size_t c : of_group[g]) {
         const auto left = cells[c].left.find(g);
         if (left == cells[c].left.end()) continue;
-        const StorageId own = groups_[g].alignment.from_first[m].at(left->second);
+        const Alignment& alignment = groups_[g].alignment;
+        const StorageId own = alignment.origin(alignment.from_first[m].at(left->second));
         if (!contents[c] && !cells[c].reads.contains(g))
           cells[c].initial = groups_[g].storages.external_blob(own, m);
         contents[c] = {own, written[own]};
