@@ -36,8 +36,8 @@ class Classifier {
     std::size_t failed = 0;
     Result<std::vector<Cell>> cells = make_cells(trace_, history_, groups_, carried, failed);
     if (!cells) {
-      return bad(fmt::format("{} is read by a later iteration, but what it held was neither recorded nor left by an op; "
-                             "record with a larger --warmup",
+      return bad(fmt::format("{} is read by a later iteration, but what it held was neither recorded nor left by an "
+                             "op; record with a larger --warmup",
                              describe(history_.reads()[failed])));
     }
     CRUCIBLE_TRY_VOID(add_states(*cells));

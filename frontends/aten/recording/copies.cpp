@@ -1,5 +1,5 @@
-// Copies between cells: see copies.hpp. All iterations are gone through twice: once to see which contents are read later
-// and until when, once to say before which iteration what is copied where.
+// Copies between cells: see copies.hpp. All iterations are gone through twice: once to see which contents are read
+// later and until when, once to say before which iteration what is copied where.
 #include "frontends/aten/recording/copies.hpp"
 
 #include <algorithm>
@@ -163,7 +163,7 @@ class Copies {
   std::size_t where(const Content& content, std::uint32_t turn) const {
     const auto kept = keeps_at_.find(content);
     return kept != keeps_at_.end() && kept->second.second < turn ? kept->second.first
-                                                                  : holders_.at(writers_.at(content).second);
+                                                                 : holders_.at(writers_.at(content).second);
   }
 
   /// What the iteration writes stands in cells then, and is kept from the time when it no longer does.
@@ -220,12 +220,12 @@ class Copies {
   std::map<Content, std::pair<std::uint32_t, StorageRole>> writers_;
   std::map<Content, std::uint32_t> last_needs_;  // of what an iteration left: the last one that reads it
   std::map<Content, std::size_t> final_of_;
-  std::map<std::size_t, std::size_t> place_of_;              // a read -> its cell
-  std::map<StorageRole, std::size_t> holders_;               // a part -> the cell that it is left in
-  std::multimap<std::uint32_t, Content> leaving_;            // by the iteration before which it must be kept elsewhere
+  std::map<std::size_t, std::size_t> place_of_;    // a read -> its cell
+  std::map<StorageRole, std::size_t> holders_;     // a part -> the cell that it is left in
+  std::multimap<std::uint32_t, Content> leaving_;  // by the iteration before which it must be kept elsewhere
   std::map<Content, std::pair<std::size_t, std::uint32_t>> keeps_at_;  // the cell that keeps it, and since when
-  std::map<std::uint64_t, std::vector<std::size_t>> free_;   // by size: cells that keep nothing any more
-  std::map<std::size_t, std::optional<Content>> contents_;   // of the cells of reads
+  std::map<std::uint64_t, std::vector<std::size_t>> free_;             // by size: cells that keep nothing any more
+  std::map<std::size_t, std::optional<Content>> contents_;             // of the cells of reads
   std::map<std::size_t, bool> is_changed_;
 };
 

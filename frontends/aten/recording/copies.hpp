@@ -1,6 +1,6 @@
 // What no cell can carry from one iteration to the next: a tensor that is read at a place where another one was read
-// before (a list of past steps that is sampled, a layer chosen by chance). Such a place is a cell of its own, and what it
-// holds is copied there before the iteration, from where it was left or from a cell that keeps it until then.
+// before (a list of past steps that is sampled, a layer chosen by chance). Such a place is a cell of its own, and what
+// it holds is copied there before the iteration, from where it was left or from a cell that keeps it until then.
 #pragma once
 
 #include <cstddef>

@@ -128,7 +128,8 @@ class Separation {
     for (std::uint32_t i = 0; i < member.places.size(); ++i) {
       const Place& place = member.places[i];
       const StorageId storage = trace_.tensors[place.tensor].storage;
-      pattern.push_back(!place.is_bound ? trace::kNone : storage == trace::kNone ? 0 : first.emplace(storage, i).first->second);
+      if (place.is_bound && storage != trace::kNone) first.emplace(storage, i);
+      pattern.push_back(!place.is_bound ? trace::kNone : storage == trace::kNone ? 0 : first.at(storage));
     }
     return pattern;
   }

@@ -1,6 +1,6 @@
 // Who shares memory with whom does not matter to an iteration that only reads it: a sample that is drawn twice, a state
-// that is the next one of another step. Such a storage gets a name for each part that it plays, so that iterations which
-// differ in nothing else are of one group.
+// that is the next one of another step. Such a storage gets a name for each part that it plays, so that iterations
+// which differ in nothing else are of one group.
 #pragma once
 
 #include <memory>

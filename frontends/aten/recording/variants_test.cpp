@@ -239,6 +239,32 @@ TEST(VariantsOf, ShapesThatDiffer) {
   EXPECT_THAT(difference(b), HasSubstr("aten::sum argument self: f32[2] with strides [1] vs f32[3] with strides [1]"));
 }
 
+TEST(VariantsOf, ListsAreToldByTheFirstElementThatDiffers) {
+  const auto told = [](int first_length, int length, int wide_at) {
+    TraceBuilder b;
+    for (int i = 0; i < 2; ++i) {
+      std::vector<trace::Arg> list;
+      std::int64_t rows = 0;
+      for (int k = 0; k < (i == 0 ? first_length : length); ++k) {
+        const std::int64_t size = i == 1 && k == wide_at ? 3 : 2;
+        const auto x = b.fresh({size});
+        b.external(b.storage_of(x), Floats(static_cast<std::size_t>(size), 1.0f), trace::Role::kInput);
+        list.push_back(B::tensor(x));
+        rows += size;
+      }
+      b.op("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", {B::list(list), B::integer(0)},
+           {B::tensor(b.fresh({rows}))});
+      b.end_iteration();
+    }
+    return difference(b);
+  };
+  EXPECT_THAT(told(64, 64, 5), HasSubstr("aten::cat argument tensors: element 5 of 64: f32[2] with strides [1] vs f32[3] "
+                                         "with strides [1]"));
+  EXPECT_THAT(told(64, 64, 5), ::testing::SizeIs(::testing::Le(160u)));
+  EXPECT_THAT(told(64, 63, -1), HasSubstr("aten::cat argument tensors: 64 elements vs 63"));
+  EXPECT_THAT(told(2, 1, -1), HasSubstr("[f32[2] with strides [1], f32[2] with strides [1]] vs [f32[2] with strides [1]]"));
+}
+
 TEST(VariantsOf, NumbersThatShapeTheProgram) {
   TraceBuilder b;
   const auto x = b.fresh({2, 2});
