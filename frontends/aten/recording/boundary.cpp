@@ -169,14 +169,36 @@ class Classifier {
   }
 
   std::string name_of(const Cell& cell) const {
+    const auto last = final_states_.find(cell.final_storage);
+    const bool is_named_last = last != final_states_.end() && !last->second->name.empty();
+    // A place of several tensors is called after the one that is compared.
+    if (is_named_last && std::ranges::any_of(cell.given, [](const GivenBytes& given) { return given.from.has_value(); }))
+      return printable(last->second->name);
     for (const auto& [group, index] : cell.reads) {
       const std::string& name = program(group).values[entry_of(history_.reads()[index].role).outside].name;
       if (!name.empty()) return name;
     }
     const trace::External* first = history_.first_bytes(cell.final_storage);
-    if (cell.reads.empty() && first != nullptr) return printable(first->name);
-    const auto last = final_states_.find(cell.final_storage);
-    return last == final_states_.end() ? "" : printable(last->second->name);
+    if (cell.reads.empty() && first != nullptr && !first->name.empty()) return printable(first->name);
+    return is_named_last ? printable(last->second->name) : place_text(cell);
+  }
+
+  /// Where a person finds a tensor that has no name: the op that makes it, else the first one that writes or reads it.
+  std::string place_text(const Cell& cell) const {
+    StorageRole role = role_of(cell);
+    if (!cell.left.empty()) role = {cell.left.begin()->first, cell.left.begin()->second};
+    const auto has = [&](const std::vector<trace::Arg>& args) {
+      return std::ranges::any_of(tensors_in(args), [&](auto id) { return trace_.tensors[id].storage == role.storage; });
+    };
+    const std::vector<std::uint32_t>& ops = groups_[role.group].alignment.ops[0];
+    const auto result = std::ranges::find_if(ops, [&](auto op) { return has(trace_.ops[op].outputs); });
+    const auto touched = std::ranges::find_if(ops, [&](auto op) { return has(trace_.ops[op].args); });
+    const auto first = result != ops.end() && entry_of(role).written ? result : touched;
+    if (first == ops.end()) return "";
+    const trace::Op& op = trace_.ops[*first];
+    const char* what = first != result || !entry_of(role).written ? "first used" : has(op.args) ? "written" : "made";
+    return fmt::format("tensor {} by {} at {}", what, printable(trace_.schemas[op.schema].full_name()),
+                       trace_.site_text(op.site));
   }
 
   /// The cell in one group, which may not touch it.

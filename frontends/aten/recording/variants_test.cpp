@@ -204,6 +204,26 @@ TEST(Variants, RandomProgramsEndAsEagerlyWhateverTheirIterationsDo) {
   EXPECT_GT(with_seams, 500);
 }
 
+TEST(StatesWithoutNames, AreCalledAfterTheOpThatMakesOrWritesThem) {
+  TraceBuilder b;
+  const auto mean = b.fresh({2}), start = b.fresh({2});
+  b.external(b.storage_of(mean), {1, 2});
+  b.external(b.storage_of(start), {3, 4});
+  auto last = start;
+  for (int i = 0; i < 3; ++i) {
+    const auto next = b.fresh({2});
+    b.op(kAdd, {B::tensor(last), B::tensor(last), B::integer(1)}, {B::tensor(next)});
+    b.op(kAddInPlace, {B::tensor(mean), B::tensor(next), B::integer(1)}, {B::tensor(mean)});
+    last = next;
+    b.end_iteration();
+  }
+  const graph::Program program = lowered(b);
+  std::vector<std::string> names;
+  for (const graph::State& state : program.states) names.push_back(program.values[state.start].name);
+  EXPECT_THAT(names, testing::UnorderedElementsAre("tensor made by aten::add.Tensor at train.py:1",
+                                                   "tensor written by aten::add_.Tensor at train.py:2"));
+}
+
 TEST(VariantsOf, IterationsWithOtherOps) {
   TraceBuilder b;
   const auto x = b.fresh({2});
