@@ -29,8 +29,11 @@ std::string counted_text(const std::vector<std::string>& names) {
   std::vector<std::pair<std::string, std::size_t>> counted;
   for (const std::string& name : names) {
     const auto found = std::ranges::find(counted, name, [](const auto& each) { return each.first; });
-    if (found == counted.end()) counted.emplace_back(name, 1);
-    if (found != counted.end()) ++found->second;
+    if (found != counted.end()) {
+      ++found->second;
+    } else {
+      counted.emplace_back(name, 1);
+    }
   }
   std::string text;
   for (std::size_t i = 0; i < std::min(kShown, counted.size()); ++i) {

@@ -76,6 +76,7 @@ ROWS = [
     Program("neural_ode", variants=6),
     Program("ppo", variants=5, says=["what Python did in between is not replayed"]),
     Program("dqn", variants=6, most=7),
+    Program("buffer_filled_again", variants=2, most=2),
     Program("replay_buffer", variants=2, most=4),
     Program("replay_of_arrays"),
     Program("layer_drop", variants=2, most=2),

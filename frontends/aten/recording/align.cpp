@@ -168,11 +168,25 @@ class Comparison {
     }
     if (mixed_ != trace::kNone && !is_same_with_either(a))
       return differ(position, fmt::format("{}: {}", name_a, mixed_text()));
+    if (changed_before(0, position) != changed_before(iteration_, position))
+      return differ(position, fmt::format("{}: something other than an op changed memory before it in one of them", name_a));
     return {};
   }
 
-  /// "2 vs 2.5", of lists the first element that differs. Where both read alike, what tells them apart is not among what
-  /// is shown: the reason is said then.
+  /// The storages that were changed before the op, called as in the first iteration.
+  std::set<trace::StorageId> changed_before(std::size_t iteration, std::uint32_t position) const {
+    std::set<trace::StorageId> storages;
+    const auto found = alignment_.changes->find(alignment_.ops[iteration][position]);
+    if (found == alignment_.changes->end()) return storages;
+    for (const ChangedMemory& change : found->second) {
+      const auto role = alignment_.to_first[iteration].find(change.storage);
+      storages.insert(role == alignment_.to_first[iteration].end() ? trace::kNone : role->second);
+    }
+    return storages;
+  }
+
+  /// "2 vs 2.5", of lists the first element that differs. Where both read alike, what tells them apart is not among
+  /// what is shown: the reason is said then.
   std::string both_texts(const Arg& a, const Arg& b) const {
     if (a.kind == Kind::kList && b.kind == Kind::kList) {
       const std::size_t count = a.list.size(), longest = std::max(count, b.list.size());
@@ -548,6 +562,7 @@ Result<void> join(const trace::Trace& trace, Alignment& group, std::uint32_t ite
 
 Alignment kinds_of_tensors(const trace::Trace& trace) {
   Alignment kinds;
+  kinds.changes = changes_of(trace);
   std::unordered_map<trace::StorageId, trace::BlobId> blobs;
   if (!trace.compounds.empty()) {
     for (const trace::External& external : trace.externals) blobs.emplace(external.storage, external.blob);

@@ -172,8 +172,8 @@ class Classifier {
     const auto last = final_states_.find(cell.final_storage);
     const bool is_named_last = last != final_states_.end() && !last->second->name.empty();
     // A place of several tensors is called after the one that is compared.
-    if (is_named_last && std::ranges::any_of(cell.given, [](const GivenBytes& given) { return given.from.has_value(); }))
-      return printable(last->second->name);
+    const auto is_copy = [](const GivenBytes& given) { return given.from.has_value(); };
+    if (is_named_last && std::ranges::any_of(cell.given, is_copy)) return printable(last->second->name);
     for (const auto& [group, index] : cell.reads) {
       const std::string& name = program(group).values[entry_of(history_.reads()[index].role).outside].name;
       if (!name.empty()) return name;

@@ -42,17 +42,15 @@ void visit(std::vector<Arg>& args, const auto& change) {
 
 class Separation {
  public:
-  explicit Separation(const trace::Trace& trace) : trace_(trace), effects_(trace) {
+  Separation(const trace::Trace& trace, const Changes& changes) : trace_(trace), effects_(trace) {
     for (const trace::CompoundTensor& compound : trace.compounds) {
       std::vector<Arg> parts;
       for (const auto& [name, part] : compound.parts) parts.push_back(part);
       for (const auto id : tensors_in(parts)) bound_.insert(trace.tensors[id].storage);
     }
     for (const trace::Output& output : trace.outputs) bound_.insert(trace.tensors[output.tensor].storage);
-    std::map<std::pair<StorageId, std::uint32_t>, trace::BlobId> seen;
-    for (const trace::External& external : trace.externals) {
-      const auto key = std::pair{external.storage, external.iteration};
-      if (seen.emplace(key, external.blob).first->second != external.blob) bound_.insert(external.storage);
+    for (const auto& [op, changed] : changes) {
+      for (const ChangedMemory& change : changed) bound_.insert(change.storage);
     }
   }
 
@@ -226,7 +224,7 @@ std::optional<Separated> separate_shared(const trace::Trace& trace, const std::v
   std::map<std::uint64_t, std::vector<const Alignment*>> by_signature;
   const std::vector<std::uint64_t> signatures = signatures_of(trace, groups);
   for (std::size_t g = 0; g < groups.size(); ++g) by_signature[signatures[g]].push_back(&groups[g]);
-  Separation separation(trace);
+  Separation separation(trace, *groups[0].changes);
   for (const auto& [signature, alike] : by_signature) {
     if (alike.size() > 1) separation.add(alike);
   }

@@ -278,11 +278,12 @@ TEST(VariantsOf, ListsAreToldByTheFirstElementThatDiffers) {
     }
     return difference(b);
   };
-  EXPECT_THAT(told(64, 64, 5), HasSubstr("aten::cat argument tensors: element 5 of 64: f32[2] with strides [1] vs f32[3] "
-                                         "with strides [1]"));
+  EXPECT_THAT(told(64, 64, 5), HasSubstr("aten::cat argument tensors: element 5 of 64: f32[2] with strides [1] vs "
+                                         "f32[3] with strides [1]"));
   EXPECT_THAT(told(64, 64, 5), ::testing::SizeIs(::testing::Le(160u)));
   EXPECT_THAT(told(64, 63, -1), HasSubstr("aten::cat argument tensors: 64 elements vs 63"));
-  EXPECT_THAT(told(2, 1, -1), HasSubstr("[f32[2] with strides [1], f32[2] with strides [1]] vs [f32[2] with strides [1]]"));
+  EXPECT_THAT(told(2, 1, -1),
+              HasSubstr("[f32[2] with strides [1], f32[2] with strides [1]] vs [f32[2] with strides [1]]"));
 }
 
 TEST(VariantsOf, NumbersThatShapeTheProgram) {
