@@ -78,10 +78,15 @@ Result<ReferenceReplay> replay_reference(const Variants& variants, const trace::
   for (std::uint32_t k = 0; k < iterations && k < variants.turns.size(); ++k) {
     const Turn& turn = variants.turns[k];
     const Program& program = *variants.programs[turn.variant];
+    std::vector<Bytes> bytes;
     for (const Given& given : turn.given) {
-      CRUCIBLE_TRY(replay.states[given.state],
-                   load_value(program, blobs, program.states[given.state].start, given.blob));
+      if (given.from == kNone) {
+        CRUCIBLE_TRY(bytes.emplace_back(), load_value(program, blobs, program.states[given.state].start, given.blob));
+      } else {
+        bytes.push_back(replay.states[given.from]);
+      }
     }
+    for (std::size_t i = 0; i < bytes.size(); ++i) replay.states[turn.given[i].state] = std::move(bytes[i]);
     CRUCIBLE_TRY_VOID(replay_one(program, shown[turn.variant], blobs, turn.index, rough, replay));
   }
   return replay;

@@ -94,8 +94,11 @@ Result<void> verify(const Variants& variants) {
     if (k > 0 && turn.iteration <= variants.turns[k - 1].iteration)
       return broken(fmt::format("iteration {} stands behind a later one", k));
     for (const Given& given : turn.given) {
-      if (given.state >= first.states.size() || given.blob == kNone)
+      const bool is_copy = given.from < first.states.size() && given.blob == kNone && !given.is_seam;
+      if (given.state >= first.states.size() || (given.from == kNone ? given.blob == kNone : !is_copy))
         return broken(fmt::format("iteration {} is given bytes of no state", k));
+      if (is_copy && bytes_of(first, first.states[given.from]) != bytes_of(first, first.states[given.state]))
+        return broken(fmt::format("iteration {} is given a state of another size", k));
     }
   }
   for (std::size_t v = 0; v < next.size(); ++v) {

@@ -13,11 +13,13 @@
 
 namespace crucible::graph {
 
-/// Bytes that a state has before an iteration because the program put them there, not a recorded op.
+/// Bytes that a state has before an iteration because the program put them there, not a recorded op; or what another
+/// state holds, because the iteration reads another tensor at that place than its variant did before.
 struct Given {
   std::uint32_t state = kNone;  // in Program::states, the same in all variants
-  std::uint32_t blob = kNone;
+  std::uint32_t blob = kNone;   // kNone: `from` instead
   bool is_seam = false;  // it was another iteration's before: something changed it where nothing was recorded
+  std::uint32_t from = kNone;  // a state as it is before the iteration is given anything
 };
 
 /// One iteration of the recording.

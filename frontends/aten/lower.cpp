@@ -24,6 +24,7 @@
 #include "frontends/aten/recording/boundary.hpp"
 #include "frontends/aten/recording/draws.hpp"
 #include "frontends/aten/recording/outputs.hpp"
+#include "frontends/aten/recording/sharing.hpp"
 #include "frontends/aten/sparse/sparse.hpp"
 
 namespace crucible::aten {
@@ -261,10 +262,19 @@ class Lowering {
 
 namespace {
 
-Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites,
-                                  const graph::PassContext* passes) {
-  const PassInProgress pass("comparing the iterations");
-  CRUCIBLE_TRY(std::vector<Alignment> found, align(trace));
+bool writes_shared(const LoweredGroup& group) {
+  std::vector<trace::StorageId> written;
+  for (const auto& [storage, entry] : group.storages.entries()) {
+    if (entry.written) written.push_back(storage);
+  }
+  return writes_shared(group.alignment, written);
+}
+
+/// `trace` may have more names for one storage: `plain` is the recording itself then, which is lowered where they turn
+/// out to be wrong.
+Result<graph::Variants> lower_groups(const trace::Trace& trace, std::vector<Alignment> found, Opaques opaques,
+                                     bool wants_composites, const graph::PassContext* passes,
+                                     const trace::Trace* plain) {
   std::map<std::uint32_t, Alignment> waiting;  // by their first iterations
   for (Alignment& group : found) waiting.emplace(group.iterations[0], std::move(group));
   std::deque<Alignment> alignments;
@@ -287,6 +297,10 @@ Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bo
     }
     groups.push_back(lowerings.back().group());
   }
+  if (plain != nullptr && std::ranges::any_of(groups, [](const LoweredGroup& group) { return writes_shared(group); })) {
+    CRUCIBLE_TRY(std::vector<Alignment> as_recorded, align(*plain));
+    return lower_groups(*plain, std::move(as_recorded), opaques, wants_composites, passes, nullptr);
+  }
   graph::Variants variants;
   CRUCIBLE_TRY(variants.turns, classify(trace, groups));
   const bool is_given =
@@ -303,6 +317,20 @@ Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bo
   }
   CRUCIBLE_TRY_VOID(graph::verify(variants));
   return variants;
+}
+
+Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites,
+                                  const graph::PassContext* passes) {
+  const PassInProgress pass("comparing the iterations");
+  CRUCIBLE_TRY(std::vector<Alignment> found, align(trace));
+  const std::optional<Separated> separated = found.size() > 1 ? separate_shared(trace, found) : std::nullopt;
+  if (separated) {
+    CRUCIBLE_TRY(std::vector<Alignment> fewer, align(separated->trace));
+    for (Alignment& group : fewer) group.origins = separated->origins;
+    if (fewer.size() < found.size())
+      return lower_groups(separated->trace, std::move(fewer), opaques, wants_composites, passes, &trace);
+  }
+  return lower_groups(trace, std::move(found), opaques, wants_composites, passes, nullptr);
 }
 
 }  // namespace

@@ -23,6 +23,26 @@ std::string size_text(double difference, const std::string& words) {
   return std::isfinite(difference) ? fmt::format("{:.2g}", difference) : words.empty() ? "no finite number" : words;
 }
 
+/// "weight, tensor made by aten::add at train.py:3 (5 times), and 4 more".
+std::string counted_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::pair<std::string, std::size_t>> counted;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(counted, name, [](const auto& each) { return each.first; });
+    if (found != counted.end()) {
+      ++found->second;
+    } else {
+      counted.emplace_back(name, 1);
+    }
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, counted.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + counted[i].first;
+    if (counted[i].second > 1) text += fmt::format(" ({} times)", counted[i].second);
+  }
+  return counted.size() > kShown ? fmt::format("{}, and {} more", text, counted.size() - kShown) : text;
+}
+
 std::string outputs_text(const runtime::Verification& verdict) {
   std::string text;
   if (verdict.outputs_compared > 0) {
@@ -120,7 +140,7 @@ std::string verification_text(const runtime::Verification& verdict) {
   }
   if (!verdict.states_not_recorded.empty()) {
     text += fmt::format("states    {} changed but have no recorded end: {}\n", verdict.states_not_recorded.size(),
-                        fmt::join(verdict.states_not_recorded, ", "));
+                        counted_text(verdict.states_not_recorded));
   }
   return text;
 }

@@ -171,9 +171,21 @@ Result<void> Session::select(std::uint32_t index) {
   if (next.interpreted) next.carry_interpreted_states();
   if (&next != state_) CRUCIBLE_TRY_VOID(change_to(turn.variant));
   if (turn.given.empty()) return {};
+  std::vector<std::vector<std::byte>> copies;  // read before any of them is written
+  NearReads reads = next.reads_of(next.near_states);
+  for (const graph::Given& each : turn.given) {
+    if (each.from == graph::kNone) continue;
+    CRUCIBLE_TRY(copies.emplace_back(), next.final_bytes(next.program->states[each.from], reads));
+  }
   return next.write_together([&]() -> Result<void> {
+    auto copy = copies.begin();
     for (const graph::Given& each : turn.given) {
       const graph::ValueId start = next.program->states[each.state].start;
+      if (each.from != graph::kNone) {
+        CRUCIBLE_TRY_VOID(next.write_bytes(start, std::move(*copy++)));
+        set_changed(each.state);
+        continue;
+      }
       const bool is_shaken = next.shaking && each.is_seam;
       CRUCIBLE_TRY_VOID(is_shaken ? next.perturb(start, each.blob, *next.shaking) : next.write_blob(start, each.blob));
       set_changed(each.state);

@@ -75,6 +75,11 @@ VariantRecording recorded(std::uint32_t seed, std::uint32_t turns) {
     const auto v = static_cast<std::uint32_t>(random() % 3);
     graph::Turn turn{.variant = v, .index = all[v].iterations++, .iteration = i, .given = {}};
     if (random() % 3 == 0) turn.given.push_back({static_cast<std::uint32_t>(random() % 3), fresh(), true});
+    if (random() % 3 == 0) {  // what two states held changes places, or one takes over another's
+      const auto a = static_cast<std::uint32_t>(random() % 3), b = static_cast<std::uint32_t>(random() % 3);
+      turn.given.push_back({.state = a, .from = b});
+      if (random() % 2 == 0 && a != b) turn.given.push_back({.state = b, .from = a});
+    }
     recording.variants->turns.push_back(std::move(turn));
     if (v == 0) all[0].inputs[0].blobs.push_back(fresh());
     if (v == 1) all[1].slots[0].values.push_back(0.25 + 0.5 * static_cast<double>(random() % 8));

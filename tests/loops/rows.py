@@ -16,6 +16,7 @@ class Row:
     ops: int = 0                            # of each iteration; 0: as many as in the first, unless there are variants
     variants: int = 1                       # at least so many lists of ops and sizes; where several, also strict: equal
                                             # bits on the CPU, an OpenCL device and the reference interpreter
+    most: int = 0                           # at most so many variants; 0: whatever their number
     seams: int = 0                          # changes between iterations that nothing recorded
     starts: str = ""                        # how the first op of each iteration is called
     absent: typing.Sequence[str] = ()       # ops that must be in none: they made the data
@@ -75,7 +76,11 @@ ROWS = [
     Program("triplet_mining", variants=5),
     Program("neural_ode", variants=6),
     Program("ppo", variants=5, says=["what Python did in between is not replayed"]),
-    Program("dqn", variants=6),
+    Program("dqn", variants=6, most=7),
+    Program("buffer_filled_again", variants=2, most=2),
+    Program("replay_buffer", variants=2, most=4),
+    Program("replay_of_arrays"),
+    Program("layer_drop", variants=2, most=2),
     Program("reinforce", variants=4, says=["what Python did in between is not replayed"]),
     Program("radam_switch", variants=4),
     Program("vae_branch", variants=2),

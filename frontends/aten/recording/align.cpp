@@ -24,6 +24,9 @@ namespace {
 using trace::Arg;
 using Kind = trace::Arg::Kind;
 
+/// Of a list in a sentence.
+constexpr std::size_t kShownElements = 8;
+
 void collect(const std::vector<Arg>& args, bool keep_undefined, std::vector<trace::TensorId>& out) {
   for (const Arg& arg : args) {
     if (arg.kind == Kind::kTensor) out.push_back(arg.tensor);
@@ -165,11 +168,36 @@ class Comparison {
     }
     if (mixed_ != trace::kNone && !is_same_with_either(a))
       return differ(position, fmt::format("{}: {}", name_a, mixed_text()));
+    if (changed_before(0, position) != changed_before(iteration_, position))
+      return differ(position, fmt::format("{}: something other than an op changed memory before it in one of them", name_a));
     return {};
   }
 
-  /// "2 vs 2.5". Where both read alike, what tells them apart is not among what is shown: the reason is said then.
+  /// The storages that were changed before the op, called as in the first iteration.
+  std::set<trace::StorageId> changed_before(std::size_t iteration, std::uint32_t position) const {
+    std::set<trace::StorageId> storages;
+    const auto found = alignment_.changes->find(alignment_.ops[iteration][position]);
+    if (found == alignment_.changes->end()) return storages;
+    for (const ChangedMemory& change : found->second) {
+      const auto role = alignment_.to_first[iteration].find(change.storage);
+      storages.insert(role == alignment_.to_first[iteration].end() ? trace::kNone : role->second);
+    }
+    return storages;
+  }
+
+  /// "2 vs 2.5", of lists the first element that differs. Where both read alike, what tells them apart is not among
+  /// what is shown: the reason is said then.
   std::string both_texts(const Arg& a, const Arg& b) const {
+    if (a.kind == Kind::kList && b.kind == Kind::kList) {
+      const std::size_t count = a.list.size(), longest = std::max(count, b.list.size());
+      if (count == b.list.size() && element_ < count)
+        return fmt::format("element {} of {}: {}", element_, count, pair_text(a.list[element_], b.list[element_]));
+      if (longest > kShownElements) return fmt::format("{} elements vs {}", count, b.list.size());
+    }
+    return pair_text(a, b);
+  }
+
+  std::string pair_text(const Arg& a, const Arg& b) const {
     const std::string first = argument_text(trace_, a), other = argument_text(trace_, b);
     if (first == other && kind_text(a, b).empty() && !reason_.empty()) return first;
     return fmt::format("{} vs {}{}{}", first, other, kind_text(a, b),
@@ -262,7 +290,9 @@ class Comparison {
         if (a.list.size() != b.list.size()) return false;
         for (std::size_t i = 0; i < a.list.size(); ++i) {
           const ArgumentPath item{path.position, path.argument, static_cast<std::int32_t>(i)};
-          if (!same(a.list[i], b.list[i], item, may_differ)) return false;
+          if (same(a.list[i], b.list[i], item, may_differ)) continue;
+          element_ = i;
+          return false;
         }
         return true;
       default:
@@ -339,6 +369,7 @@ class Comparison {
   Alignment& alignment_;
   std::size_t iteration_;
   std::uint32_t position_ = 0;                         // of the op that is compared
+  std::size_t element_ = 0;                            // of the list that differs: the first that does
   std::uint32_t argument_ = 0, mixed_ = trace::kNone;  // its argument; the last one that is whole here and real there
   std::unordered_map<trace::TensorId, std::int64_t> seen_;  // its tensors: the other iteration's offset
   std::string reason_;
@@ -453,8 +484,11 @@ std::string argument_text(const trace::Trace& trace, const Arg& arg) {
       return tensor_text(trace, trace.tensors[arg.tensor]);
     case Kind::kList: {
       std::string text;
-      for (const Arg& item : arg.list) text += (text.empty() ? "" : ", ") + argument_text(trace, item);
-      return "[" + text + "]";
+      std::size_t shown = 0;
+      for (; shown < arg.list.size() && shown < kShownElements && text.size() < 80; ++shown)
+        text += (shown == 0 ? "" : ", ") + argument_text(trace, arg.list[shown]);
+      return shown == arg.list.size() ? fmt::format("[{}]", text)
+                                      : fmt::format("[{}, ... ({} elements)]", text, arg.list.size());
     }
     case Kind::kUndefinedTensor:
       return "no tensor";
@@ -528,6 +562,7 @@ Result<void> join(const trace::Trace& trace, Alignment& group, std::uint32_t ite
 
 Alignment kinds_of_tensors(const trace::Trace& trace) {
   Alignment kinds;
+  kinds.changes = changes_of(trace);
   std::unordered_map<trace::StorageId, trace::BlobId> blobs;
   if (!trace.compounds.empty()) {
     for (const trace::External& external : trace.externals) blobs.emplace(external.storage, external.blob);

@@ -49,6 +49,14 @@ struct NestedParts {
   std::vector<std::vector<std::int64_t>> sizes;  // of each tensor, the same in all iterations
 };
 
+/// Memory that something other than an op changed after ops of the same iteration had used it.
+struct ChangedMemory {
+  trace::StorageId storage = trace::kNone;
+  const trace::External* bytes = nullptr;  // in Trace::externals
+};
+/// By the op before which it was changed, as an index in Trace::ops.
+using Changes = std::map<std::uint32_t, std::vector<ChangedMemory>>;
+
 /// Iterations of one group.
 struct Alignment {
   std::unordered_map<trace::TensorId, LazyView> lazy;
@@ -75,7 +83,14 @@ struct Alignment {
   /// Per storage of the recording: the first iteration that touches it. Shared by the groups; null where there is one.
   std::shared_ptr<const std::vector<std::uint32_t>> first_seen;
 
+  std::shared_ptr<const Changes> changes;  // of the whole recording; never null
+
+  /// By storage: itself, or which one it is another name of (sharing.hpp). Shared by the groups; null where all are
+  /// what they are.
+  std::shared_ptr<const std::vector<trace::StorageId>> origins;
+
   std::size_t count() const { return iterations.size(); }
+  trace::StorageId origin(trace::StorageId storage) const { return origins ? (*origins)[storage] : storage; }
   /// Whether iterations before the group's first had it.
   bool existed_before(trace::StorageId storage) const {
     return first_seen && storage < first_seen->size() && (*first_seen)[storage] < iterations[0];

@@ -12,6 +12,10 @@ namespace crucible::aten {
 /// Whether the op stands in an iteration's list; others leave no trace in any tensor.
 bool is_aligned(const trace::Trace& trace, const trace::Op& op);
 
+/// Bytes that were taken when ops of the iteration had used the memory already: something put them there in between.
+/// Those that no aligned op reads any more stand under kNone.
+std::shared_ptr<const Changes> changes_of(const trace::Trace& trace);
+
 /// Which tensors of the recording are lazy, sparse, nested or zeros: an alignment without iterations.
 Alignment kinds_of_tensors(const trace::Trace& trace);
 
@@ -28,5 +32,8 @@ Result<void> join(const trace::Trace& trace, Alignment& group, std::uint32_t ite
 /// what they differ, in words.
 std::vector<Alignment> split(const trace::Trace& trace, const Alignment& group, const ArgumentPath& path,
                              const std::string& difference);
+
+/// Per group: of everything in which iterations of one group are alike, but for who shares memory with whom.
+std::vector<std::uint64_t> signatures_of(const trace::Trace& trace, const std::vector<Alignment>& groups);
 
 }  // namespace crucible::aten

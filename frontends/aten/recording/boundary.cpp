@@ -36,8 +36,8 @@ class Classifier {
     std::size_t failed = 0;
     Result<std::vector<Cell>> cells = make_cells(trace_, history_, groups_, carried, failed);
     if (!cells) {
-      return bad(fmt::format("{} is handed from one iteration to the next in different ways; record with a larger "
-                             "--warmup",
+      return bad(fmt::format("{} is read by a later iteration, but what it held was neither recorded nor left by an "
+                             "op; record with a larger --warmup",
                              describe(history_.reads()[failed])));
     }
     CRUCIBLE_TRY_VOID(add_states(*cells));
@@ -145,9 +145,7 @@ class Classifier {
 
   Result<void> add_states(const std::vector<Cell>& cells) {
     for (const Cell& cell : cells) {
-      const StorageRole role = cell.reads.empty()
-                                   ? StorageRole{cell.left.begin()->first, cell.left.begin()->second}
-                                   : history_.reads()[cell.reads.begin()->second].role;
+      const StorageRole role = role_of(cell);
       const std::string name = name_of(cell);
       const std::string what =
           !name.empty() || cell.reads.empty() ? name : describe(history_.reads()[cell.reads.begin()->second]);
@@ -164,15 +162,43 @@ class Classifier {
     return {};
   }
 
+  /// A part that has the cell's size.
+  StorageRole role_of(const Cell& cell) const {
+    if (!cell.reads.empty()) return history_.reads()[cell.reads.begin()->second].role;
+    return cell.left.empty() ? cell.typed : StorageRole{cell.left.begin()->first, cell.left.begin()->second};
+  }
+
   std::string name_of(const Cell& cell) const {
+    const auto last = final_states_.find(cell.final_storage);
+    const bool is_named_last = last != final_states_.end() && !last->second->name.empty();
+    // A place of several tensors is called after the one that is compared.
+    const auto is_copy = [](const GivenBytes& given) { return given.from.has_value(); };
+    if (is_named_last && std::ranges::any_of(cell.given, is_copy)) return printable(last->second->name);
     for (const auto& [group, index] : cell.reads) {
       const std::string& name = program(group).values[entry_of(history_.reads()[index].role).outside].name;
       if (!name.empty()) return name;
     }
     const trace::External* first = history_.first_bytes(cell.final_storage);
-    if (cell.reads.empty() && first != nullptr) return printable(first->name);
-    const auto last = final_states_.find(cell.final_storage);
-    return last == final_states_.end() ? "" : printable(last->second->name);
+    if (cell.reads.empty() && first != nullptr && !first->name.empty()) return printable(first->name);
+    return is_named_last ? printable(last->second->name) : place_text(cell);
+  }
+
+  /// Where a person finds a tensor that has no name: the op that makes it, else the first one that writes or reads it.
+  std::string place_text(const Cell& cell) const {
+    StorageRole role = role_of(cell);
+    if (!cell.left.empty()) role = {cell.left.begin()->first, cell.left.begin()->second};
+    const auto has = [&](const std::vector<trace::Arg>& args) {
+      return std::ranges::any_of(tensors_in(args), [&](auto id) { return trace_.tensors[id].storage == role.storage; });
+    };
+    const std::vector<std::uint32_t>& ops = groups_[role.group].alignment.ops[0];
+    const auto result = std::ranges::find_if(ops, [&](auto op) { return has(trace_.ops[op].outputs); });
+    const auto touched = std::ranges::find_if(ops, [&](auto op) { return has(trace_.ops[op].args); });
+    const auto first = result != ops.end() && entry_of(role).written ? result : touched;
+    if (first == ops.end()) return "";
+    const trace::Op& op = trace_.ops[*first];
+    const char* what = first != result || !entry_of(role).written ? "first used" : has(op.args) ? "written" : "made";
+    return fmt::format("tensor {} by {} at {}", what, printable(trace_.schemas[op.schema].full_name()),
+                       trace_.site_text(op.site));
   }
 
   /// The cell in one group, which may not touch it.
@@ -228,7 +254,10 @@ class Classifier {
     for (const RecordedTurn& turn : history_.turns())
       turns.push_back({.variant = turn.group, .index = turn.member, .iteration = turn.iteration, .given = {}});
     for (std::uint32_t c = 0; c < cells.size(); ++c) {
-      for (const GivenBytes& given : cells[c].given) turns[given.turn].given.push_back({c, given.blob, given.is_seam});
+      for (const GivenBytes& given : cells[c].given) {
+        const auto from = given.from ? static_cast<std::uint32_t>(*given.from) : graph::kNone;
+        turns[given.turn].given.push_back({c, given.blob, given.is_seam, from});
+      }
     }
     return turns;
   }

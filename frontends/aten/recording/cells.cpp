@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "frontends/aten/recording/copies.hpp"
+
 namespace crucible::aten {
 namespace {
 
@@ -119,7 +121,8 @@ class CellMaker {
       for (const std::size_t c : of_group[g]) {
         const auto left = cells[c].left.find(g);
         if (left == cells[c].left.end()) continue;
-        const StorageId own = groups_[g].alignment.from_first[m].at(left->second);
+        const Alignment& alignment = groups_[g].alignment;
+        const StorageId own = alignment.origin(alignment.from_first[m].at(left->second));
         if (!contents[c] && !cells[c].reads.contains(g))
           cells[c].initial = groups_[g].storages.external_blob(own, m);
         contents[c] = {own, written[own]};
@@ -207,13 +210,10 @@ Result<std::vector<Cell>> make_cells(const trace::Trace& trace, const RecordedHi
     wanted.assign(broken.begin(), broken.end());
     if (wanted.empty() && finals.empty()) break;
   }
-  if (!wanted.empty()) {
-    failed = wanted.front();
-    return Error{ErrorCode::kBadInput, "what it reads is handed from one iteration to the next in different ways"};
-  }
   std::ranges::stable_sort(all, {}, [](const Cell& cell) {
     return cell.reads.empty() ? std::numeric_limits<std::size_t>::max() : cell.reads.begin()->second;
   });
+  CRUCIBLE_TRY_VOID(add_copies(trace, history, groups, wanted, finals, all, failed));
   return all;
 }
 

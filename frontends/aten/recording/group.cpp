@@ -77,6 +77,13 @@ class Grouping {
 
 }  // namespace
 
+std::vector<std::uint64_t> signatures_of(const trace::Trace& trace, const std::vector<Alignment>& groups) {
+  Signatures signatures(trace);
+  std::vector<std::uint64_t> all;
+  for (const Alignment& group : groups) all.push_back(signatures.of(group.ops[0]));
+  return all;
+}
+
 Result<std::vector<Alignment>> align(const trace::Trace& trace) {
   Grouping grouping(trace);
   bool is_begun = false;
@@ -104,7 +111,7 @@ std::vector<Alignment> split(const trace::Trace& trace, const Alignment& group, 
                              const std::string& difference) {
   Alignment kinds;
   kinds.lazy = group.lazy, kinds.sparse = group.sparse, kinds.nested = group.nested, kinds.zeros = group.zeros;
-  kinds.first_seen = group.first_seen;
+  kinds.changes = group.changes, kinds.first_seen = group.first_seen, kinds.origins = group.origins;
   if (!kinds.first_seen)  // there was this group alone
     kinds.first_seen = std::make_shared<const std::vector<std::uint32_t>>(first_seen(trace, {&group, 1}));
   std::vector<Alignment> parts;

@@ -30,7 +30,7 @@ void RecordedHistory::find_reads(const trace::Trace& trace, const std::vector<Lo
       if (entry.outside == graph::kNone) continue;
       OutsideRead& read = reads_.emplace_back(OutsideRead{{g, storage}, {}});
       for (std::size_t m = 0; m < alignment.count(); ++m) {
-        const trace::StorageId own = alignment.from_first[m].at(storage);
+        const trace::StorageId own = alignment.origin(alignment.from_first[m].at(storage));
         watched_.insert(own);
         read.uses.push_back({.own = own, .given = groups[g].storages.external_blob(own, m)});
       }
@@ -55,7 +55,7 @@ void RecordedHistory::follow(const std::vector<LoweredGroup>& groups) {
       if (holder == holders_.end() && use.given == trace::kNone) use.given = use.known;
     }
     for (const auto& [own, role] : groups[g].alignment.to_first[m]) {
-      if (!watched_.contains(own)) continue;
+      if (!watched_.contains(own) || groups[g].alignment.origin(own) != own) continue;
       const StorageMap::Entry* entry = groups[g].storages.find(role);
       const bool is_written = entry != nullptr && entry->written;
       touches_[k].push_back({own, role, is_written});

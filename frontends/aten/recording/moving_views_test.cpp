@@ -64,13 +64,35 @@ TEST(MovingViews, AreWrittenWhereEachIterationHasThem) {
   EXPECT_THAT(final_state(b), ElementsAre(8, 9, 11, 12));
 }
 
-TEST(MovingViews, OneViewThatBecomesTwoIsAnotherVariant) {
+TEST(MovingViews, OneViewThatBecomesTwoIsReadAsTwo) {
+  TraceBuilder b;
+  const auto table = b.fresh({2, 2});
+  b.external(b.storage_of(table), {1, 2, 3, 4}, trace::Role::kParameter);
+  const std::vector<Floats> sums = {{2, 4}, {4, 6}, {6, 8}};
+  for (int i = 0; i < 3; ++i) {
+    const auto one = b.view(b.storage_of(table), {2}, {1}, i == 2 ? 2 : 0);
+    const auto other = b.view(b.storage_of(table), {2}, {1}, i == 0 ? 0 : 2);
+    const auto sum = b.fresh({2});
+    b.op(kAdd, {B::tensor(one), B::tensor(other), B::integer(1)}, {B::tensor(sum)});
+    b.output(sum, sums[static_cast<std::size_t>(i)], "sum");
+    b.end_iteration();
+  }
+  const auto variants = lower_variants(b.trace());
+  ASSERT_TRUE(variants) << variants.error().message;
+  ASSERT_EQ(variants->programs.size(), 1u);
+  const auto replay = graph::replay_reference(*variants, *b.trace().blob_store, 3);
+  ASSERT_TRUE(replay) << replay.error().message;
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(floats(*replay->tensors[i][0]), sums[i]) << "iteration " << i;
+}
+
+TEST(MovingViews, OneWrittenViewThatBecomesTwoIsAnotherVariant) {
   TraceBuilder b;
   const auto table = b.fresh({2, 2});
   b.external(b.storage_of(table), {1, 2, 3, 4}, trace::Role::kParameter);
   for (int i = 0; i < 2; ++i) {
     const auto fixed = b.view(b.storage_of(table), {2}, {1}, 0);
     const auto moving = i == 0 ? fixed : b.view(b.storage_of(table), {2}, {1}, 2);
+    b.op(kMulInPlace, {B::tensor(table), B::number(2)}, {B::tensor(table)});
     b.op(kAdd, {B::tensor(fixed), B::tensor(moving), B::integer(1)}, {B::tensor(b.fresh({2}))});
     b.end_iteration();
   }

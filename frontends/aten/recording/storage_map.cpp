@@ -8,6 +8,7 @@
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
+#include "core/base/words.hpp"
 #include "frontends/aten/complex/complex.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 
@@ -17,14 +18,17 @@ using graph::View;
 
 StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Emitter& emitter)
     : trace_(trace), alignment_(alignment), emitter_(emitter) {
-  std::map<std::uint32_t, std::size_t> place_of;
-  for (std::size_t i = 0; i < alignment.iterations.size(); ++i) place_of.emplace(alignment.iterations[i], i);
   for (const trace::External& external : trace.externals) {
     const auto [at, is_new] = externals_.emplace(std::pair{external.storage, external.iteration}, &external);
-    const auto place = place_of.find(external.iteration);
-    if (is_new || at->second->blob == external.blob || place == place_of.end()) continue;
-    const auto first = alignment.to_first[place->second].find(external.storage);
-    if (first != alignment.to_first[place->second].end()) changing_.insert(first->second);
+    if (!is_new && external.op < at->second->op) at->second = &external;
+  }
+  if (const auto late = alignment.changes->find(trace::kNone); late != alignment.changes->end()) {
+    for (const ChangedMemory& change : late->second) {
+      const auto place = std::ranges::find(alignment.iterations, change.bytes->iteration);
+      if (place == alignment.iterations.end()) continue;
+      const auto& roles = alignment.to_first[static_cast<std::size_t>(place - alignment.iterations.begin())];
+      if (const auto role = roles.find(change.storage); role != roles.end()) changing_.insert(role->second);
+    }
   }
   std::map<trace::StorageId, std::set<DType>> dtypes;
   for (const auto op : alignment.ops[0]) {
@@ -34,6 +38,42 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
   }
   for (const auto& [storage, seen] : dtypes) {
     if (seen.size() > 1 && seen.contains(DType::kBool)) half_bool_.insert(storage);
+  }
+}
+
+void StorageMap::at_op(std::uint32_t position) {
+  position_ = position;
+  if (position == trace::kNone || !alignment_.changes->contains(alignment_.ops[0][position])) return;
+  if (changed_.insert(position).second) change_before(position);
+}
+
+void StorageMap::change_before(std::uint32_t position) {
+  for (const ChangedMemory& first : alignment_.changes->at(alignment_.ops[0][position])) {
+    const auto found = entries_.find(first.storage);
+    // Memory that an op returned without filling it has held nothing until now.
+    if (found == entries_.end() || found->second.value == graph::kNone) continue;
+    Entry& entry = found->second;
+    graph::Input input;
+    for (std::size_t i = 0; i < alignment_.count(); ++i) {
+      const trace::StorageId own = alignment_.from_first[i].at(first.storage);
+      const std::vector<ChangedMemory>& changed = alignment_.changes->at(alignment_.ops[i][position]);
+      const auto change = std::ranges::find(changed, own, &ChangedMemory::storage);
+      const trace::BlobId blob = change->bytes->blob;
+      const std::uint64_t wanted = static_cast<std::uint64_t>(entry.elements) * size_bytes(entry.dtype);
+      if (blob < trace_.blobs.size() && trace_.blobs[blob].size_bytes != wanted) {
+        return emitter_.fail(fmt::format("memory that was changed before it has {} bytes, the recording holds {}", wanted,
+                                         trace_.blobs[blob].size_bytes));
+      }
+      input.blobs.push_back(blob);
+      const auto start = externals_.find({own, alignment_.iterations[i]});
+      if (start != externals_.end() && start->second->op == change->bytes->op) externals_.erase(start);
+    }
+    input.value = emitter_.outside_value(graph::ValueKind::kInput, entry.dtype, entry.elements,
+                                         printable(first.bytes->name));
+    emitter_.program().inputs.push_back(input);
+    entry.value = input.value;
+    entry.written = true;
+    entry.casts.clear();
   }
 }
 
@@ -83,7 +123,9 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
     return nullptr;
   }
   if (changing_.contains(tensor.storage)) {
-    emitter_.fail("memory that something other than an op changes between two ops that read it is not supported");
+    emitter_.fail(
+        "memory that something other than an op changes when the last op of the iteration has read it is not "
+        "supported: fill another tensor, or say with crucible.step() that the iteration ends before it");
     return nullptr;
   }
   auto [at, is_new] = entries_.try_emplace(tensor.storage);

@@ -37,7 +37,8 @@ class StorageMap {
   void write(trace::TensorId tensor, const Term& term, graph::OpId first_op);
   /// Reads and writes from now on are those of the op at `position`: a view whose offset differs between iterations is
   /// read by take and written by put, with its offset as a slot. kNone: of no op.
-  void at_op(std::uint32_t position) { position_ = position; }
+  /// Memory that something other than an op changed before it is an input from there on.
+  void at_op(std::uint32_t position);
   /// Both tensors share a storage that is known.
   bool same_storage(trace::TensorId a, trace::TensorId b) const;
 
@@ -70,6 +71,7 @@ class StorageMap {
   }
 
  private:
+  void change_before(std::uint32_t position);
   Entry* open(const trace::Tensor& tensor);
   Term read_number(const trace::Tensor& tensor);
   Term read_view(trace::TensorId id, const trace::Tensor& tensor);
@@ -96,8 +98,8 @@ class StorageMap {
   std::map<std::pair<trace::StorageId, std::uint32_t>, const trace::External*> externals_;  // the number: an iteration
   std::set<trace::StorageId>
       half_bool_;  // of the first iteration: bools and something else, so that no byte may become 0 or 1
-  std::set<trace::StorageId>
-      changing_;  // of the first iteration; their bytes are in the recording more than once per iteration
+  std::set<trace::StorageId> changing_;  // of the first iteration: changed when all ops have read them
+  std::set<std::uint32_t> changed_;  // ops of the first iteration before which memory was changed, and which were met
 };
 
 }  // namespace crucible::aten
