@@ -92,6 +92,7 @@ ROWS = [
     Program("diffusion_unet"),
     Program("lbfgs", variants=2),
     Program("gan", steps=3),
+    Program("kept_losses", variants=4),
     Program("random_tasks", variants=2, summary=["does not repeat: each was taken for an iteration"]),
 ]
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "core/graph/reference.hpp"
 #include "frontends/aten/testing/lowered_trace.hpp"
@@ -155,6 +156,56 @@ class EagerProgram {
   std::vector<Floats> expected_;
 };
 
+void expect_as_recorded(const trace::Trace& trace, const graph::Variants& variants,
+                        const graph::ReferenceReplay& replay) {
+  for (std::size_t s = 0; s < variants.programs[0]->states.size(); ++s) {
+    const std::uint32_t blob = variants.programs[0]->states[s].final_blob;
+    if (blob == graph::kNone) continue;
+    const auto recorded = trace.blob_store->load(blob);
+    ASSERT_TRUE(recorded);
+    EXPECT_EQ(floats(replay.states[s]), floats(*recorded)) << "state " << s;
+  }
+  for (std::size_t k = 0; k < variants.turns.size(); ++k) {
+    const graph::Program& program = *variants.programs[variants.turns[k].variant];
+    std::size_t place = 0;
+    for (const graph::Output& output : program.outputs) {
+      if (!output.is_tensor()) continue;
+      const auto recorded = trace.blob_store->load(output.blobs[variants.turns[k].index]);
+      ASSERT_TRUE(recorded);
+      EXPECT_EQ(floats(*replay.tensors[k][place++]), floats(*recorded)) << "turn " << k << ", " << output.name;
+    }
+  }
+}
+
+TEST(Variants, WhatIsKeptThroughSeveralIterationsIsReadWhenItIsAsOldAsEachTime) {
+  TraceBuilder b;
+  std::vector<trace::TensorId> kept;
+  std::vector<Floats> contents;
+  for (int i = 0; i < 9; ++i) {
+    const auto x = b.fresh({2}), doubled = b.fresh({2});
+    const float value = static_cast<float>(i * i);
+    b.external(b.storage_of(x), {value, -1});
+    b.op(kAdd, {B::tensor(x), B::tensor(x), B::integer(1)}, {B::tensor(doubled)});
+    if (i % 3 == 2) {
+      const auto sum = b.fresh({2});
+      b.op(kAdd, {B::tensor(kept[kept.size() - 2]), B::tensor(kept.back()), B::integer(1)}, {B::tensor(sum)});
+      const auto& [first, second] = std::pair(contents[contents.size() - 2], contents.back());
+      b.output(sum, {first[0] + second[0], first[1] + second[1]}, "sum");
+    }
+    kept.push_back(doubled);
+    contents.push_back({2 * value, -2});
+    b.end_iteration();
+  }
+  const trace::Trace& trace = b.trace();
+  const auto variants = lower_variants(trace);
+  ASSERT_TRUE(variants) << variants.error().message;
+  EXPECT_EQ(variants->programs.size(), 2u);
+  EXPECT_EQ(variants->seams(), 0u);
+  const auto replay = graph::replay_reference(*variants, *trace.blob_store, 9);
+  ASSERT_TRUE(replay) << replay.error().message;
+  expect_as_recorded(trace, *variants, *replay);
+}
+
 TEST(Variants, RandomProgramsEndAsEagerlyWhateverTheirIterationsDo) {
   int with_copies = 0, with_variants = 0, with_seams = 0;
   for (std::uint32_t seed = 0; seed < 3000; ++seed) {
@@ -181,23 +232,7 @@ TEST(Variants, RandomProgramsEndAsEagerlyWhateverTheirIterationsDo) {
           trace.externals, [&](const trace::External& external) { return external.storage == state.storage; });
       EXPECT_TRUE(!is_old || !eager.is_written(state.storage) || compared.contains(state.blob)) << state.name;
     }
-    for (std::size_t s = 0; s < variants->programs[0]->states.size(); ++s) {
-      const std::uint32_t blob = variants->programs[0]->states[s].final_blob;
-      if (blob == graph::kNone) continue;
-      const auto recorded = trace.blob_store->load(blob);
-      ASSERT_TRUE(recorded);
-      EXPECT_EQ(floats(replay->states[s]), floats(*recorded)) << "state " << s;
-    }
-    for (std::size_t k = 0; k < turns; ++k) {
-      const graph::Program& program = *variants->programs[variants->turns[k].variant];
-      std::size_t place = 0;
-      for (const graph::Output& output : program.outputs) {
-        if (!output.is_tensor()) continue;
-        const auto recorded = trace.blob_store->load(output.blobs[variants->turns[k].index]);
-        ASSERT_TRUE(recorded);
-        EXPECT_EQ(floats(*replay->tensors[k][place++]), floats(*recorded)) << "turn " << k << ", " << output.name;
-      }
-    }
+    expect_as_recorded(trace, *variants, *replay);
   }
   EXPECT_GT(with_copies, 100);
   EXPECT_GT(with_variants, 1500);

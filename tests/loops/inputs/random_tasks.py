@@ -9,7 +9,7 @@ torch.manual_seed(0)
 body = nn.Linear(8, 16)
 heads = [nn.Linear(16, classes) for classes in (2, 3, 5)]
 optimizers = [torch.optim.Adam([*body.parameters(), *head.parameters()], lr=1e-3) for head in heads]
-for step in range(60):
+for step in range(120):
     task = random.choices(range(3), [4, 2, 1])[0]
     x, y = torch.randn(4, 8), torch.randint(0, heads[task].out_features, (4,))
     optimizers[task].zero_grad()
