@@ -175,10 +175,10 @@ Result<void> SpreadRun::consider(const Judged& judged, runtime::Verification& ve
   if (!verdict.differs()) return {};
   CRUCIBLE_TRY(const runtime::RunEnd end, judged.session.end_of_run(judged.results));
   CRUCIBLE_TRY_VOID(spread_runs(judged, verdict));
-  if (verdict.differs()) {
+  if (verdict.differs() && is_of_one_program()) {
     const runtime::ExplainOptions how{.seconds = SpreadOptions::kSeconds,
                                       .progress = [this](const std::string& text) { observer_.say(text); }};
-    const Result<void> asked = runtime::consider_reference(verdict, *work_.variants, *work_.blobs, end, how);
+    const Result<void> asked = runtime::consider_reference(verdict, program(), *work_.blobs, end, how);
     if (!asked) verdict.notes.push_back("the reference interpreter was asked, and failed: " + asked.error().message);
   }
   return judged.device ? check_ops(judged, verdict) : Result<void>();

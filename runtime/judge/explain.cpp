@@ -46,16 +46,6 @@ struct Counts {
               bad = 0;  // beyond the tolerance and not explained, of them those that the interpreter has as well
 };
 
-/// Programs without an owner, for one that its caller keeps.
-graph::Variants unowned(const graph::Program& program) {
-  return graph::alone(std::shared_ptr<const graph::Program>(std::shared_ptr<void>(), &program));
-}
-
-/// What a turn runs.
-const graph::Program& program_of(const graph::Variants& variants, std::uint32_t turn) {
-  return *variants.programs[variants.turns[turn].variant];
-}
-
 /// A state that is within its tolerance, but moved otherwise.
 Result<void> judge_other_move(StateDifference& state, const Verification& verdict, const graph::Program& program,
                               const trace::BlobStore& blobs, const RunEnd& judged, const ReferenceEnds& ends,
@@ -116,10 +106,11 @@ Result<void> judge_states(Verification& verdict, const graph::Program& program, 
   return {};
 }
 
-void judge_losses(Verification& verdict, const graph::Variants& variants, const ReferenceEnds& ends, Counts& counts) {
+void judge_losses(Verification& verdict, const graph::Program& program, const ReferenceEnds& ends, Counts& counts) {
+  const std::vector<std::size_t> places = places_of_numbers(program);
   for (LossDifference& loss : verdict.losses) {
     if (loss.is_undetermined) continue;
-    const std::size_t place = places_of_numbers(program_of(variants, loss.iteration))[loss.output];
+    const std::size_t place = places[loss.output];
     const double exact = ends.exact.outputs[loss.iteration][place];
     for (const graph::ReferenceReplay& run : ends.rough) {
       const double far = relative_difference(run.outputs[loss.iteration][place], exact);
@@ -137,8 +128,9 @@ void judge_losses(Verification& verdict, const graph::Variants& variants, const 
   }
 }
 
-Result<void> judge_outputs(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
+Result<void> judge_outputs(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
                            const ReferenceEnds& ends, Counts& counts) {
+  const graph::OutputTensors shown = graph::output_tensors(program);
   struct Far {
     double of_rough = 0, of_recorded = 0;
   };
@@ -146,8 +138,7 @@ Result<void> judge_outputs(Verification& verdict, const graph::Variants& variant
       measured;  // by iteration, first_alike and recorded blob
   for (OutputDifference& output : verdict.outputs) {
     if (!output.is_bad()) continue;
-    const graph::OutputTensors shown = graph::output_tensors(program_of(variants, output.iteration));
-    const std::uint32_t blob = shown.outputs[output.place]->blobs[variants.turns[output.iteration].index];
+    const std::uint32_t blob = shown.outputs[output.place]->blobs[output.iteration];
     const auto [at, is_new] = measured.try_emplace({output.iteration, shown.first_alike[output.place], blob});
     Far& far = at->second;
     if (is_new) {
@@ -189,29 +180,23 @@ void take_notes(Verification& verdict, const Counts& counts) {
 
 }  // namespace
 
-Result<ReferenceEnds> run_reference(const graph::Variants& variants, const trace::BlobStore& blobs,
+Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::BlobStore& blobs,
                                     const ExplainOptions& options) {
   const auto say = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };
   const Clock::time_point start = Clock::now();
-  const auto turns = static_cast<std::uint32_t>(variants.turns.size());
   say("running the reference interpreter");
   ReferenceEnds ends;
-  CRUCIBLE_TRY(ends.exact, graph::replay_reference(variants, blobs, turns));
+  CRUCIBLE_TRY(ends.exact, graph::replay_reference(program, blobs, program.iterations));
   // Two runs at least: one may round as eager did by chance.
   while (ends.rough.size() < options.runs && (ends.rough.size() < 2 || seconds_since(start) < options.seconds)) {
     say(fmt::format("running the reference interpreter with rough arithmetic, {} of at most {}", ends.rough.size() + 1,
                     options.runs));
     graph::Roughness rough(ends.rough.size() + 1);
-    CRUCIBLE_TRY(ends.rough.emplace_back(), graph::replay_reference(variants, blobs, turns, &rough));
+    CRUCIBLE_TRY(ends.rough.emplace_back(), graph::replay_reference(program, blobs, program.iterations, &rough));
   }
   return ends;
-}
-
-Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::BlobStore& blobs,
-                                    const ExplainOptions& options) {
-  return run_reference(unowned(program), blobs, options);
 }
 
 bool is_far_for_roundings(const Verification& verdict, const std::vector<IterationResult>& results,
@@ -246,45 +231,32 @@ double reference_seconds(const graph::Program& program) {
   return seconds;
 }
 
-Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
+Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ExplainOptions& options) {
-  if (std::ranges::any_of(variants.programs,
-                          [](const auto& program) { return !graph::opaque_uses(*program).empty(); })) {
+  if (!graph::opaque_uses(program).empty()) {
     verdict.notes.push_back("the reference interpreter was not asked: it has no opaque ops");
     return {};
   }
-  double seconds = 0;
-  for (const auto& program : variants.programs) seconds += 3 * reference_seconds(*program) * program->iterations;
-  if (seconds > 3 * options.seconds) {
+  if (const double seconds = 3 * reference_seconds(program) * program.iterations; seconds > 3 * options.seconds) {
     verdict.notes.push_back(fmt::format("the reference interpreter was not asked: it would take about {:.0f} minutes",
                                         std::ceil(seconds / 60)));
     return {};
   }
-  CRUCIBLE_TRY(const ReferenceEnds ends, run_reference(variants, blobs, options));
-  return consider_reference(verdict, variants, blobs, judged, ends);
-}
-
-Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
-                                const RunEnd& judged, const ReferenceEnds& ends) {
-  verdict.rough_runs = static_cast<std::uint32_t>(ends.rough.size());
-  const graph::Program& last = program_of(variants, static_cast<std::uint32_t>(variants.turns.size() - 1));
-  Tolerances widest = tolerances_of(last);
-  for (const auto& program : variants.programs) {
-    if (const Tolerances own = tolerances_of(*program); own.state > widest.state) widest = own;
-  }
-  CRUCIBLE_TRY(const Noise noise, Noise::find(last, blobs, widest.noise));
-  Counts counts;
-  CRUCIBLE_TRY_VOID(judge_states(verdict, last, blobs, judged, ends, noise, counts));
-  judge_losses(verdict, variants, ends, counts);
-  CRUCIBLE_TRY_VOID(judge_outputs(verdict, variants, blobs, ends, counts));
-  take_notes(verdict, counts);
-  verdict.settle();
-  return {};
+  CRUCIBLE_TRY(const ReferenceEnds ends, run_reference(program, blobs, options));
+  return consider_reference(verdict, program, blobs, judged, ends);
 }
 
 Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ReferenceEnds& ends) {
-  return consider_reference(verdict, unowned(program), blobs, judged, ends);
+  verdict.rough_runs = static_cast<std::uint32_t>(ends.rough.size());
+  CRUCIBLE_TRY(const Noise noise, Noise::find(program, blobs, tolerances_of(program).noise));
+  Counts counts;
+  CRUCIBLE_TRY_VOID(judge_states(verdict, program, blobs, judged, ends, noise, counts));
+  judge_losses(verdict, program, ends, counts);
+  CRUCIBLE_TRY_VOID(judge_outputs(verdict, program, blobs, ends, counts));
+  take_notes(verdict, counts);
+  verdict.settle();
+  return {};
 }
 
 }  // namespace crucible::runtime

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/graph/reference.hpp"
-#include "core/graph/variants.hpp"
 #include "runtime/run/session.hpp"
 
 namespace crucible::runtime {
@@ -34,21 +33,17 @@ struct ReferenceEnds {
 };
 
 /// Errors: of the blob store, of the interpreter.
-Result<ReferenceEnds> run_reference(const graph::Variants& variants, const trace::BlobStore& blobs,
-                                    const ExplainOptions& options);
 Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::BlobStore& blobs,
                                     const ExplainOptions& options);
 
 /// Judges what `verdict` has beyond its tolerances anew, knowing the interpreter's ends: one that is not further from
 /// both the replay's and the recorded one than twice kSpreads times what rough arithmetic (graph::Roughness) moves it
-/// by is not determined; where it is the replay's and not the recorded one, eager is the less exact one. `variants` are
-/// the recording's, of which `judged` is the replay's end. Where the interpreter cannot run them, or would take too
-/// long, a note says so. Errors: of the blob store, of the interpreter.
-Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
+/// by is not determined; where it is the replay's and not the recorded one, eager is the less exact one. `program` is
+/// the recording's, of which `judged` is the replay's end. Where the interpreter cannot run it, or would take too long,
+/// a note says so. Errors: of the blob store, of the interpreter.
+Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ExplainOptions& options);
 /// The same with ends that are known.
-Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
-                                const RunEnd& judged, const ReferenceEnds& ends);
 Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ReferenceEnds& ends);
 

@@ -78,9 +78,7 @@ struct Clipped {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE((*session)->widen_spread(spread));
     consider_spread(verdict, spread);
     if (verdict.differs()) {
-      EXPECT_TRUE(consider_reference(
-          verdict, graph::alone(std::make_shared<const graph::Program>(recording.program)), *recording.blobs, end,
-          ExplainOptions{}));
+      EXPECT_TRUE(consider_reference(verdict, recording.program, *recording.blobs, end, ExplainOptions{}));
     }
     return verdict;
   }
