@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace crucible::graph {
 
@@ -29,6 +31,18 @@ std::size_t Variants::states_given() const {
   return sum;
 }
 
+std::uint32_t Variants::moves_of(std::size_t state) const {
+  const auto gives = [&](const Turn& turn) {
+    return std::ranges::find(turn.given, state, &Given::state) != turn.given.end();
+  };
+  if (std::ranges::any_of(turns, gives)) return 0;
+  std::uint32_t moves = 0;
+  for (const auto& program : programs) {
+    if (program->states[state].start != program->states[state].end) moves += program->iterations;
+  }
+  return moves;
+}
+
 Variants alone(std::shared_ptr<const Program> program) {
   Variants variants;
   for (std::uint32_t i = 0; i < program->iterations; ++i)
@@ -38,14 +52,25 @@ Variants alone(std::shared_ptr<const Program> program) {
   return variants;
 }
 
+bool shares_nothing(const Variants& variants) {
+  return variants.programs.size() > 2 && variants.programs.size() == variants.turns.size();
+}
+
 std::string counts_in_words(const Variants& variants) {
   constexpr std::size_t kShown = 6;
   const std::size_t count = variants.programs.size();
+  if (shares_nothing(variants)) return fmt::format("{} variants, each ran once", count);
+  std::vector<std::size_t> shown(count);
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  const auto times_of = [&](std::size_t v) { return variants.programs[v]->iterations; };
+  if (count > kShown) std::ranges::stable_sort(shown, std::ranges::greater(), times_of);
+  shown.resize(std::min(count, kShown));
   std::string text = fmt::format("{} variant{}: ", count, count == 1 ? "" : "s");
-  for (std::size_t v = 0; v < std::min(count, kShown); ++v) {
-    const std::uint32_t times = variants.programs[v]->iterations;
+  for (const std::size_t v : shown) {
+    const std::uint32_t times = times_of(v);
     const std::string often = times == 1 ? "once" : times == 2 ? "twice" : fmt::format("{} times", times);
-    text += fmt::format("{}{}{} {}", v == 0 ? "" : ", ", v, v == 0 ? " ran" : "", often);
+    const bool is_first = v == shown[0];
+    text += fmt::format("{}{}{} {}", is_first ? "" : ", ", v, is_first ? " ran" : "", often);
   }
   return count > kShown ? text + fmt::format(", and {} more", count - kShown) : text;
 }

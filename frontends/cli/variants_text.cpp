@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <vector>
 
 #include "core/base/figures.hpp"
@@ -41,17 +42,38 @@ std::string order_text(const graph::Variants& variants) {
   return text;
 }
 
+/// Which variants a person is shown, in their order: those that ran most often, of equal ones the first.
+std::vector<std::size_t> most_used(const graph::Variants& variants) {
+  constexpr std::size_t kShown = 16;
+  std::vector<std::size_t> shown(variants.programs.size());
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  std::ranges::stable_sort(shown, std::ranges::greater(),
+                           [&](std::size_t v) { return variants.programs[v]->iterations; });
+  if (shown.size() > kShown + 1) shown.resize(kShown);  // a line about one row is as long as the row
+  std::ranges::sort(shown);
+  return shown;
+}
+
 }  // namespace
 
 std::string variants_text(const graph::Variants& variants) {
   std::vector<std::vector<std::string>> rows = {{"variant", "iterations", "first", "ops", "differs from another one"}};
-  for (std::size_t v = 0; v < variants.programs.size(); ++v) {
+  const std::vector<std::size_t> shown = most_used(variants);
+  for (const std::size_t v : shown) {
     rows.push_back({fmt::format("{}", v), fmt::format("{}", variants.programs[v]->iterations),
                     fmt::format("{}", first_iteration(variants, v)),
                     fmt::format("{}", variants.programs[v]->ops.size()),
                     variants.differences[v].empty() ? "-" : printable(variants.differences[v])});
   }
-  std::string text = format_table(rows) + fmt::format("order    {}\n", order_text(variants));
+  std::string text = format_table(rows);
+  if (const std::size_t more = variants.programs.size() - shown.size(); more > 0) {
+    const std::size_t iterations =
+        std::accumulate(shown.begin(), shown.end(), variants.turns.size(),
+                        [&](std::size_t left, std::size_t v) { return left - variants.programs[v]->iterations; });
+    text += fmt::format("and {} more, which ran {} iterations (--json lists all)\n", more, iterations);
+  }
+  text += fmt::format("order    {}\n", order_text(variants));
+  if (graph::shares_nothing(variants)) text += fmt::format("shared   {}\n", graph::kSharesNothing);
   if (variants.seams() == 0) return text;
   return text + fmt::format("seams    {} (|): something changed {} states there where nothing is recorded\n",
                             variants.seams(), variants.states_given());
