@@ -60,8 +60,8 @@ struct Options {
   /// caller, who measures. Null: none.
   std::shared_ptr<Choices> choices = nullptr;
   TrialOptions trial = {};  // of compiled kernels, before they are used
-  /// Of several variants those stay compiled whose programs have together as many ops; others are let go, those that run
-  /// last of all, and made again when they run. An op takes about a kilobyte of schedule, plan and machine code.
+  /// Of several variants those stay compiled whose programs have together as many ops; others are let go, those that
+  /// run last of all, and made again when they run. An op takes about a kilobyte of schedule, plan and machine code.
   std::size_t resident_ops = 50'000;
   /// Hears what the devices and the host are busy with, iteration by iteration; shared with the caller, who looks at it
   /// when all is over. Null: nobody does.

@@ -132,8 +132,8 @@ std::string name_of(const testing::TestParamInfo<Where>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, SessionOfVariants,
-                         testing::Values(Where::kReference, Where::kStrictReference, Where::kCpu,
-                                         Where::kCpuWithPoison, Where::kCpuOneAtATime),
+                         testing::Values(Where::kReference, Where::kStrictReference, Where::kCpu, Where::kCpuWithPoison,
+                                         Where::kCpuOneAtATime),
                          name_of);
 
 TEST(SessionTurns, RunInTheOrderOfTheRecordingAlone) {
