@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "core/base/words.hpp"
 
@@ -31,6 +33,18 @@ std::size_t Variants::states_given() const {
   return sum;
 }
 
+std::uint32_t Variants::moves_of(std::size_t state) const {
+  const auto gives = [&](const Turn& turn) {
+    return std::ranges::find(turn.given, state, &Given::state) != turn.given.end();
+  };
+  if (std::ranges::any_of(turns, gives)) return 0;
+  std::uint32_t moves = 0;
+  for (const auto& program : programs) {
+    if (program->states[state].start != program->states[state].end) moves += program->iterations;
+  }
+  return moves;
+}
+
 Variants alone(std::shared_ptr<const Program> program) {
   Variants variants;
   for (std::uint32_t i = 0; i < program->iterations; ++i)
@@ -38,6 +52,10 @@ Variants alone(std::shared_ptr<const Program> program) {
   variants.programs.push_back(std::move(program));
   variants.differences.emplace_back();
   return variants;
+}
+
+bool shares_nothing(const Variants& variants) {
+  return variants.programs.size() > 2 && variants.programs.size() == variants.turns.size();
 }
 
 std::string counts_in_words(const Variants& variants) {
@@ -49,9 +67,17 @@ std::string counts_in_words(const Variants& variants) {
 std::string counts_in_words(std::span<const std::uint32_t> iterations) {
   constexpr std::size_t kShown = 6;
   const std::size_t count = iterations.size();
+  const bool is_each_once = std::ranges::all_of(iterations, [](const auto times) { return times == 1; });
+  if (count > 2 && is_each_once) return fmt::format("{} variants, each ran once", count);
+  std::vector<std::size_t> shown(count);
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  const auto times_of = [&](std::size_t v) { return iterations[v]; };
+  if (count > kShown) std::ranges::stable_sort(shown, std::ranges::greater(), times_of);
+  shown.resize(std::min(count, kShown));
   std::string text = fmt::format("{} variant{}: ", count, count == 1 ? "" : "s");
-  for (std::size_t v = 0; v < std::min(count, kShown); ++v) {
-    text += fmt::format("{}{}{} {}", v == 0 ? "" : ", ", v, v == 0 ? " ran" : "", times_in_words(iterations[v]));
+  for (const std::size_t v : shown) {
+    const bool is_first = v == shown[0];
+    text += fmt::format("{}{}{} {}", is_first ? "" : ", ", v, is_first ? " ran" : "", times_in_words(iterations[v]));
   }
   return count > kShown ? text + fmt::format(", and {} more", count - kShown) : text;
 }

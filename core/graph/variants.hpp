@@ -41,6 +41,9 @@ struct Variants {
   std::size_t seams() const;
   /// States that such changes gave anew, all together.
   std::size_t states_given() const;
+  /// How many iterations change a state; 0 of one that is given bytes on the way, for then where it ends tells not by
+  /// how much they changed it.
+  std::uint32_t moves_of(std::size_t state) const;
 };
 
 /// A program whose iterations are all there is.
@@ -49,10 +52,16 @@ Variants alone(std::shared_ptr<const Program> program);
 /// Variant `number`, or without a number the only one there is. Errors: kUsage, with what there is and how to choose.
 Result<std::shared_ptr<const Program>> choose_variant(const Variants& variants, std::optional<std::uint32_t> number);
 
-/// "3 variants: 0 ran 12 times, 1 once, 2 twice": how often each ran.
+/// "3 variants: 0 ran 12 times, 1 once, 2 twice": how often each ran; of many the six that ran most often.
 std::string counts_in_words(const Variants& variants);
 /// The same of so many iterations each.
 std::string counts_in_words(std::span<const std::uint32_t> iterations);
+
+/// Whether every iteration is a variant of its own, of at least three: then nothing that was made for one serves
+/// another.
+bool shares_nothing(const Variants& variants);
+inline constexpr const char* kSharesNothing =
+    "nothing: every iteration runs other ops or sizes, so each is lowered, planned and compiled for itself";
 
 /// Checks what the comments promise: equal states, each iteration of each variant once and in order, states and blobs
 /// that exist. Errors: kInternal, naming the variant or the iteration and the rule.

@@ -7,11 +7,11 @@
 #include <fstream>
 
 #include "core/base/words.hpp"
-#include "runtime/judge/compare.hpp"
-#include "runtime/judge/noise.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/command_words.hpp"
 #include "frontends/cli/temporary_folder.hpp"
+#include "runtime/judge/compare.hpp"
+#include "runtime/judge/noise.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -85,8 +85,7 @@ std::string judge_outputs(const Recorded& recorded, const PeerRun& run, double s
 }
 
 std::string judge(const Recorded& recorded, const graph::Variants& variants, const PeerRun& run, double slack) {
-  if (std::string words =
-          judge_losses(recorded, variants, run, runtime::tolerances_of(*variants.programs[0]).loss * slack);
+  if (std::string words = judge_losses(recorded, variants, run, runtime::tolerances_of(variants).loss * slack);
       !words.empty())
     return words;
   return judge_outputs(recorded, run, slack);

@@ -7,13 +7,13 @@
 #include <cmath>
 
 #include "core/base/words.hpp"
-#include "runtime/measure/choices.hpp"
 #include "core/trace/reservations.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/arranged_text.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/profile_text.hpp"
 #include "frontends/replay/receipt.hpp"
+#include "runtime/measure/choices.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -89,8 +89,11 @@ std::string trials_in_words(const runtime::TrialReport& trials) {
 }
 
 std::string iteration_table(const ReplayReport& report) {
+  constexpr std::size_t kMost = 64, kAtEachEnd = 16;
   std::vector<std::vector<std::string>> rows = {{"iteration", "recorded loss", "loss", "rel diff", "time"}};
-  for (std::size_t i = 0; i < report.results.size(); ++i) {
+  const std::size_t all = report.results.size();
+  for (std::size_t i = 0; i < all; ++i) {
+    if (all > kMost && i == kAtEachEnd) i = all - kAtEachEnd;
     const runtime::IterationResult& result = report.results[i];
     const bool has_loss = !result.losses.empty();
     rows.push_back({std::to_string(i), has_loss ? fmt::format("{:.9g}", result.recorded_losses[0]) : "-",
@@ -98,7 +101,11 @@ std::string iteration_table(const ReplayReport& report) {
                     has_loss ? size_text(result.max_rel_diff, "") : "-",
                     format_ns(static_cast<double>(result.time_ns))});
   }
-  return format_table(rows);
+  std::string table = format_table(rows);
+  if (all <= kMost) return table;
+  std::size_t line = 0;
+  for (std::size_t row = 0; row <= kAtEachEnd; ++row) line = table.find('\n', line) + 1;
+  return table.insert(line, fmt::format("  and {} more (--json lists all)\n", all - 2 * kAtEachEnd));
 }
 
 /// All that is said of a verification before its verdict.
@@ -185,6 +192,7 @@ ReplayText replay_text(const ReplayReport& report) {
   if (report.variants.programs.size() > 1) {
     text += fmt::format("variants  {}; what follows is of variant {}\n", graph::counts_in_words(report.variants),
                         session.variant());
+    if (graph::shares_nothing(report.variants)) text += fmt::format("shared    {}\n", graph::kSharesNothing);
   }
   if (const std::size_t seams = report.variants.seams(); seams > 0) {
     const std::size_t states = report.variants.states_given();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <vector>
 
 #include "core/base/figures.hpp"
@@ -42,7 +43,19 @@ std::string order_text(const graph::Variants& variants) {
   return text;
 }
 
-constexpr std::size_t kMostRows = 32;  // of the table, and of the ways of a branch
+/// Which variants a person is shown, in their order: those that ran most often, of equal ones the first.
+std::vector<std::size_t> most_used(const graph::Variants& variants) {
+  constexpr std::size_t kShown = 16;
+  std::vector<std::size_t> shown(variants.programs.size());
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  std::ranges::stable_sort(shown, std::ranges::greater(),
+                           [&](std::size_t v) { return variants.programs[v]->iterations; });
+  if (shown.size() > kShown + 1) shown.resize(kShown);  // a line about one row is as long as the row
+  std::ranges::sort(shown);
+  return shown;
+}
+
+constexpr std::size_t kMostWays = 16;  // of a branch
 constexpr int kMostDeep = 24;
 
 /// Adds the branch and those that its ways lead to, each further in.
@@ -55,11 +68,11 @@ void add_branch(const graph::Branches& branches, std::uint32_t number, int depth
   const graph::Branch& branch = branches[number];
   text += fmt::format("{}{}\n", margin, printable(branch_words(branch)));
   std::size_t widest = 0;
-  for (std::size_t k = 0; k < std::min(branch.arms.size(), kMostRows); ++k)
+  for (std::size_t k = 0; k < std::min(branch.arms.size(), kMostWays); ++k)
     widest = std::max(widest, branch.arms[k].when.size());
   widest = std::min<std::size_t>(widest, 32);
   for (std::size_t k = 0; k < branch.arms.size(); ++k) {
-    if (k == kMostRows) {
+    if (k == kMostWays) {
       text += fmt::format("{}  and {} more ways: --json lists all\n", margin, branch.arms.size() - k);
       break;
     }
@@ -84,25 +97,22 @@ std::string branch_words(const graph::Branch& branch) {
 }
 
 std::string variants_text(const graph::Variants& variants, const graph::Branches& branches) {
-  std::vector<std::uint32_t> order(variants.programs.size());
-  for (std::uint32_t v = 0; v < order.size(); ++v) order[v] = v;
-  const bool is_cut = order.size() > kMostRows;
-  if (is_cut) {  // those that ran most often
-    std::ranges::stable_sort(order, std::greater(), [&](auto v) { return variants.programs[v]->iterations; });
-    order.resize(kMostRows);
-  }
   std::vector<std::vector<std::string>> rows = {{"variant", "iterations", "first", "ops"}};
-  for (const auto v : order) {
+  const std::vector<std::size_t> shown = most_used(variants);
+  for (const std::size_t v : shown) {
     rows.push_back({fmt::format("{}", v), fmt::format("{}", variants.programs[v]->iterations),
                     fmt::format("{}", first_iteration(variants, v)),
                     fmt::format("{}", variants.programs[v]->ops.size())});
   }
   std::string text = format_table(rows);
-  if (is_cut) {
-    text += fmt::format("and {} more, which ran no more often: --json lists all\n",
-                        variants.programs.size() - order.size());
+  if (const std::size_t more = variants.programs.size() - shown.size(); more > 0) {
+    const std::size_t iterations =
+        std::accumulate(shown.begin(), shown.end(), variants.turns.size(),
+                        [&](std::size_t left, std::size_t v) { return left - variants.programs[v]->iterations; });
+    text += fmt::format("and {} more, which ran {} iterations (--json lists all)\n", more, iterations);
   }
   text += fmt::format("order    {}\n", order_text(variants));
+  if (graph::shares_nothing(variants)) text += fmt::format("shared   {}\n", graph::kSharesNothing);
   if (variants.seams() > 0) {
     text += fmt::format("seams    {} (|): something changed {} states there where nothing is recorded\n",
                         variants.seams(), variants.states_given());

@@ -5,17 +5,25 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <ranges>
 
 #include "core/base/figures.hpp"
+#include "frontends/replay/workload.hpp"
 #include "runtime/judge/explain.hpp"
 #include "runtime/judge/side_by_side.hpp"
-#include "frontends/replay/workload.hpp"
 
 namespace crucible::replay {
 namespace {
 
 /// Of all ops of an iteration: twice that is in memory while they are checked.
 constexpr std::uint64_t kMostBytesOfResults = std::uint64_t{4} << 30;
+
+std::uint64_t bytes_of_results(const std::shared_ptr<const graph::Program>& program) {
+  std::uint64_t bytes = 0;
+  for (const graph::Value& value : program->values)
+    bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+  return bytes;
+}
 
 }  // namespace
 
@@ -49,9 +57,9 @@ Result<void> SpreadRun::explain(runtime::Session& session, runtime::Spread& spre
 
 Result<void> SpreadRun::start_elsewhere(bool with_outputs) {
   elsewhere_choice_ = choice_of(choice_, switches_.backend);
-  CRUCIBLE_TRY(OpenedDevice opened,
-               open_device(
-                   elsewhere_choice_, observer_, [this] { return workload_of(*work_.variants, work_.fuse); }, true));
+  CRUCIBLE_TRY(
+      OpenedDevice opened,
+      open_device(elsewhere_choice_, observer_, [this] { return workload_of(*work_.variants, work_.fuse); }, true));
   opened_ = std::make_unique<OpenedDevice>(std::move(opened));
   auto run = std::make_unique<ReplayRun>(work_, *opened_, elsewhere_choice_, observer_);
   CRUCIBLE_TRY_VOID(run->start());
@@ -82,14 +90,7 @@ Result<void> SpreadRun::spread_runs(const Judged& judged, runtime::Verification&
 }
 
 Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& verdict) {
-  if (!is_of_one_program()) {
-    verdict.notes.push_back(
-        "the device's ops were not checked one by one: the recording has several variants or seams");
-    return {};
-  }
-  std::uint64_t bytes = 0;
-  for (const graph::Value& value : program().values)
-    bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+  const std::uint64_t bytes = std::ranges::max(variants().programs | std::views::transform(bytes_of_results));
   const bool is_asked = switches_.look == SpreadOptions::Look::kEveryOp;
   if (bytes > kMostBytesOfResults && !is_asked) {
     verdict.notes.push_back(fmt::format(
@@ -97,7 +98,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
     return {};
   }
   observer_.say("compiling a program that keeps every result");
-  const auto watched = std::make_shared<const graph::Program>(runtime::with_every_result(program()));
+  const auto watched = std::make_shared<const graph::Variants>(runtime::with_every_result(variants()));
   runtime::Options options = judged.options;
   options.memory = {};
   options.busy = nullptr;
@@ -110,7 +111,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   const double seconds = is_asked ? std::numeric_limits<double>::infinity() : SpreadOptions::kSeconds;
   const runtime::ExplainOptions how{.seconds = seconds,
                                     .progress = [this](const std::string& text) { observer_.say(text); }};
-  const Result<runtime::OpCheck> checked = runtime::check_ops(program(), *work_.blobs, **session, how);
+  const Result<runtime::OpCheck> checked = runtime::check_ops(variants(), *work_.blobs, **session, how);
   if (!checked && (*session)->lost() != nullptr) return checked.error();
   if (!checked) {
     verdict.notes.push_back("the device's ops could not all be checked one by one: " + checked.error().message);
@@ -120,7 +121,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   verdict.ops_checked = check.results;
   if (const runtime::OpDifference* first = check.first()) {
     verdict.found =
-        "the first op that differs from the reference interpreter: " + runtime::in_words(program(), *first);
+        "the first op that differs from the reference interpreter: " + runtime::in_words(variants(), *first);
   } else {
     verdict.notes.push_back(
         fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}",
@@ -135,8 +136,9 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
 Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification& verdict) {
   const auto start = std::chrono::steady_clock::now();
   runtime::Spread spread;
-  CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread,
-                                                !judged.results.empty() && !judged.results[0].outputs.empty()));
+  const bool with_outputs =
+      std::ranges::any_of(judged.results, [](const auto& result) { return !result.outputs.empty(); });
+  CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread, with_outputs));
   while (spread.runs < SpreadOptions::kGlanceRuns &&
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
              SpreadOptions::kGlanceSeconds) {
@@ -162,8 +164,10 @@ Result<void> SpreadRun::glance(const Judged& judged, runtime::Verification& verd
   }
   if (!*far) return {};
   verdict.notes.push_back("something is within its tolerance, but further from the recording than roundings explain");
-  if (program().ops.size() <= SpreadOptions::kGlanceOps) return check_ops(judged, verdict);
-  verdict.notes.back() += fmt::format("; --closely checks each of its {} ops", program().ops.size());
+  std::size_t ops = 0;  // all variants are compiled
+  for (const auto& program : variants().programs) ops += program->ops.size();
+  if (ops <= SpreadOptions::kGlanceOps) return check_ops(judged, verdict);
+  verdict.notes.back() += fmt::format("; --closely checks each of its {} ops", ops);
   return {};
 }
 
@@ -175,10 +179,10 @@ Result<void> SpreadRun::consider(const Judged& judged, runtime::Verification& ve
   if (!verdict.differs()) return {};
   CRUCIBLE_TRY(const runtime::RunEnd end, judged.session.end_of_run(judged.results));
   CRUCIBLE_TRY_VOID(spread_runs(judged, verdict));
-  if (verdict.differs() && is_of_one_program()) {
+  if (verdict.differs()) {
     const runtime::ExplainOptions how{.seconds = SpreadOptions::kSeconds,
                                       .progress = [this](const std::string& text) { observer_.say(text); }};
-    const Result<void> asked = runtime::consider_reference(verdict, program(), *work_.blobs, end, how);
+    const Result<void> asked = runtime::consider_reference(verdict, variants(), *work_.blobs, end, how);
     if (!asked) verdict.notes.push_back("the reference interpreter was asked, and failed: " + asked.error().message);
   }
   return judged.device ? check_ops(judged, verdict) : Result<void>();

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "runtime/run/session.hpp"
 #include "frontends/replay/replay_run.hpp"
+#include "runtime/run/session.hpp"
 
 namespace crucible::replay {
 
@@ -61,9 +61,7 @@ class SpreadRun {
   Result<bool> is_far(const Judged& judged, const runtime::Verification& verdict);
   Result<void> glance(const Judged& judged, runtime::Verification& verdict);
   Result<void> check_ops(const Judged& judged, runtime::Verification& verdict);
-  /// What explains ops one by one knows one program, from its start to its end.
-  bool is_of_one_program() const { return work_.variants->programs.size() == 1 && work_.variants->seams() == 0; }
-  const graph::Program& program() const { return *work_.variants->programs[0]; }
+  const graph::Variants& variants() const { return *work_.variants; }
 
   const SpreadOptions& switches_;
   ReplayWork work_;

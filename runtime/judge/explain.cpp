@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "core/graph/opaque.hpp"
@@ -29,15 +30,19 @@ Gap rougher(const Gap& gap) {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// By output: how many numbers stand before it, which is where a ReferenceReplay has its own if it is one.
-std::vector<std::size_t> places_of_numbers(const graph::Program& program) {
-  std::vector<std::size_t> places;
-  std::size_t numbers = 0;
-  for (const graph::Output& output : program.outputs) {
-    places.push_back(numbers);
-    numbers += output.is_number();
-  }
-  return places;
+/// How many numbers stand before an output, which is where a ReferenceReplay has its own if it is one.
+std::size_t place_of_number(const graph::Program& program, std::size_t output) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(std::span(program.outputs).first(output), &graph::Output::is_number));
+}
+
+/// The program that iteration `index` runs.
+const graph::Program& program_of(const graph::Variants& variants, std::uint32_t index) {
+  return *variants.programs[variants.turns[index].variant];
+}
+
+bool has_opaque_ops(const std::shared_ptr<const graph::Program>& program) {
+  return !graph::opaque_uses(*program).empty();
 }
 
 struct Counts {
@@ -47,9 +52,11 @@ struct Counts {
 };
 
 /// A state that is within its tolerance, but moved otherwise.
-Result<void> judge_other_move(StateDifference& state, const Verification& verdict, const graph::Program& program,
+Result<void> judge_other_move(StateDifference& state, const Verification& verdict, const graph::Variants& variants,
                               const trace::BlobStore& blobs, const RunEnd& judged, const ReferenceEnds& ends,
                               const Noise& noise, Counts& counts) {
+  const graph::Program& program = *variants.programs[0];
+  const std::uint32_t moves = variants.moves_of(state.state);
   const graph::State& its = program.states[state.state];
   const DType dtype = program.values[its.start].dtype;
   CRUCIBLE_TRY(const std::vector<std::byte> recorded, blobs.load(its.final_blob));
@@ -58,7 +65,7 @@ Result<void> judge_other_move(StateDifference& state, const Verification& verdic
     CRUCIBLE_TRY(before, blobs.load(its.initial_blob));
   }
   const auto apart = [&](const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
-    return move_between(dtype, before, a, b, program.iterations, noise.excused(state.state, dtype, a, b));
+    return move_between(dtype, before, a, b, moves, noise.excused(state.state, dtype, a, b));
   };
   const std::vector<std::byte>& exact = ends.exact.states[state.state];
   for (const graph::ReferenceReplay& run : ends.rough) {
@@ -76,8 +83,9 @@ Result<void> judge_other_move(StateDifference& state, const Verification& verdic
   return {};
 }
 
-Result<void> judge_states(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+Result<void> judge_states(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
                           const RunEnd& judged, const ReferenceEnds& ends, const Noise& noise, Counts& counts) {
+  const graph::Program& program = *variants.programs[0];  // states are the same in all
   const double tolerance = verdict.state_tolerance;
   for (StateDifference& state : verdict.states) {
     if (state.is_undetermined || (state.max_rel_diff <= tolerance && !state.is_other_move)) continue;
@@ -91,7 +99,7 @@ Result<void> judge_states(Verification& verdict, const graph::Program& program, 
     for (const graph::ReferenceReplay& run : ends.rough)
       state.spread.widen(rougher(gap(run.states[state.state], exact)));
     if (state.is_other_move) {
-      CRUCIBLE_TRY_VOID(judge_other_move(state, verdict, program, blobs, judged, ends, noise, counts));
+      CRUCIBLE_TRY_VOID(judge_other_move(state, verdict, variants, blobs, judged, ends, noise, counts));
       continue;
     }
     const Gap of_replay = gap(judged.states[state.state], exact), of_recorded = gap(exact, recorded);
@@ -106,11 +114,10 @@ Result<void> judge_states(Verification& verdict, const graph::Program& program, 
   return {};
 }
 
-void judge_losses(Verification& verdict, const graph::Program& program, const ReferenceEnds& ends, Counts& counts) {
-  const std::vector<std::size_t> places = places_of_numbers(program);
+void judge_losses(Verification& verdict, const graph::Variants& variants, const ReferenceEnds& ends, Counts& counts) {
   for (LossDifference& loss : verdict.losses) {
     if (loss.is_undetermined) continue;
-    const std::size_t place = places[loss.output];
+    const std::size_t place = place_of_number(program_of(variants, loss.iteration), loss.output);
     const double exact = ends.exact.outputs[loss.iteration][place];
     for (const graph::ReferenceReplay& run : ends.rough) {
       const double far = relative_difference(run.outputs[loss.iteration][place], exact);
@@ -128,9 +135,10 @@ void judge_losses(Verification& verdict, const graph::Program& program, const Re
   }
 }
 
-Result<void> judge_outputs(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+Result<void> judge_outputs(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
                            const ReferenceEnds& ends, Counts& counts) {
-  const graph::OutputTensors shown = graph::output_tensors(program);
+  std::vector<graph::OutputTensors> shown_by;  // variants
+  for (const auto& program : variants.programs) shown_by.push_back(graph::output_tensors(*program));
   struct Far {
     double of_rough = 0, of_recorded = 0;
   };
@@ -138,7 +146,9 @@ Result<void> judge_outputs(Verification& verdict, const graph::Program& program,
       measured;  // by iteration, first_alike and recorded blob
   for (OutputDifference& output : verdict.outputs) {
     if (!output.is_bad()) continue;
-    const std::uint32_t blob = shown.outputs[output.place]->blobs[output.iteration];
+    const graph::Turn& turn = variants.turns[output.iteration];
+    const graph::OutputTensors& shown = shown_by[turn.variant];
+    const std::uint32_t blob = shown.outputs[output.place]->blobs[turn.index];
     const auto [at, is_new] = measured.try_emplace({output.iteration, shown.first_alike[output.place], blob});
     Far& far = at->second;
     if (is_new) {
@@ -180,21 +190,22 @@ void take_notes(Verification& verdict, const Counts& counts) {
 
 }  // namespace
 
-Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::BlobStore& blobs,
+Result<ReferenceEnds> run_reference(const graph::Variants& variants, const trace::BlobStore& blobs,
                                     const ExplainOptions& options) {
+  const auto iterations = static_cast<std::uint32_t>(variants.turns.size());
   const auto say = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };
   const Clock::time_point start = Clock::now();
   say("running the reference interpreter");
   ReferenceEnds ends;
-  CRUCIBLE_TRY(ends.exact, graph::replay_reference(program, blobs, program.iterations));
+  CRUCIBLE_TRY(ends.exact, graph::replay_reference(variants, blobs, iterations));
   // Two runs at least: one may round as eager did by chance.
   while (ends.rough.size() < options.runs && (ends.rough.size() < 2 || seconds_since(start) < options.seconds)) {
     say(fmt::format("running the reference interpreter with rough arithmetic, {} of at most {}", ends.rough.size() + 1,
                     options.runs));
     graph::Roughness rough(ends.rough.size() + 1);
-    CRUCIBLE_TRY(ends.rough.emplace_back(), graph::replay_reference(program, blobs, program.iterations, &rough));
+    CRUCIBLE_TRY(ends.rough.emplace_back(), graph::replay_reference(variants, blobs, iterations, &rough));
   }
   return ends;
 }
@@ -220,40 +231,42 @@ bool is_far_for_roundings(const Verification& verdict, const std::vector<Iterati
   });
 }
 
-double reference_seconds(const graph::Program& program) {
+double reference_seconds(const graph::Variants& variants) {
   constexpr double kFlops = 1.5e8, kBytes = 1.2e8;  // a second, measured
   double seconds = 0;
-  for (graph::OpId op = 0; op < program.ops.size(); ++op) {
-    const graph::Work work = graph::work(program, op);
-    seconds +=
-        static_cast<double>(work.flops) / kFlops + static_cast<double>(work.bytes_read + work.bytes_written) / kBytes;
+  for (const auto& program : variants.programs) {
+    for (graph::OpId op = 0; op < program->ops.size(); ++op) {
+      const graph::Work work = graph::work(*program, op);
+      seconds += program->iterations * (static_cast<double>(work.flops) / kFlops +
+                                        static_cast<double>(work.bytes_read + work.bytes_written) / kBytes);
+    }
   }
   return seconds;
 }
 
-Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ExplainOptions& options) {
-  if (!graph::opaque_uses(program).empty()) {
+  if (std::ranges::any_of(variants.programs, has_opaque_ops)) {
     verdict.notes.push_back("the reference interpreter was not asked: it has no opaque ops");
     return {};
   }
-  if (const double seconds = 3 * reference_seconds(program) * program.iterations; seconds > 3 * options.seconds) {
+  if (const double seconds = 3 * reference_seconds(variants); seconds > 3 * options.seconds) {
     verdict.notes.push_back(fmt::format("the reference interpreter was not asked: it would take about {:.0f} minutes",
                                         std::ceil(seconds / 60)));
     return {};
   }
-  CRUCIBLE_TRY(const ReferenceEnds ends, run_reference(program, blobs, options));
-  return consider_reference(verdict, program, blobs, judged, ends);
+  CRUCIBLE_TRY(const ReferenceEnds ends, run_reference(variants, blobs, options));
+  return consider_reference(verdict, variants, blobs, judged, ends);
 }
 
-Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ReferenceEnds& ends) {
   verdict.rough_runs = static_cast<std::uint32_t>(ends.rough.size());
-  CRUCIBLE_TRY(const Noise noise, Noise::find(program, blobs, tolerances_of(program).noise));
+  CRUCIBLE_TRY(const Noise noise, Noise::find(*variants.programs[0], blobs, tolerances_of(variants).noise));
   Counts counts;
-  CRUCIBLE_TRY_VOID(judge_states(verdict, program, blobs, judged, ends, noise, counts));
-  judge_losses(verdict, program, ends, counts);
-  CRUCIBLE_TRY_VOID(judge_outputs(verdict, program, blobs, ends, counts));
+  CRUCIBLE_TRY_VOID(judge_states(verdict, variants, blobs, judged, ends, noise, counts));
+  judge_losses(verdict, variants, ends, counts);
+  CRUCIBLE_TRY_VOID(judge_outputs(verdict, variants, blobs, ends, counts));
   take_notes(verdict, counts);
   verdict.settle();
   return {};

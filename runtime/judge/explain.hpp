@@ -23,8 +23,8 @@ struct ExplainOptions {
   std::function<void(const std::string&)> progress = nullptr;
 };
 
-/// About how long the interpreter takes for an iteration.
-double reference_seconds(const graph::Program& program);
+/// About how long the interpreter takes for all iterations.
+double reference_seconds(const graph::Variants& variants);
 
 /// Ends of the interpreter: in f64, and with rough arithmetic.
 struct ReferenceEnds {
@@ -33,18 +33,18 @@ struct ReferenceEnds {
 };
 
 /// Errors: of the blob store, of the interpreter.
-Result<ReferenceEnds> run_reference(const graph::Program& program, const trace::BlobStore& blobs,
+Result<ReferenceEnds> run_reference(const graph::Variants& variants, const trace::BlobStore& blobs,
                                     const ExplainOptions& options);
 
 /// Judges what `verdict` has beyond its tolerances anew, knowing the interpreter's ends: one that is not further from
 /// both the replay's and the recorded one than twice kSpreads times what rough arithmetic (graph::Roughness) moves it
-/// by is not determined; where it is the replay's and not the recorded one, eager is the less exact one. `program` is
-/// the recording's, of which `judged` is the replay's end. Where the interpreter cannot run it, or would take too long,
-/// a note says so. Errors: of the blob store, of the interpreter.
-Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+/// by is not determined; where it is the replay's and not the recorded one, eager is the less exact one. `variants` are
+/// the recording's, of which `judged` is the replay's end. Where the interpreter cannot run them, or would take too
+/// long, a note says so. Errors: of the blob store, of the interpreter.
+Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ExplainOptions& options);
 /// The same with ends that are known.
-Result<void> consider_reference(Verification& verdict, const graph::Program& program, const trace::BlobStore& blobs,
+Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ReferenceEnds& ends);
 
 /// Whether a loss, an output or a state is further from the recording than eight times what runs one rounding apart
@@ -55,35 +55,38 @@ bool is_far_for_roundings(const Verification& verdict, const std::vector<Iterati
 
 /// A result of the device that the interpreter does not get from the same operands.
 struct OpDifference {
-  std::uint32_t iteration = 0;
-  graph::OpId op = graph::kNone;
+  std::uint32_t iteration = 0;  // among Variants::turns
+  std::uint32_t variant = 0;
+  graph::OpId op = graph::kNone;  // of the variant's program
   std::uint32_t result = 0;
   double difference = 0, allowed = 0;  // shares of the result's largest element
-  double lean = 0;  // not 0: each element is within a rounding, and all of them lean to one side by this share
-                    // (lean_of(), compare.hpp)
-  std::string words;                   // words_of_difference()
+  double lean = 0;    // not 0: each element is within a rounding, and all of them lean to one side by this share
+                      // (lean_of(), compare.hpp)
+  std::string words;  // words_of_difference()
 };
 
 struct OpCheck {
-  std::size_t results = 0;      // that were checked
-  std::uint32_t iterations = 0;  // that were checked whole
-  std::string stopped;           // why not all of them: the time was up
+  std::size_t results = 0;                // that were checked
+  std::uint32_t iterations = 0;           // that were checked whole
+  std::string stopped;                    // why not all of them: the time was up
   std::vector<OpDifference> differences;  // in the order of the ops
 
   const OpDifference* first() const { return differences.empty() ? nullptr : &differences.front(); }
 };
 
-/// Runs `watched`, a session of with_every_result(program) (side_by_side.hpp) that has not run, and has the interpreter
-/// run each op alone on the operands that the device had: so an early difference does not hide a later one, and a
-/// program in which small differences grow is checked as well as any other. Each result may be off by the tolerance of
-/// its dtype, or by eight times what one rounding of the op's operands (of those that are not narrower) and rough sums
-/// move it by; of a narrow dtype, whose roundings hide a thousandth, its elements may not all lean to one side. Ends at
-/// the first that is further off (ExplainOptions::differences). Opaque ops are passed over. Errors: of running and
-/// reading.
-Result<OpCheck> check_ops(const graph::Program& program, const trace::BlobStore& blobs, Session& watched,
+/// Runs `watched`, a session of with_every_result(variants) (side_by_side.hpp) that has not run, and has the
+/// interpreter run each op alone on the operands that the device had: so an early difference does not hide a later one,
+/// and a program in which small differences grow is checked as well as any other. Iterations come in the order of the
+/// recording, each from the states that those before it left, and from what was given. Each result may be off by the
+/// tolerance of its dtype, or by eight times what one rounding of the op's operands (of those that are not narrower)
+/// and rough sums move it by; of a narrow dtype, whose roundings hide a thousandth, its elements may not all lean to
+/// one side. Ends at the first that is further off (ExplainOptions::differences). Opaque ops are passed over. Errors:
+/// of running and reading.
+Result<OpCheck> check_ops(const graph::Variants& variants, const trace::BlobStore& blobs, Session& watched,
                           const ExplainOptions& options);
 
-/// "iteration 0, op 12 (multiply), recorded as aten::mul at train.py:31 (blocks.0): 0.001 of its largest element".
-std::string in_words(const graph::Program& program, const OpDifference& difference);
+/// "iteration 0, op 12 (multiply), recorded as aten::mul at train.py:31 (blocks.0): 0.001 of its largest element"; of
+/// several variants "iteration 5 (variant 2), op 12 ...".
+std::string in_words(const graph::Variants& variants, const OpDifference& difference);
 
 }  // namespace crucible::runtime

@@ -10,13 +10,14 @@
 
 #include "runtime/judge/side_by_side.hpp"
 #include "runtime/testing/test_programs.hpp"
+#include "runtime/testing/test_variants.hpp"
 
 namespace crucible::runtime {
 namespace {
 
-using ::testing::HasSubstr;
 using graph::OpKind;
 using graph::ValueId;
+using ::testing::HasSubstr;
 
 constexpr std::int64_t kTerms = 120000;
 
@@ -78,7 +79,7 @@ struct Clipped {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE((*session)->widen_spread(spread));
     consider_spread(verdict, spread);
     if (verdict.differs()) {
-      EXPECT_TRUE(consider_reference(verdict, recording.program, *recording.blobs, end, ExplainOptions{}));
+      EXPECT_TRUE(consider_reference(verdict, recording.variants(), *recording.blobs, end, ExplainOptions{}));
     }
     return verdict;
   }
@@ -112,30 +113,6 @@ TEST(Explain, AFactorIsNoChaos) {
   EXPECT_FALSE(is_explained({.largest = 1.3, .rms = 0.03, .median = 0}, 1e-4, chaos));
 }
 
-/// `program` in which everybody reads result 0 of `op` times `factor`.
-graph::Program with_error(graph::Program program, graph::OpId op, double factor) {
-  const ValueId right = program.ops[op].outputs[0].value, wrong = static_cast<ValueId>(program.values.size());
-  program.values.push_back(program.values[right]);
-  for (graph::Op& other : program.ops) {
-    for (graph::Operand& input : other.inputs) input.value = input.value == right ? wrong : input.value;
-  }
-  for (graph::Output& output : program.outputs)
-    output.operand.value = output.operand.value == right ? wrong : output.operand.value;
-  for (graph::State& state : program.states) state.end = state.end == right ? wrong : state.end;
-  graph::Operand whole, number, result;
-  whole.value = right, result.value = wrong, number.scalar.real = factor;
-  whole.view = result.view = graph::View::contiguous({program.values[right].elements});
-  program.ops.insert(program.ops.begin() + op + 1, {.kind = OpKind::kMultiply,
-                                                    .inputs = {whole, number},
-                                                    .outputs = {result},
-                                                    .attributes = {},
-                                                    .source = graph::kNone});
-  for (graph::OpId id = 0; id < program.ops.size(); ++id) {
-    for (const graph::Operand& output : program.ops[id].outputs) program.values[output.value].producer = id;
-  }
-  return program;
-}
-
 TEST(CheckOps, EachOpWithAnErrorIsTheFirstOne) {
   const Recording recording = record(training_step(), 2, 11);
   for (graph::OpId op = 0; op < recording.program.ops.size(); ++op) {
@@ -143,13 +120,13 @@ TEST(CheckOps, EachOpWithAnErrorIsTheFirstOne) {
         std::make_shared<const graph::Program>(with_error(with_every_result(recording.program), op, 1.001));
     auto session = Session::create_reference(watched, recording.blobs);
     ASSERT_TRUE(session) << session.error().message;
-    const auto check = check_ops(recording.program, *recording.blobs, **session, {});
+    const auto check = check_ops(recording.variants(), *recording.blobs, **session, {});
     ASSERT_TRUE(check) << check.error().message;
     ASSERT_NE(check->first(), nullptr) << "op " << op;
     EXPECT_EQ(check->first()->op, op);
     EXPECT_EQ(check->first()->iteration, 0U);
     EXPECT_NEAR(check->first()->difference, 1e-3, 1e-5);
-    EXPECT_THAT(in_words(recording.program, *check->first()),
+    EXPECT_THAT(in_words(recording.variants(), *check->first()),
                 HasSubstr("iteration 0, op " + std::to_string(op) + " ("));
   }
 }
@@ -196,13 +173,14 @@ TEST(CheckOps, AnErrorThatRoundingsHideLeansToOneSide) {
           std::make_shared<const graph::Program>(with_error_inside(with_every_result(recording.program), 0, factor)),
           recording.blobs);
       ASSERT_TRUE(session) << session.error().message;
-      const auto check = check_ops(recording.program, *recording.blobs, **session, {.differences = 5, .iterations = 1});
+      const auto check =
+          check_ops(recording.variants(), *recording.blobs, **session, {.differences = 5, .iterations = 1});
       ASSERT_TRUE(check) << check.error().message;
       EXPECT_EQ(check->iterations, 1U);
       EXPECT_EQ(check->differences.size(), factor != 1 && count == kMany ? 1U : 0U) << factor << " of " << count;
       if (check->first() == nullptr) continue;
       EXPECT_NEAR(check->first()->lean, factor - 1, 3e-4);
-      EXPECT_THAT(in_words(recording.program, *check->first()),
+      EXPECT_THAT(in_words(recording.variants(), *check->first()),
                   HasSubstr("each element is within a rounding, but all lean to one side, by "));
     }
   }
@@ -231,7 +209,7 @@ TEST(CheckOps, OperandsThatAreNarrowerThanTheResultExcuseNothing) {
         std::make_shared<const graph::Program>(with_error(with_every_result(recording.program), 0, factor)),
         recording.blobs);
     ASSERT_TRUE(session) << session.error().message;
-    const auto check = check_ops(recording.program, *recording.blobs, **session, {});
+    const auto check = check_ops(recording.variants(), *recording.blobs, **session, {});
     ASSERT_TRUE(check) << check.error().message;
     EXPECT_EQ(check->first() != nullptr, factor != 1);
     if (check->first() != nullptr) {
@@ -247,7 +225,7 @@ TEST(CheckOps, FindsAsManyDifferencesAsAreAsked) {
   for (const std::size_t most : {1U, 2U, 9U}) {
     auto session = Session::create_reference(std::make_shared<const graph::Program>(wrong), recording.blobs);
     ASSERT_TRUE(session) << session.error().message;
-    const auto check = check_ops(recording.program, *recording.blobs, **session, {.differences = most});
+    const auto check = check_ops(recording.variants(), *recording.blobs, **session, {.differences = most});
     ASSERT_TRUE(check) << check.error().message;
     ASSERT_EQ(check->differences.size(), std::min<std::size_t>(most, 4)) << "two ops, two iterations";
     EXPECT_EQ(check->differences[0].op, 1U);
@@ -262,9 +240,9 @@ TEST(CheckOps, ARightRunIsRightInEveryResult) {
   auto session = Session::create_reference(std::make_shared<const graph::Program>(with_every_result(recording.program)),
                                            recording.blobs);
   ASSERT_TRUE(session) << session.error().message;
-  const auto check = check_ops(recording.program, *recording.blobs, **session, {});
+  const auto check = check_ops(recording.variants(), *recording.blobs, **session, {});
   ASSERT_TRUE(check) << check.error().message;
-  EXPECT_EQ(check->first(), nullptr) << in_words(recording.program, *check->first());
+  EXPECT_EQ(check->first(), nullptr) << in_words(recording.variants(), *check->first());
   EXPECT_EQ(check->iterations, 3U);
   EXPECT_EQ(check->results, 3 * recording.program.ops.size());
 }

@@ -51,7 +51,11 @@ class Trials {
         references_(references),
         accepted_(accepted),
         report_(report),
-        verdicts_(options.folder, *place.device, place.schedule.numerics) {}
+        own_(options.verdicts ? options.verdicts : std::make_shared<VerdictsByDevice>()),
+        verdicts_(own_->of(options.folder, *place.device, place.schedule.numerics)) {}
+  ~Trials() { verdicts_.keep(); }
+  Trials(const Trials&) = delete;
+  Trials& operator=(const Trials&) = delete;
 
   Result<void> run(std::span<const backend::KernelText> texts) {
     std::vector<Pending> pending;
@@ -190,7 +194,8 @@ class Trials {
   TrialReferences& references_;
   AcceptedKernels& accepted_;
   TrialReport& report_;
-  TrialVerdicts verdicts_;
+  const std::shared_ptr<VerdictsByDevice> own_;
+  TrialVerdicts& verdicts_;
   std::optional<TrialBench> bench_;
   std::uint64_t bench_bytes_ = 0, most_bytes_ = 0;
 };

@@ -12,29 +12,33 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "runtime/plan/refusals.hpp"
-#include "runtime/judge/trial_references.hpp"
 #include "plugins/loader/backend.hpp"
+#include "runtime/judge/trial_references.hpp"
+#include "runtime/plan/refusals.hpp"
 
 namespace crucible::runtime {
+
+class VerdictsByDevice;  // trial_verdicts.hpp
 
 struct TrialOptions {
   bool is_on = true;
   std::filesystem::path folder = {};  // where verdicts are kept; empty: nowhere
+  /// What is in that folder, shared by the programs of a session; null: it is read anew.
+  std::shared_ptr<VerdictsByDevice> verdicts = nullptr;
 };
 
 /// A kernel that its compiler got wrong.
 struct WrongKernel {
   std::string kernel;
-  std::uint32_t step = 0;   // the first that launches it
-  std::string what;         // what was found, in words
-  bool is_mended = false;   // with less optimisation it is right; else it was refused
+  std::uint32_t step = 0;  // the first that launches it
+  std::string what;        // what was found, in words
+  bool is_mended = false;  // with less optimisation it is right; else it was refused
 };
 
 struct TrialReport {
   bool is_on = false;
-  std::size_t kernels = 0;  // of the program
-  std::size_t tried = 0;    // now; what is left passed before
+  std::size_t kernels = 0;         // of the program
+  std::size_t tried = 0;           // now; what is left passed before
   std::uint64_t time_ns = 0;       // for which the program waited
   std::uint64_t processor_ns = 0;  // of all threads, that beside the compiler too
   std::vector<WrongKernel> wrong;

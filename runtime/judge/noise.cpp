@@ -84,6 +84,15 @@ Tolerances tolerances_of(const graph::Program& program) {
   return has_f16 ? Tolerances{1e-3, 8e-3, 1e-4, {2e-3, 2e-4}} : Tolerances{};
 }
 
+Tolerances tolerances_of(const graph::Variants& variants) {
+  Tolerances widest = tolerances_of(*variants.programs[0]);
+  for (const auto& program : variants.programs) {
+    const Tolerances own = tolerances_of(*program);
+    if (own.state > widest.state) widest = own;
+  }
+  return widest;
+}
+
 double rounding_of_loss(const graph::Program& program, const graph::Output& output) {
   constexpr double kUnits = 4;
   if (output.operand.is_scalar()) return 0;

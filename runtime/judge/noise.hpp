@@ -15,9 +15,10 @@
 #include "core/base/dtype.hpp"
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
+#include "core/trace/trace.hpp"
 #include "runtime/judge/compare.hpp"
 #include "runtime/judge/move.hpp"
-#include "core/trace/trace.hpp"
 
 namespace crucible::runtime {
 
@@ -31,6 +32,8 @@ struct Tolerances {
 
 /// By the narrowest floating-point dtype among the program's values.
 Tolerances tolerances_of(const graph::Program& program);
+/// The widest of the variants'.
+Tolerances tolerances_of(const graph::Variants& variants);
 
 /// How far, in absolute terms, a loss may be from the recorded one whatever its size: 0 unless it is a sum or a mean of
 /// logarithms, such as a cross entropy. A logarithm's argument has been rounded, and log(s (1 + e)) = log(s) + e: of a

@@ -17,21 +17,23 @@ using graph::Bytes;
 
 class Checker {
  public:
-  Checker(const graph::Program& program, const trace::BlobStore& blobs, Session& watched, const ExplainOptions& options)
-      : program_(program), blobs_(blobs), watched_(watched), options_(options), values_(program.values.size()) {}
+  Checker(const graph::Variants& variants, const trace::BlobStore& blobs, Session& watched,
+          const ExplainOptions& options)
+      : variants_(variants), blobs_(blobs), watched_(watched), options_(options) {}
 
   Result<OpCheck> check() {
-    for (std::uint32_t iteration = 0; iteration < std::min(program_.iterations, options_.iterations) && !is_done();
-         ++iteration) {
+    const auto iterations = std::min(static_cast<std::uint32_t>(variants_.turns.size()), options_.iterations);
+    for (std::uint32_t iteration = 0; iteration < iterations && !is_done(); ++iteration) {
       if (options_.progress) options_.progress(fmt::format("checking the results of iteration {} op by op", iteration));
       CRUCIBLE_TRY_VOID(load(iteration));
       CRUCIBLE_TRY_VOID(watched_.run(iteration));
       CRUCIBLE_TRY_VOID(read_results());
-      for (graph::OpId op = 0; op < program_.ops.size() && !is_done(); ++op) {
-        if (program_.ops[op].kind != graph::OpKind::kOpaque) CRUCIBLE_TRY_VOID(check_op(iteration, op));
+      const std::vector<graph::Op>& ops = program_->ops;
+      for (graph::OpId op = 0; op < ops.size() && !is_done(); ++op) {
+        if (ops[op].kind != graph::OpKind::kOpaque) CRUCIBLE_TRY_VOID(check_op(iteration, op));
         if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > options_.seconds) {
           check_.stopped =
-              fmt::format("the time was up after op {} of {} of iteration {}", op + 1, program_.ops.size(), iteration);
+              fmt::format("the time was up after op {} of {} of iteration {}", op + 1, ops.size(), iteration);
         }
       }
       if (!is_done()) ++check_.iterations;
@@ -41,32 +43,46 @@ class Checker {
 
  private:
   Result<Bytes> bytes_of(graph::ValueId value, std::uint32_t blob) const {
-    const graph::Value& its = program_.values[value];
+    const graph::Value& its = program_->values[value];
     if (blob == graph::kNone) return Bytes(static_cast<std::size_t>(its.elements) * size_bytes(its.dtype));
     return blobs_.load(blob);
   }
 
-  /// What the iteration starts from.
+  /// The variant that the iteration runs, and what that starts from: the states as they were left, whichever variant
+  /// left them.
   Result<void> load(std::uint32_t iteration) {
-    for (std::size_t i = 0; i < program_.states.size(); ++i) {
-      const graph::State& state = program_.states[i];
+    const graph::Turn& turn = variants_.turns[iteration];
+    program_ = variants_.programs[turn.variant].get();
+    values_.assign(program_->values.size(), {});
+    for (std::size_t i = 0; i < program_->states.size(); ++i) {
+      const graph::State& state = program_->states[i];
       CRUCIBLE_TRY(values_[state.start], iteration == 0 ? bytes_of(state.start, state.initial_blob)
                                                         : watched_.state_bytes(watched_.program().states[i]));
     }
-    for (const graph::Input& input : program_.inputs) {
-      CRUCIBLE_TRY(values_[input.value], bytes_of(input.value, input.blobs[iteration]));
+    std::vector<Bytes> given_bytes;  // all of them before any is written: states may change places
+    for (const graph::Given& given : turn.given) {
+      if (given.from == graph::kNone) {
+        CRUCIBLE_TRY(given_bytes.emplace_back(), bytes_of(program_->states[given.state].start, given.blob));
+      } else {
+        given_bytes.push_back(values_[program_->states[given.from].start]);
+      }
     }
-    for (const graph::Constant& constant : program_.constants) {
+    for (std::size_t i = 0; i < given_bytes.size(); ++i)
+      values_[program_->states[turn.given[i].state].start] = std::move(given_bytes[i]);
+    for (const graph::Input& input : program_->inputs) {
+      CRUCIBLE_TRY(values_[input.value], bytes_of(input.value, input.blobs[turn.index]));
+    }
+    for (const graph::Constant& constant : program_->constants) {
       CRUCIBLE_TRY(values_[constant.value], bytes_of(constant.value, constant.blob));
     }
     slots_.clear();
-    for (const graph::Slot& slot : program_.slots) slots_.push_back(slot.values[iteration]);
+    for (const graph::Slot& slot : program_->slots) slots_.push_back(slot.values[turn.index]);
     return {};
   }
 
   Result<void> read_results() {
-    std::size_t output = program_.outputs.size();
-    for (const graph::Op& op : program_.ops) {
+    std::size_t output = program_->outputs.size();
+    for (const graph::Op& op : program_->ops) {
       for (const graph::Operand& result : op.outputs) {
         CRUCIBLE_TRY(values_[result.value], watched_.output_bytes(output++));
       }
@@ -75,16 +91,16 @@ class Checker {
   }
 
   Result<void> check_op(std::uint32_t iteration, graph::OpId id) {
-    const graph::Op& op = program_.ops[id];
+    const graph::Op& op = program_->ops[id];
     std::vector<Bytes> device;
     for (const graph::Operand& result : op.outputs) device.push_back(std::move(values_[result.value]));
-    CRUCIBLE_TRY_VOID(graph::run_op(program_, id, values_, slots_));
+    CRUCIBLE_TRY_VOID(graph::run_op(*program_, id, values_, slots_));
     std::vector<Bytes> exact;
     for (const graph::Operand& result : op.outputs) exact.push_back(std::move(values_[result.value]));
     for (std::uint32_t i = 0; i < op.outputs.size() && !is_done(); ++i) {
       ++check_.results;
       if (device[i] == exact[i]) continue;
-      const DType dtype = program_.values[op.outputs[i].value].dtype;
+      const DType dtype = program_->values[op.outputs[i].value].dtype;
       const double far = gap_between(dtype, device[i], exact[i]).largest, lean = lean_of(dtype, device[i], exact[i]);
       double allowed = output_tolerance(dtype), allowed_lean = kLean;
       if (far <= allowed && std::abs(lean) <= allowed_lean) continue;
@@ -94,6 +110,7 @@ class Checker {
       const bool leans = std::abs(lean) > allowed_lean;
       if (far <= allowed && !leans) continue;
       OpDifference difference{.iteration = iteration,
+                              .variant = variants_.turns[iteration].variant,
                               .op = id,
                               .result = i,
                               .difference = far,
@@ -118,7 +135,7 @@ class Checker {
   /// lean.
   Result<Roughly> roughness_of(graph::OpId id, std::uint32_t result, const Bytes& exact) {
     constexpr int kRuns = 6;
-    const graph::Op& op = program_.ops[id];
+    const graph::Op& op = program_->ops[id];
     const graph::ValueId value = op.outputs[result].value;
     std::vector<std::pair<graph::ValueId, Bytes>> kept;
     for (const graph::Operand& operand : op.inputs) {
@@ -130,7 +147,7 @@ class Checker {
     Roughly largest;
     std::vector<double> leans;
     Result<void> ran;
-    const DType dtype = program_.values[value].dtype;
+    const DType dtype = program_->values[value].dtype;
     // Moved operands lean as far as a narrow dtype's roundings are large: how far the arithmetic leans is told with the
     // operands as they are.
     for (const bool is_moved : {true, false}) {
@@ -138,11 +155,11 @@ class Checker {
         graph::Roughness rough(static_cast<std::uint64_t>(run));
         for (const auto& [operand, bytes] : kept) {
           values_[operand] = bytes;
-          const DType its = program_.values[operand].dtype;
+          const DType its = program_->values[operand].dtype;
           if (is_moved && size_bytes(its) >= size_bytes(dtype))
             graph::nudge(its, values_[operand], rough);  // a narrower one's rounding is none of this result's
         }
-        ran = graph::run_op(program_, id, values_, slots_, &rough);
+        ran = graph::run_op(*program_, id, values_, slots_, &rough);
         if (!ran) break;
         if (is_moved) {
           largest.far = std::max(largest.far, gap_between(dtype, values_[value], exact).largest);
@@ -160,7 +177,8 @@ class Checker {
 
   static constexpr double kRoughly = 8;
   static constexpr double kLean = 4e-4, kRoughlyLean = 2;
-  const graph::Program& program_;
+  const graph::Variants& variants_;
+  const graph::Program* program_ = nullptr;  // of the present iteration
   const trace::BlobStore& blobs_;
   Session& watched_;
   const ExplainOptions& options_;
@@ -172,14 +190,17 @@ class Checker {
 
 }  // namespace
 
-Result<OpCheck> check_ops(const graph::Program& program, const trace::BlobStore& blobs, Session& watched,
+Result<OpCheck> check_ops(const graph::Variants& variants, const trace::BlobStore& blobs, Session& watched,
                           const ExplainOptions& options) {
-  return Checker(program, blobs, watched, options).check();
+  return Checker(variants, blobs, watched, options).check();
 }
 
-std::string in_words(const graph::Program& program, const OpDifference& difference) {
+std::string in_words(const graph::Variants& variants, const OpDifference& difference) {
+  const graph::Program& program = *variants.programs[difference.variant];
   const graph::Op& op = program.ops[difference.op];
-  std::string text = fmt::format("iteration {}, op {} ({})", difference.iteration, difference.op, graph::name(op.kind));
+  const std::string variant = variants.programs.size() == 1 ? "" : fmt::format(" (variant {})", difference.variant);
+  std::string text =
+      fmt::format("iteration {}{}, op {} ({})", difference.iteration, variant, difference.op, graph::name(op.kind));
   if (op.source < program.sources.size()) {
     const graph::Source& source = program.sources[op.source];
     text += fmt::format(", recorded as {}{}{}", source.op, source.site.empty() ? "" : " at " + source.site,

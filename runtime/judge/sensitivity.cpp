@@ -87,12 +87,13 @@ Result<void> Session::State::perturb(graph::ValueId value, std::uint32_t blob, s
   return write_bytes(value, std::move(bytes));
 }
 
-Result<void> Session::State::perturb_start(std::uint64_t seed) {
+Result<void> Session::State::shake(std::uint64_t seed, bool with_states) {
   shaking.emplace(seed);
   forget_inputs();
   return write_together([&]() -> Result<void> {
     for (const graph::State& state : program->states) {
-      if (state.initial_blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(state.start, state.initial_blob, *shaking));
+      const bool is_known = with_states && state.initial_blob != graph::kNone;
+      if (is_known) CRUCIBLE_TRY_VOID(perturb(state.start, state.initial_blob, *shaking));
     }
     for (const graph::Constant& constant : program->constants) {
       if (constant.blob != graph::kNone) CRUCIBLE_TRY_VOID(perturb(constant.value, constant.blob, *shaking));
@@ -130,9 +131,8 @@ Result<RunEnd> Session::run_all(bool with_outputs) {
 Result<RunEnd> Session::end_of_run(const std::vector<IterationResult>& results) const {
   const graph::Program& program = *state_->program;
   if (next_ != iterations() || results.size() != iterations()) {
-    return Error{ErrorCode::kUsage,
-                 fmt::format("how far runs spread is measured after all {} iterations, {} have run", iterations(),
-                             std::min<std::size_t>(next_, results.size()))};
+    return Error{ErrorCode::kUsage, fmt::format("how far runs spread is measured after all {} iterations, {} have run",
+                                                iterations(), std::min<std::size_t>(next_, results.size()))};
   }
   RunEnd end;
   NearReads reads = state_->reads_of(state_->near_states);
@@ -161,16 +161,11 @@ Result<void> Session::widen_spread(Spread& spread) {
   const graph::Program& program = *state_->program;
   CRUCIBLE_TRY(const Noise noise, Noise::find(program, *state_->blobs, tolerances().noise));
   const bool with_outputs = !spread.first.outputs.empty();
-  Result<void> perturbed;
-  for (std::size_t v = 0; v < variants_.size() && perturbed; ++v)
-    perturbed = variants_[v]->perturb_start(spread.runs + 1);  // the same of all: states start alike
-  Result<RunEnd> run = perturbed ? run_all(with_outputs) : perturbed.error();
-  for (const auto& variant : variants_) {
-    variant->shaking.reset();
-    variant->forget_inputs();
-  }
+  const Result<void> shaken = shake(spread.runs + 1);
+  Result<RunEnd> run = shaken ? run_all(with_outputs) : shaken.error();
+  const Result<void> stopped = stop_shaking();
   if (!run) return run.error();
-  for (const auto& variant : variants_) CRUCIBLE_TRY_VOID(variant->load_constants());
+  if (!stopped) return stopped.error();
   widen_losses(*run, spread);
   CRUCIBLE_TRY_VOID(widen_outputs(*this, *run, spread));
   for (std::size_t i = 0; i < program.states.size(); ++i) {
@@ -178,7 +173,7 @@ Result<void> Session::widen_spread(Spread& spread) {
     if (state.final_blob == graph::kNone || run->states[i] == spread.first.states[i])
       continue;  // with nothing recorded there is nothing to judge
     spread.states[i].widen(noise.gap(i, program.values[state.start].dtype, run->states[i], spread.first.states[i]));
-    CRUCIBLE_TRY(const Move move, state_->move_of(i, noise, run->states[i], spread.first.states[i]));
+    CRUCIBLE_TRY(const Move move, state_->move_of(i, moves_[i], noise, run->states[i], spread.first.states[i]));
     spread.moves[i].widen(move);
   }
   ++spread.runs;

@@ -2,6 +2,7 @@
 #include "runtime/judge/side_by_side.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -52,6 +53,12 @@ graph::Program with_every_result(const graph::Program& program) {
       watched.outputs.push_back(std::move(output));
     }
   }
+  return watched;
+}
+
+graph::Variants with_every_result(const graph::Variants& variants) {
+  graph::Variants watched = variants;
+  for (auto& program : watched.programs) program = std::make_shared<const graph::Program>(with_every_result(*program));
   return watched;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/graph/program.hpp"
+#include "core/graph/variants.hpp"
 #include "runtime/judge/compare.hpp"
 #include "runtime/run/session.hpp"
 
@@ -18,6 +19,8 @@ namespace crucible::runtime {
 /// all of them still lie in memory when an iteration ends. It needs as much memory as everything that an iteration
 /// computes.
 graph::Program with_every_result(const graph::Program& program);
+/// The same of each variant.
+graph::Variants with_every_result(const graph::Variants& variants);
 
 /// The result of an op that is not the same in both sessions.
 struct ResultDifference {
@@ -25,16 +28,16 @@ struct ResultDifference {
   graph::OpId op = graph::kNone;  // of the program that was given to with_every_result()
   std::uint32_t result = 0;       // which of the op's
   std::size_t elements = 0, different = 0;
-  double max_rel_diff = 0;                   // as TensorDifference
-  std::size_t first = 0;                     // the first element that differs, in memory order
+  double max_rel_diff = 0;  // as TensorDifference
+  std::size_t first = 0;    // the first element that differs, in memory order
   double first_in_a = 0, first_in_b = 0;
 };
 
 struct SideBySide {
-  std::uint32_t iterations = 0;  // that ran; the last one is the first with a difference, if there is one
-  std::size_t results = 0;       // compared, of all iterations
-  std::size_t bit_equal = 0;     // NaN of any sign and payload are one
-  double max_rel_diff = 0;       // over all results
+  std::uint32_t iterations = 0;           // that ran; the last one is the first with a difference, if there is one
+  std::size_t results = 0;                // compared, of all iterations
+  std::size_t bit_equal = 0;              // NaN of any sign and payload are one
+  double max_rel_diff = 0;                // over all results
   std::optional<ResultDifference> first;  // the first beyond the tolerance
 };
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <span>
+#include <utility>
 
 #include "core/base/file_owners.hpp"
 #include "core/base/hash.hpp"
@@ -41,20 +42,21 @@ TrialVerdicts::TrialVerdicts(const std::filesystem::path& folder, const backend:
   read();
 }
 
-TrialVerdicts::~TrialVerdicts() {
+void TrialVerdicts::keep() {
   if (fresh_.empty()) return;
+  const std::string lines = std::exchange(fresh_, {});
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);
   const std::uintmax_t size = std::filesystem::file_size(file_, error);
   if (!error && size > kMostBytes) {
-    (void)write_output(file_, fresh_, kOwnerOnly);
+    (void)write_output(file_, lines, kOwnerOnly);
     return;
   }
   const Result<int> descriptor = open_to_append(file_, kOwnerOnly);
   if (!descriptor) return;
   // In one write, which no other process' lines come between; one that is cut off ends at the newline that all begin
   // with.
-  while (write(*descriptor, fresh_.data(), fresh_.size()) < 0 && errno == EINTR) continue;
+  while (write(*descriptor, lines.data(), lines.size()) < 0 && errno == EINTR) continue;
   close(*descriptor);
 }
 
@@ -75,6 +77,7 @@ void TrialVerdicts::note(const std::string& key, std::string_view what) {
   std::string line = fmt::format("\n{} {}\n", key, what.empty() ? kPassed : what);
   std::replace(line.begin() + 1, line.end() - 1, '\n', ' ');
   fresh_ += line;
+  known_.insert_or_assign(key, line.substr(kKeyLength + 2, line.size() - kKeyLength - 3));
 }
 
 void TrialVerdicts::read() {
@@ -87,6 +90,13 @@ void TrialVerdicts::read() {
     if (line.size() > kKeyLength + 1 && line[kKeyLength] == ' ')
       known_.insert_or_assign(std::string(line.substr(0, kKeyLength)), line.substr(kKeyLength + 1));
   }
+}
+
+TrialVerdicts& VerdictsByDevice::of(const std::filesystem::path& folder, const backend::Device& device,
+                                    kernel::Numerics numerics) {
+  std::unique_ptr<TrialVerdicts>& its = verdicts_[&device];
+  if (!its) its = std::make_unique<TrialVerdicts>(folder, device, numerics);
+  return *its;
 }
 
 }  // namespace crucible::runtime

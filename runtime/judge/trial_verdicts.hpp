@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,8 +23,9 @@ class TrialVerdicts {
   TrialVerdicts(const std::filesystem::path& folder, const backend::Device& device, kernel::Numerics numerics);
   TrialVerdicts(const TrialVerdicts&) = delete;
   TrialVerdicts& operator=(const TrialVerdicts&) = delete;
-  /// Writes what was noted. What cannot be kept is tried again by the next start.
-  ~TrialVerdicts();
+  ~TrialVerdicts() { keep(); }
+  /// Writes what was noted since. What cannot be kept is tried again by the next start.
+  void keep();
 
   /// What the verdict of this binary is known by; "" where none is kept.
   std::string key_of(const backend::KernelText& kernel, std::string_view binary) const;
@@ -38,6 +40,16 @@ class TrialVerdicts {
   std::string identity_;
   std::map<std::string, std::string, std::less<>> known_;
   std::string fresh_;  // lines to be written
+};
+
+/// Of the devices of one session: many programs are compiled for them, and reading the folder takes longer than
+/// compiling one of those whose kernels are in the cache. Not thread-safe.
+class VerdictsByDevice {
+ public:
+  TrialVerdicts& of(const std::filesystem::path& folder, const backend::Device& device, kernel::Numerics numerics);
+
+ private:
+  std::map<const backend::Device*, std::unique_ptr<TrialVerdicts>> verdicts_;
 };
 
 }  // namespace crucible::runtime

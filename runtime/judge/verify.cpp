@@ -199,20 +199,19 @@ void Verification::settle() {
   verdict = verified ? yes_in_words(*this) : "no: " + reason;
 }
 
-Result<Move> Session::State::move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual,
-                                     std::span<const std::byte> expected) const {
+Result<Move> Session::State::move_of(std::size_t index, std::uint32_t moves, const Noise& noise,
+                                     std::span<const std::byte> actual, std::span<const std::byte> expected) const {
   const graph::State& state = program->states[index];
   const DType dtype = program->values[state.start].dtype;
   std::vector<std::byte> before;
   if (state.initial_blob != graph::kNone) {
     CRUCIBLE_TRY(before, blobs->load(state.initial_blob));
   }
-  return move_between(dtype, before, actual, expected, program->iterations,
-                      noise.excused(index, dtype, actual, expected));
+  return move_between(dtype, before, actual, expected, moves, noise.excused(index, dtype, actual, expected));
 }
 
-Result<StateDifference> Session::State::compare_state(std::size_t index, const Noise& noise, double tolerance,
-                                                      NearReads& reads) const {
+Result<StateDifference> Session::State::compare_state(std::size_t index, std::uint32_t moves, const Noise& noise,
+                                                      double tolerance, NearReads& reads) const {
   const graph::State& state = program->states[index];
   const DType dtype = program->values[state.start].dtype;
   CRUCIBLE_TRY(const std::vector<std::byte> expected, blobs->load(state.final_blob));
@@ -222,9 +221,8 @@ Result<StateDifference> Session::State::compare_state(std::size_t index, const N
   StateDifference found{.name = "", .max_rel_diff = far->max_rel_diff, .bit_equal = actual == expected, .state = index};
   if (!far->bit_equal && !noise.elements(index).empty())
     found.max_rel_diff = noise.gap(index, dtype, actual, expected).largest;
-  // How far one of several programs moves a state is not known from where that starts.
-  if (!far->bit_equal && state.end != state.start && !program->is_variant) {
-    CRUCIBLE_TRY(found.move, move_of(index, noise, actual, expected));
+  if (!far->bit_equal && moves > 0) {
+    CRUCIBLE_TRY(found.move, move_of(index, moves, noise, actual, expected));
   }
   if (found.max_rel_diff <= tolerance) return found;
   found.gap = noise.gap(index, dtype, actual, expected);
@@ -233,7 +231,7 @@ Result<StateDifference> Session::State::compare_state(std::size_t index, const N
   return found;
 }
 
-/// The widest of the variants'.
+/// As of graph::Variants.
 Tolerances Session::tolerances() const {
   Tolerances widest = tolerances_of(*variants_[0]->program);
   for (const auto& variant : variants_) {
@@ -246,12 +244,12 @@ Tolerances Session::tolerances() const {
 Result<Verification> Session::verify(const std::vector<IterationResult>& results) const {
   const graph::Program& program = *state_->program;
   if (results.size() != iterations() || next_ != iterations()) {
-    return Error{ErrorCode::kUsage, fmt::format("verification needs all {} recorded iterations, {} have run",
-                                                iterations(), next_)};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("verification needs all {} recorded iterations, {} have run", iterations(), next_)};
   }
   for (std::uint32_t iteration = 0; iteration < results.size(); ++iteration) {
-    const auto tensors = static_cast<std::size_t>(
-        std::ranges::count_if(program_of(iteration).outputs, &graph::Output::is_tensor));
+    const auto tensors =
+        static_cast<std::size_t>(std::ranges::count_if(program_of(iteration).outputs, &graph::Output::is_tensor));
     if (results[iteration].outputs.size() == tensors) continue;
     return Error{ErrorCode::kUsage, fmt::format("iteration {} gave back {} tensors, {} of them were compared",
                                                 iteration, tensors, results[iteration].outputs.size())};
@@ -277,7 +275,8 @@ Result<Verification> Session::verify(const std::vector<IterationResult>& results
     is_any_changed |= is_changed(state);
     if (state.final_blob != graph::kNone) {
       const auto index = static_cast<std::size_t>(&state - program.states.data());
-      CRUCIBLE_TRY(StateDifference difference, state_->compare_state(index, noise, tolerances.state, reads));
+      CRUCIBLE_TRY(StateDifference difference,
+                   state_->compare_state(index, moves_[index], noise, tolerances.state, reads));
       difference.name = names[index];
       judge_move(difference, verdict);
       verdict.states.push_back(std::move(difference));

@@ -23,6 +23,7 @@ struct ArrangeReport {
   double repeat_ns = 0, step_ns = 0;    // of the repeats, of all other steps
   std::uint32_t transfers = 0;          // copies between the device and the host
   std::uint64_t transfer_bytes = 0;     // that they move in an iteration
+  std::uint64_t peak_bytes = 0;         // of the placement, without red zones
   std::vector<bool> is_repeat;          // per step of the schedule; empty when nothing is repeated
 };
 
@@ -37,10 +38,15 @@ struct Arranged {
 /// link to a host nothing waits there.
 budget::Costs costs_of(const hardware::DeviceProfile& device);
 
-/// Orders, repeats and places, as `memory` asks. `scratch_of` says what a step needs beside its operands.
+/// That the budget is less than the smallest placement that was found, in words. `placement` is that one, of `program`.
+Error over_budget(const MemoryOptions& memory, const graph::Program& program, const ArrangeReport& report,
+                  const Placement& placement);
+
+/// Orders, repeats and places, as `memory` asks. `scratch_of` says what a step needs beside its operands. Where states
+/// and constants have places that several programs share, their home is the device, whatever the link to the host.
 /// Errors: kBadInput when the budget cannot be met, with the smallest one that can; those of place().
 Result<Arranged> arrange(std::shared_ptr<const graph::Program> program, kernel::Schedule schedule,
-                   const std::function<std::uint64_t(const kernel::Step&)>& scratch_of, const MemoryOptions& memory,
-                         std::uint64_t red_zone_bytes = 0);
+                         const std::function<std::uint64_t(const kernel::Step&)>& scratch_of,
+                         const MemoryOptions& memory, std::uint64_t red_zone_bytes = 0);
 
 }  // namespace crucible::runtime

@@ -52,7 +52,8 @@ void Session::State::find_near_places() {
     kept_begins.push_back(placement.plan.offsets[placement.second_of[input.value]]);
     input_bytes += bytes_of(program->values[input.value]);
   }
-  if (const KeptPlaces* const all = options.memory.kept.get(); all != nullptr) {  // those of other variants too
+  if (const KeptPlaces* const all = options.memory.kept_in_zones.get();
+      all != nullptr) {  // those of other variants too
     kept_begins.insert(kept_begins.end(), all->states.begin(), all->states.end());
     for (const auto& [constant, offset] : all->constants) kept_begins.push_back(offset);
   }

@@ -11,11 +11,11 @@
 #include <optional>
 
 #include "core/base/progress.hpp"
-#include "runtime/measure/choices.hpp"
 #include "runtime/judge/compare.hpp"
-#include "runtime/run/kept_blobs.hpp"
+#include "runtime/measure/choices.hpp"
 #include "runtime/plan/library_calls.hpp"
 #include "runtime/plan/plan_ops.hpp"
+#include "runtime/run/kept_blobs.hpp"
 #include "runtime/run/session_state.hpp"
 
 namespace crucible::runtime {
@@ -224,8 +224,6 @@ std::uint64_t Session::State::bytes_of(const graph::Value& value) {
   return static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
 }
 
-Session::~Session() = default;
-
 Result<IterationResult> Session::run(std::uint32_t index) {
   CRUCIBLE_TRY(IterationResult result, run_unjudged(index));
   if (result.outside) {
@@ -275,8 +273,7 @@ Result<std::vector<std::uint64_t>> Session::profile() {
   if (state_->interpreted) {
     return Error{ErrorCode::kUsage, "the reference interpreter has no steps that could be profiled: name a plugin"};
   }
-  if (turns_.empty())
-    return Error{ErrorCode::kUsage, "a program without iterations cannot be profiled"};
+  if (turns_.empty()) return Error{ErrorCode::kUsage, "a program without iterations cannot be profiled"};
   // The inputs may have been overwritten in place or their memory reused: load those of the last iteration again.
   CRUCIBLE_TRY_VOID(load_again());
   return state_->profile();
@@ -288,8 +285,7 @@ std::vector<backend::Properties> Session::plan_facts() const { return state_->pl
 Result<Counted> Session::count(std::span<const std::string> names) {
   if (state_->interpreted)
     return Error{ErrorCode::kUsage, "the reference interpreter is no device that counts: name a plugin"};
-  if (turns_.empty())
-    return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};
+  if (turns_.empty()) return Error{ErrorCode::kUsage, "a program without iterations has nothing to count"};
   CRUCIBLE_TRY_VOID(load_again());
   Result<backend::Counting> counting = backend::Counting::begin(state_->device, names);
   if (!counting && state_->device->lost() != nullptr) return counting.error();

@@ -16,20 +16,20 @@
 #include "core/graph/program.hpp"
 #include "core/graph/variants.hpp"
 #include "core/kernel/schedule.hpp"
+#include "core/trace/trace.hpp"
+#include "plugins/loader/backend.hpp"
+#include "plugins/loader/counters.hpp"
 #include "runtime/judge/compare.hpp"
 #include "runtime/judge/kernel_trials.hpp"
 #include "runtime/judge/move.hpp"
 #include "runtime/plan/placement.hpp"
-#include "core/trace/trace.hpp"
-#include "plugins/loader/backend.hpp"
-#include "plugins/loader/counters.hpp"
 #include "runtime/run/verification.hpp"
 
 namespace crucible::runtime {
 
 struct Tolerances;  // noise.hpp
-class Choices;    // choices.hpp
-class BusyTimes;  // submission.hpp
+class Choices;      // choices.hpp
+class BusyTimes;    // submission.hpp
 
 /// What happens to a kernel that the device refuses: an error, or the second device runs it (with a word, or without).
 enum class Fallback : std::uint8_t { kForbid, kWarn, kAllow };
@@ -45,7 +45,9 @@ struct MemoryOptions {
   /// Inputs have two places in the arena, used in turn, so that the next iteration's are written while one runs. Where
   /// there is a budget or as little memory as can be is asked for, they have one all the same.
   bool inputs_ahead = true;
-  std::shared_ptr<const KeptPlaces> kept = nullptr;  // of several variants, set by their session; null: of one program
+  /// Of several variants, set by their session: where their states and constants lie, without red zones and with those
+  /// that the arena has. Null: of one program.
+  std::shared_ptr<const KeptPlaces> kept = nullptr, kept_in_zones = nullptr;
 };
 
 struct Options {
@@ -58,6 +60,9 @@ struct Options {
   /// caller, who measures. Null: none.
   std::shared_ptr<Choices> choices = nullptr;
   TrialOptions trial = {};  // of compiled kernels, before they are used
+  /// Of several variants those stay compiled whose programs have together as many ops; others are let go, those that
+  /// run last of all, and made again when they run. An op takes about a kilobyte of schedule, plan and machine code.
+  std::size_t resident_ops = 50'000;
   /// Hears what the devices and the host are busy with, iteration by iteration; shared with the caller, who looks at it
   /// when all is over. Null: nobody does.
   std::shared_ptr<BusyTimes> busy = nullptr;
@@ -109,7 +114,8 @@ class Session {
                                                  std::shared_ptr<backend::Device> device, const Options& options);
   /// The same of a recording of several variants: each is scheduled, planned and compiled by itself. One arena, as
   /// large as the largest of them needs, is for all: states and constants have the same places in it whoever runs.
-  /// Iterations are the turns. Errors: those, with the variant; kUsage for a memory budget where there are several.
+  /// Iterations are the turns. Errors: those, with the variant; a memory budget is one for all, and where it cannot be
+  /// met, the variant that needs most is named.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const graph::Variants> variants,
                                                  std::shared_ptr<const trace::BlobStore> blobs,
                                                  std::shared_ptr<backend::Device> device, const Options& options);
@@ -197,7 +203,7 @@ class Session {
   const ArrangeReport& arrange_report() const;
   const kernel::Schedule& schedule() const;
   const Placement& placement() const;
-  std::uint64_t compile_ns() const;  // of all variants, as are the next two
+  std::uint64_t compile_ns() const;  // of all variants that are held, as are the next two
   bool compiled_from_cache() const;
   /// Of both devices; nothing when a plugin does not say, and of the reference interpreter.
   std::optional<backend::CompileCounts> compile_counts() const;
@@ -220,6 +226,13 @@ class Session {
   static Result<std::unique_ptr<Session>> create_interpreted(const graph::Variants& variants,
                                                              std::shared_ptr<const trace::BlobStore> blobs,
                                                              kernel::Numerics numerics);
+  /// Schedules and places a variant, and notes what the arena needs and, beyond a budget, why that cannot be.
+  Result<void> arrange_variant(std::size_t variant, const MemoryOptions& memory);
+  /// Compiles a variant that is arranged, builds its plan and loads what is its own.
+  Result<void> ready(std::size_t variant);
+  /// Makes a variant that was let go, or never made, and lets others go for it.
+  Result<void> make_resident(std::size_t variant);
+  void let_go(std::size_t variant);
   /// The variant of iteration `index` is the present one, with the states as they are before it.
   Result<void> select(std::uint32_t index);
   Result<void> change_to(std::size_t variant);
@@ -230,6 +243,9 @@ class Session {
   void set_changed(std::size_t index);
   bool is_changed(const graph::State& state) const;
   Result<RunEnd> run_all(bool with_outputs);
+  /// A run of a spread begins, from where reset() left it: see widen_spread().
+  Result<void> shake(std::uint64_t seed);
+  Result<void> stop_shaking();
   Tolerances tolerances() const;
 
   std::vector<std::unique_ptr<State>> variants_;
@@ -238,9 +254,12 @@ class Session {
   std::uint32_t next_ = 0;  // iteration
   /// By state: whether an iteration changes it, when that last happened, and by variant of when it has it.
   std::vector<bool> changes_;
+  std::vector<std::uint32_t> moves_;  // graph::Variants::moves_of()
   std::vector<std::uint64_t> changed_;
   std::vector<std::vector<std::uint64_t>> held_;
   std::uint64_t clock_ = 0;
+  struct Residents;  // session_variants.cpp
+  std::unique_ptr<Residents> residents_;
 };
 
 }  // namespace crucible::runtime

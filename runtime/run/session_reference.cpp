@@ -22,8 +22,12 @@ Result<void> Session::State::interpret_with(kernel::Numerics numerics) {
     CRUCIBLE_TRY(kernel::ScheduleInterpreter interpreter, kernel::ScheduleInterpreter::create(*program, made));
     interpreted->kernels.emplace(std::move(made), std::move(interpreter));
   }
-  CRUCIBLE_TRY_VOID(load_states());
-  return load_constants();
+  return {};
+}
+
+void Session::State::forget_values() {
+  interpreted->values.assign(program->values.size(), {});
+  interpreted->is_run = false;
 }
 
 bool Session::is_reference() const { return state_->interpreted.has_value(); }

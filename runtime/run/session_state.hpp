@@ -70,8 +70,8 @@ struct Session::State {
   NamedKernels named_kernels;
   TrialReport trials;
   bool is_sized = false, is_second_sized = false;  // whether the devices ask for the bytes of launches' buffers
-  std::vector<bool> is_second_kernel;        // per kernel of the schedule
-  std::vector<graph::ValueId> loaded_twice;  // see Split
+  std::vector<bool> is_second_kernel;              // per kernel of the schedule
+  std::vector<graph::ValueId> loaded_twice;        // see Split
   // Destroyed in reverse: the plans before the arenas and the modules that they use.
   std::optional<backend::Module> module, second_module;
   std::optional<CarefulKernels> careful, second_careful;
@@ -88,9 +88,9 @@ struct Session::State {
   std::vector<ByteRange> near_numbers, near_tensors, near_states;
   std::vector<std::uint64_t> kept_begins;  // of states, inputs and constants in the arena: see NearWrites
   std::vector<std::uint64_t>
-      all_begins;  // of everything in it: while an iteration runs nothing else may be written over
-  std::optional<NearWrites> writes;        // while small pieces are gathered: see write_together()
-  std::vector<std::byte> host_arena;  // what waits on the host, as Placement::host_plan says
+      all_begins;                      // of everything in it: while an iteration runs nothing else may be written over
+  std::optional<NearWrites> writes;    // while small pieces are gathered: see write_together()
+  std::vector<std::byte> host_arena;   // what waits on the host, as Placement::host_plan says
   std::uint32_t loaded_iteration = 0;  // whose inputs transfers bring
   std::uint64_t began_ns = 0;          // when the present iteration was submitted
   std::optional<Interpreted> interpreted;
@@ -136,6 +136,7 @@ struct Session::State {
   /// The host was busy from then on until now.
   void note(Busy::With with, std::uint32_t iteration, std::uint64_t begin_ns) const;
   void carry_interpreted_states();
+  void forget_values();  // of an interpreter: states and constants are to be loaded again
   void find_near_places();
   /// Bytes [offset, offset + bytes.size()) of a value as it is after the last iteration that ran.
   Result<void> read_bytes(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
@@ -177,14 +178,17 @@ struct Session::State {
   Result<std::optional<Error>> index_outside(NearReads& reads) const;
   Result<OutputDifference> compare_output(const graph::Output& output, std::uint32_t iteration, NearReads& reads) const;
   /// `tolerance`: beyond it the difference is measured in full.
-  Result<StateDifference> compare_state(std::size_t index, const Noise& noise, double tolerance,
+  /// `moves`: how many iterations changed it, 0 where by how much cannot be told.
+  Result<StateDifference> compare_state(std::size_t index, std::uint32_t moves, const Noise& noise, double tolerance,
                                         NearReads& reads) const;
   /// How far the iterations moved a state that ends as `actual`, beside one that ends as `expected`.
-  Result<Move> move_of(std::size_t index, const Noise& noise, std::span<const std::byte> actual,
+  Result<Move> move_of(std::size_t index, std::uint32_t moves, const Noise& noise, std::span<const std::byte> actual,
                        std::span<const std::byte> expected) const;
   Result<std::vector<std::byte>> final_bytes(const graph::State& state, NearReads& reads) const;
   Result<void> perturb(graph::ValueId value, std::uint32_t blob, std::mt19937_64& random);
-  Result<void> perturb_start(std::uint64_t seed);
+  /// Constants, and states where they are this program's to load, one unit in the last place away, and inputs from now
+  /// on.
+  Result<void> shake(std::uint64_t seed, bool with_states);
   std::uint64_t offset_of(graph::ValueId value) const;
   /// Where a value on the host lies; the device has none of it.
   std::span<std::byte> on_host(graph::ValueId value);

@@ -4,115 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <random>
 
-#include "core/graph/reference.hpp"
-#include "core/graph/variants.hpp"
 #include "runtime/run/session.hpp"
-#include "runtime/testing/test_programs.hpp"
+#include "runtime/testing/test_variants.hpp"
 
 namespace crucible::runtime {
 namespace {
 
 using ::testing::HasSubstr;
-using graph::OpKind;
-using graph::ValueId;
-
-constexpr std::int64_t kSize = 40;
-
-struct VariantRecording {
-  std::shared_ptr<graph::Variants> variants = std::make_shared<graph::Variants>();
-  std::shared_ptr<trace::MemoryBlobStore> blobs = std::make_shared<trace::MemoryBlobStore>();
-};
-
-/// Three programs over the states a, b and c. The first moves a by an input, the second b by a, and neither touches c;
-/// the third changes nothing and gives back what it makes of all.
-std::vector<graph::Program> programs() {
-  std::vector<graph::Program> all;
-  for (int kind = 0; kind < 3; ++kind) {
-    ProgramBuilder p;
-    const ValueId a = p.state("a", {kSize}), b = p.state("b", {kSize}), c = p.state("c", {kSize});
-    if (kind == 0) {
-      const ValueId x = p.input("x", {kSize}), factor = p.constant("factor", {kSize});
-      const ValueId step = p.op(OpKind::kMultiply, {p.whole(x), p.whole(factor)}, {kSize});
-      const ValueId moved = p.op(OpKind::kAdd, {p.whole(a), p.whole(step)}, {kSize});
-      p.end_state(a, moved);
-      p.loss("loss", moved);
-    } else if (kind == 1) {
-      const ValueId product = p.op(OpKind::kMultiply, {p.whole(a), p.from_slot(p.slot("rate"))}, {kSize});
-      const ValueId moved = p.op(OpKind::kSubtract, {p.whole(b), p.whole(product)}, {kSize});
-      p.end_state(b, moved);
-      p.loss("loss", product);
-    } else {
-      const ValueId sum = p.op(OpKind::kAdd, {p.whole(a), p.whole(b)}, {kSize});
-      const ValueId all_of_it =
-          p.op(OpKind::kTanh, {p.whole(p.op(OpKind::kMaximum, {p.whole(sum), p.whole(c)}, {kSize}))}, {kSize});
-      p.output("logits", p.whole(all_of_it));
-    }
-    p.program.is_variant = true;
-    all.push_back(std::move(p.program));
-  }
-  return all;
-}
-
-/// Turns at random, some of them with states given anew; what they compute is recorded by the reference interpreter.
-VariantRecording recorded(std::uint32_t seed, std::uint32_t turns) {
-  VariantRecording recording;
-  std::mt19937 random(seed);
-  const auto fresh = [&] {
-    std::vector<float> numbers(kSize);
-    for (float& number : numbers) number = std::normal_distribution<float>()(random);
-    const auto bytes = std::as_bytes(std::span(numbers));
-    return recording.blobs->add(std::vector<std::byte>(bytes.begin(), bytes.end()));
-  };
-  std::vector<graph::Program> all = programs();
-  for (std::size_t k = 0; k < 3; ++k) {
-    const std::uint32_t initial = fresh();
-    for (graph::Program& program : all) program.states[k].initial_blob = initial;
-  }
-  all[0].constants[0].blob = fresh();
-  for (std::uint32_t i = 0; i < turns; ++i) {
-    const auto v = static_cast<std::uint32_t>(random() % 3);
-    graph::Turn turn{.variant = v, .index = all[v].iterations++, .iteration = i, .given = {}};
-    if (random() % 3 == 0) turn.given.push_back({static_cast<std::uint32_t>(random() % 3), fresh(), true});
-    if (random() % 3 == 0) {  // what two states held changes places, or one takes over another's
-      const auto a = static_cast<std::uint32_t>(random() % 3), b = static_cast<std::uint32_t>(random() % 3);
-      turn.given.push_back({.state = a, .from = b});
-      if (random() % 2 == 0 && a != b) turn.given.push_back({.state = b, .from = a});
-    }
-    recording.variants->turns.push_back(std::move(turn));
-    if (v == 0) all[0].inputs[0].blobs.push_back(fresh());
-    if (v == 1) all[1].slots[0].values.push_back(0.25 + 0.5 * static_cast<double>(random() % 8));
-  }
-  const auto publish = [&] {
-    recording.variants->programs.clear();
-    for (const graph::Program& program : all)
-      recording.variants->programs.push_back(std::make_shared<const graph::Program>(program));
-  };
-  recording.variants->differences.resize(all.size());
-  publish();
-  const auto replay = graph::replay_reference(*recording.variants, *recording.blobs, turns);
-  EXPECT_TRUE(replay) << replay.error().message;
-  if (!replay) return recording;
-  for (graph::Output& output : all[2].outputs) output.blobs.clear();  // what made it a tensor before it was recorded
-  for (std::uint32_t i = 0; i < turns; ++i) {
-    graph::Program& program = all[recording.variants->turns[i].variant];
-    for (graph::Output& output : program.outputs) {
-      if (&program == &all[2]) {
-        output.blobs.push_back(recording.blobs->add(*replay->tensors[i][0]));
-      } else {
-        output.recorded.push_back(replay->outputs[i][0]);
-      }
-    }
-  }
-  for (std::size_t k = 0; k < 3; ++k) {
-    const std::uint32_t last = recording.blobs->add(replay->states[k]);
-    for (graph::Program& program : all) program.states[k].final_blob = last;
-  }
-  publish();
-  EXPECT_TRUE(graph::verify(*recording.variants));
-  return recording;
-}
 
 std::shared_ptr<backend::Device> open_cpu() {
   const std::string cache = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
@@ -124,7 +23,7 @@ std::shared_ptr<backend::Device> open_cpu() {
   return opened ? *opened : nullptr;
 }
 
-enum class Where : std::uint8_t { kReference, kStrictReference, kCpu, kCpuWithPoison };
+enum class Where : std::uint8_t { kReference, kStrictReference, kCpu, kCpuWithPoison, kCpuOneAtATime };
 
 std::unique_ptr<Session> open(const VariantRecording& recording, Where where) {
   Result<std::unique_ptr<Session>> session =
@@ -132,7 +31,8 @@ std::unique_ptr<Session> open(const VariantRecording& recording, Where where) {
           ? Session::create_reference(recording.variants, recording.blobs,
                                       where == Where::kReference ? kernel::Numerics::kFast : kernel::Numerics::kStrict)
           : Session::create(recording.variants, recording.blobs, open_cpu(),
-                            {.poison = where == Where::kCpuWithPoison});
+                            {.poison = where == Where::kCpuWithPoison,
+                             .resident_ops = where == Where::kCpuOneAtATime ? 1U : 50'000U});
   EXPECT_TRUE(session) << session.error().message;
   return session ? *std::move(session) : nullptr;
 }
@@ -156,7 +56,7 @@ class SessionOfVariants : public testing::TestWithParam<Where> {};
 TEST_P(SessionOfVariants, EndsAsTheReferenceInterpreterDoes) {
   for (std::uint32_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
-    const VariantRecording recording = recorded(seed, 1 + seed);
+    const VariantRecording recording = recorded_variants(seed, 1 + seed);
     const auto session = open(recording, GetParam());
     ASSERT_NE(session, nullptr);
     EXPECT_EQ(session->iterations(), 1 + seed);
@@ -172,7 +72,7 @@ TEST_P(SessionOfVariants, EndsAsTheReferenceInterpreterDoes) {
 }
 
 TEST_P(SessionOfVariants, GoesOnFromACheckpoint) {
-  const VariantRecording recording = recorded(3, 20);
+  const VariantRecording recording = recorded_variants(3, 20);
   for (const std::uint32_t at : {1u, 7u, 13u, 20u}) {
     SCOPED_TRACE(at);
     const auto first = open(recording, GetParam()), second = open(recording, GetParam());
@@ -191,7 +91,7 @@ TEST_P(SessionOfVariants, GoesOnFromACheckpoint) {
 TEST_P(SessionOfVariants, ASeamThatIsLeftOutIsSeen) {
   int seen = 0, left_out = 0;
   for (std::uint32_t seed = 20; seed < 26; ++seed) {
-    VariantRecording recording = recorded(seed, 12);
+    VariantRecording recording = recorded_variants(seed, 12);
     for (graph::Turn& turn : recording.variants->turns) {
       left_out += !turn.given.empty();
       turn.given.clear();
@@ -206,18 +106,38 @@ TEST_P(SessionOfVariants, ASeamThatIsLeftOutIsSeen) {
   EXPECT_EQ(seen, 6);
 }
 
+TEST_P(SessionOfVariants, RunsOneRoundingApartAreOfAll) {
+  const VariantRecording recording = recorded_variants(6, 14);
+  const auto session = open(recording, GetParam());
+  ASSERT_NE(session, nullptr);
+  const auto results = run(*session, 0, 14);
+  Spread spread;
+  ASSERT_TRUE(session->start_spread(results, spread, true));
+  for (int i = 0; i < 3; ++i) {
+    const auto widened = session->widen_spread(spread);
+    ASSERT_TRUE(widened) << widened.error().message;
+  }
+  const Gap& gap = spread.states[0];
+  EXPECT_GT(gap.largest, 0);
+  EXPECT_LT(gap.largest, 1e-4) << "all that was moved lies a rounding away";
+  ASSERT_TRUE(session->reset());
+  const auto verdict = session->verify(run(*session, 0, 14));  // nothing of it is left
+  ASSERT_TRUE(verdict) << verdict.error().message;
+  EXPECT_TRUE(verdict->verified) << verdict->reason;
+}
+
 std::string name_of(const testing::TestParamInfo<Where>& info) {
-  constexpr const char* kNames[] = {"Reference", "StrictReference", "Cpu", "CpuWithPoison"};
+  constexpr const char* kNames[] = {"Reference", "StrictReference", "Cpu", "CpuWithPoison", "CpuOneAtATime"};
   return kNames[static_cast<std::size_t>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, SessionOfVariants,
-                         testing::Values(Where::kReference, Where::kStrictReference, Where::kCpu,
-                                         Where::kCpuWithPoison),
+                         testing::Values(Where::kReference, Where::kStrictReference, Where::kCpu, Where::kCpuWithPoison,
+                                         Where::kCpuOneAtATime),
                          name_of);
 
 TEST(SessionTurns, RunInTheOrderOfTheRecordingAlone) {
-  const VariantRecording recording = recorded(1, 3);
+  const VariantRecording recording = recorded_variants(1, 3);
   const auto session = open(recording, Where::kReference);
   ASSERT_NE(session, nullptr);
   const auto later = session->run(1);

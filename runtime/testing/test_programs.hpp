@@ -9,6 +9,7 @@
 
 #include "core/graph/program.hpp"
 #include "core/graph/random_program.hpp"
+#include "core/graph/variants.hpp"
 #include "core/kernel/schedule.hpp"
 #include "core/trace/memory_blob_store.hpp"
 
@@ -54,6 +55,8 @@ graph::RandomProgram deep_program(std::uint64_t seed);
 struct Recording {
   graph::Program program;
   std::shared_ptr<trace::MemoryBlobStore> blobs;
+
+  graph::Variants variants() const { return graph::alone(std::make_shared<const graph::Program>(program)); }
 };
 
 /// Gives states, inputs, constants and slots random content and lets the reference interpreter record losses and

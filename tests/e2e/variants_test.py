@@ -179,6 +179,29 @@ class Variants(e2e_test.Folder):
         self.assert_refused(crucible("graph", trace, "--variants", "--format", "dot"), 2, "choose one program with --variant")
         self.assertIn("6 variants", crucible("trace", "info", trace).stdout)
         self.assertEqual(json.loads(crucible("trace", "info", trace, "--json").stdout)["variants"], [1] * 6)
+        text = crucible("replay", trace, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)}).stdout
+        self.assertIn("6 variants, each ran once", text)
+        self.assertEqual(text.count("nothing: every iteration runs other ops or sizes"), 1, text)
+
+    def test_of_many_variants_the_most_used_ones_are_shown(self):
+        """70 iterations: one size in every second one, another in each of the others."""
+        trace = self.recorded("""
+            model = nn.Linear(6, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            for step in range(78):
+                optimizer.zero_grad()
+                model(torch.randn(2 + step if step % 2 else 200, 6)).square().mean().backward()
+                optimizer.step()
+            """, 70)
+        text = crucible("graph", trace, "--variants").stdout
+        self.assertIn("\nand 20 more, which ran 20 iterations (--json lists all)\n", text)
+        self.assertLess(len(text.splitlines()), 42, text)
+        self.assertEqual(len(json.loads(crucible("graph", trace, "--variants", "--json").stdout)["variants"]), 36)
+        done = crucible("replay", trace, "--verify", env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("  and 38 more (--json lists all)\n", done.stdout)
+        self.assertRegex(done.stdout, r"variants  36 variants: \d+ ran 35 times, \d+ once, .* and 30 more")
+        self.assertNotIn("nothing: every iteration", done.stdout)
 
 
 if __name__ == "__main__":

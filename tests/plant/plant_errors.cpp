@@ -5,7 +5,8 @@
 //
 //     plant_errors FILE.crtrace... [--ops N] [--factor F] [--closely] [--list]
 //
-// --ops: as many ops, evenly spread over the program (default: all). Each op is one of
+// Of a recording of several variants an op is one of one variant, wrong in that one alone.
+// --ops: as many ops, evenly spread over the programs (default: all). Each op is one of
 //   found     the verdict is "no"; of them "by op": its end alone did not tell, the op checked by itself did
 //   absorbed  the replay ends where it ends without the error, to within what one rounding of its start changes: a
 //   factor before a
@@ -32,13 +33,13 @@
 #include <vector>
 
 #include "core/graph/op_table.hpp"
+#include "core/trace/trace_file.hpp"
+#include "frontends/aten/lower.hpp"
+#include "plugins/loader/backend.hpp"
 #include "runtime/judge/compare.hpp"
 #include "runtime/judge/explain.hpp"
 #include "runtime/judge/noise.hpp"
 #include "runtime/judge/side_by_side.hpp"
-#include "core/trace/trace_file.hpp"
-#include "frontends/aten/lower.hpp"
-#include "plugins/loader/backend.hpp"
 
 namespace crucible {
 namespace {
@@ -127,7 +128,21 @@ Program planted(Program wrong, OpId op, double factor) {
   return wrong;
 }
 
-/// A program on the device, run to its end.
+/// An op of one variant.
+struct Place {
+  std::uint32_t variant = 0;
+  OpId op = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+/// The same in one variant alone.
+graph::Variants planted(graph::Variants wrong, const Place& place, double factor) {
+  auto& program = wrong.programs[place.variant];
+  program = std::make_shared<const Program>(planted(*program, place.op, factor));
+  return wrong;
+}
+
+/// Programs on the device, run to their end.
 struct Run {
   std::unique_ptr<Session> session;
   std::vector<runtime::IterationResult> results;
@@ -142,19 +157,19 @@ class Planter {
   /// Whether enough was found.
   Result<bool> plant(const std::string& file) {
     CRUCIBLE_TRY(const trace::Trace trace, trace::read_file(file));
-    CRUCIBLE_TRY(program_, aten::lower(trace, aten::Opaques::kMissing));
+    CRUCIBLE_TRY(variants_, aten::lower_variants(trace, aten::Opaques::kMissing));
     blobs_ = trace.blob_store;
     ends_.reset();
     spread_ = {};
-    CRUCIBLE_TRY(Run right, run(program_));
+    CRUCIBLE_TRY(Run right, run(variants_));
     if (settings_.closely) return plant_closely(file);
     CRUCIBLE_TRY_VOID(judge_right(right));
-    CRUCIBLE_TRY(right, run(program_));
+    CRUCIBLE_TRY(right, run(variants_));
     CRUCIBLE_TRY_VOID(right.session->start_spread(right.results, spread_));
     while (spread_.runs < kRuns) CRUCIBLE_TRY_VOID(right.session->widen_spread(spread_));
-    std::map<OpId, Fate> fates;
-    for (const OpId op : chosen()) {
-      CRUCIBLE_TRY(fates[op], fate_of(op));
+    std::map<Place, Fate> fates;
+    for (const Place& place : chosen()) {
+      CRUCIBLE_TRY(fates[place], fate_of(place));
     }
     return report(file, fates);
   }
@@ -163,14 +178,14 @@ class Planter {
   static constexpr std::uint32_t kRuns = 3, kMostRuns = 10;
 
   /// Whether enough was found.
-  bool report(const std::string& file, const std::map<OpId, Fate>& fates) const {
+  bool report(const std::string& file, const std::map<Place, Fate>& fates) const {
     const std::size_t all = candidates().size();
     std::map<Fate, std::size_t> count;
     std::string list;
-    for (const auto& [op, fate] : fates) {
+    for (const auto& [place, fate] : fates) {
       ++count[fate];
       if (fate == Fate::kAbsorbed || fate == Fate::kMissed)
-        list += fmt::format("  {:<9} {}\n", kFates[static_cast<int>(fate)], op_text(op));
+        list += fmt::format("  {:<9} {}\n", kFates[static_cast<int>(fate)], op_text(place));
     }
     const std::size_t found = count[Fate::kFound] + count[Fate::kFoundByOp],
                       counted = fates.size() - count[Fate::kAbsorbed];
@@ -183,8 +198,8 @@ class Planter {
     return found * 10 >= counted * 9;
   }
 
-  std::vector<OpId> chosen() const {
-    std::vector<OpId> ops = candidates();
+  std::vector<Place> chosen() const {
+    std::vector<Place> ops = candidates();
     const std::size_t all = ops.size();
     if (settings_.ops == 0 || settings_.ops >= all) return ops;
     for (std::size_t i = 0; i < settings_.ops; ++i) ops[i] = ops[i * all / settings_.ops];
@@ -192,37 +207,60 @@ class Planter {
     return ops;
   }
 
-  /// The right program has to be right in each op; then all chosen ones are wrong at once.
+  /// The right programs have to be right in each op; then all chosen ones are wrong at once. Of each variant the first
+  /// iteration is checked.
   Result<bool> plant_closely(const std::string& file) {
-    const std::vector<OpId> ops = chosen();
-    std::map<OpId, Fate> fates;
+    const std::vector<Place> ops = chosen();
+    std::map<Place, Fate> fates;
+    std::size_t all_ops = 0;
+    std::uint32_t iterations = 0;  // until all variants have run
+    for (std::uint32_t k = 0; k < variants_.turns.size(); ++k) {
+      if (variants_.turns[k].index == 0) iterations = k + 1;
+      all_ops += program(variants_.turns[k].variant).ops.size();
+    }
     for (const bool is_wrong : {false, true}) {
-      Program watched = runtime::with_every_result(program_);
+      graph::Variants watched = runtime::with_every_result(variants_);
       for (std::size_t i = ops.size(); is_wrong && i > 0; --i)
         watched = planted(std::move(watched), ops[i - 1], settings_.factor);
-      CRUCIBLE_TRY(const std::unique_ptr<Session> session,
-                   Session::create(std::make_shared<const Program>(std::move(watched)), blobs_, device_, {}));
+      const auto shared = std::make_shared<const graph::Variants>(std::move(watched));
+      CRUCIBLE_TRY(const std::unique_ptr<Session> session, Session::create(shared, blobs_, device_, {}));
       const runtime::ExplainOptions how{.seconds = std::numeric_limits<double>::infinity(),
-                                        .differences = is_wrong ? program_.ops.size() : 1,
-                                        .iterations = 1};
-      CRUCIBLE_TRY(const runtime::OpCheck check, runtime::check_ops(program_, *blobs_, *session, how));
+                                        .differences = is_wrong ? all_ops : 1,
+                                        .iterations = iterations};
+      CRUCIBLE_TRY(const runtime::OpCheck check, runtime::check_ops(variants_, *blobs_, *session, how));
       if (!is_wrong && check.first() != nullptr) {
         return Error{ErrorCode::kCheckFailed,
-                     "without any error an op is not right: " + runtime::in_words(program_, *check.first())};
+                     "without any error an op is not right: " + runtime::in_words(variants_, *check.first())};
       }
       if (!is_wrong) continue;
-      std::size_t output = program_.outputs.size();
-      std::map<OpId, std::size_t> output_of;
-      for (OpId op = 0; op < program_.ops.size(); output += program_.ops[op++].outputs.size()) output_of[op] = output;
-      for (const OpId op : ops) {
-        CRUCIBLE_TRY(const graph::Bytes bytes, session->output_bytes(output_of[op]));
-        const DType dtype = program_.values[program_.ops[op].outputs[0].value].dtype;
-        const bool is_same = is_zero(dtype, bytes) || (dtype == DType::kBF16 && !can_widen(program_, program_.ops[op]));
-        fates[op] = is_same ? Fate::kAbsorbed : Fate::kMissed;
+      CRUCIBLE_TRY_VOID(session->reset());
+      for (std::uint32_t k = 0; k < iterations; ++k) {
+        CRUCIBLE_TRY_VOID(session->run(k));
+        if (variants_.turns[k].index == 0)
+          CRUCIBLE_TRY_VOID(note_absorbed(variants_.turns[k].variant, ops, *session, fates));
       }
-      for (const runtime::OpDifference& difference : check.differences) fates[difference.op] = Fate::kFoundByOp;
+      for (const runtime::OpDifference& difference : check.differences)
+        fates[{difference.variant, difference.op}] = Fate::kFoundByOp;
     }
     return report(file, fates);
+  }
+
+  /// Of the variant that `session` has just run: which of the ops' results a factor leaves as they are.
+  Result<void> note_absorbed(std::uint32_t variant, const std::vector<Place>& ops, const Session& session,
+                             std::map<Place, Fate>& fates) const {
+    const Program& its = program(variant);
+    std::size_t output = its.outputs.size();
+    std::map<OpId, std::size_t> output_of;
+    for (OpId op = 0; op < its.ops.size(); output += its.ops[op++].outputs.size()) output_of[op] = output;
+    for (const Place& place : ops) {
+      if (place.variant != variant) continue;
+      CRUCIBLE_TRY(const graph::Bytes bytes, session.output_bytes(output_of[place.op]));
+      const graph::Op& op = its.ops[place.op];
+      const DType dtype = its.values[op.outputs[0].value].dtype;
+      const bool is_same = is_zero(dtype, bytes) || (dtype == DType::kBF16 && !can_widen(its, op));
+      fates[place] = is_same ? Fate::kAbsorbed : Fate::kMissed;
+    }
+    return {};
   }
 
   /// Whether a factor changes nothing.
@@ -235,11 +273,13 @@ class Planter {
     return true;
   }
 
-  Result<Run> run(const Program& program) const {
+  const Program& program(std::uint32_t variant) const { return *variants_.programs[variant]; }
+
+  Result<Run> run(const graph::Variants& variants) const {
     Run run;
-    const auto shared = std::make_shared<const Program>(program);
+    const auto shared = std::make_shared<const graph::Variants>(variants);
     CRUCIBLE_TRY(run.session, Session::create(shared, blobs_, device_, {}));
-    for (std::uint32_t i = 0; i < program.iterations; ++i) {
+    for (std::uint32_t i = 0; i < variants.turns.size(); ++i) {
       CRUCIBLE_TRY(runtime::IterationResult result, run.session->run(i));
       CRUCIBLE_TRY(result.outputs, run.session->compare_outputs());
       run.results.push_back(std::move(result));
@@ -277,39 +317,44 @@ class Planter {
       CRUCIBLE_TRY_VOID(run.session->widen_spread(spread));
       runtime::consider_spread(verdict, spread);
     }
-    if (verdict.differs() && 3 * runtime::reference_seconds(program_) * program_.iterations < 90) {
+    if (verdict.differs() && 3 * runtime::reference_seconds(variants_) < 90) {
       if (!ends_) {
-        CRUCIBLE_TRY(ends_, runtime::run_reference(program_, *blobs_, {.seconds = 30}));
+        CRUCIBLE_TRY(ends_, runtime::run_reference(variants_, *blobs_, {.seconds = 30}));
       }
-      CRUCIBLE_TRY_VOID(runtime::consider_reference(verdict, program_, *blobs_, run.end, *ends_));
+      CRUCIBLE_TRY_VOID(runtime::consider_reference(verdict, variants_, *blobs_, run.end, *ends_));
     }
     return {};
   }
 
   /// Ops with a result that an error of a thousandth changes: not of integers. In bf16 numbers are further apart: there
   /// only a closer look can tell.
-  std::vector<OpId> candidates() const {
-    std::vector<OpId> ops;
-    for (OpId op = 0; op < program_.ops.size(); ++op) {
-      const graph::Value& value = program_.values[program_.ops[op].outputs[0].value];
-      if (is_floating(value.dtype) && (settings_.closely || value.dtype != DType::kBF16) && value.elements > 0)
-        ops.push_back(op);
+  std::vector<Place> candidates() const {
+    std::vector<Place> ops;
+    for (std::uint32_t variant = 0; variant < variants_.programs.size(); ++variant) {
+      const Program& its = program(variant);
+      for (OpId op = 0; op < its.ops.size(); ++op) {
+        const graph::Value& value = its.values[its.ops[op].outputs[0].value];
+        if (is_floating(value.dtype) && (settings_.closely || value.dtype != DType::kBF16) && value.elements > 0)
+          ops.push_back({variant, op});
+      }
     }
     return ops;
   }
 
-  std::string op_text(OpId op) const {
-    const graph::Op& its = program_.ops[op];
-    std::string text = fmt::format("op {} ({})", op, graph::name(its.kind));
-    if (its.source >= program_.sources.size()) return text;
-    const graph::Source& source = program_.sources[its.source];
+  std::string op_text(const Place& place) const {
+    const Program& of = program(place.variant);
+    const graph::Op& its = of.ops[place.op];
+    std::string text = variants_.programs.size() == 1 ? "" : fmt::format("variant {}, ", place.variant);
+    text += fmt::format("op {} ({})", place.op, graph::name(its.kind));
+    if (its.source >= of.sources.size()) return text;
+    const graph::Source& source = of.sources[its.source];
     return text + fmt::format(", {} at {} ({})", source.op, source.site, source.module);
   }
 
   /// Whether the planted run ends where the right one does, to within what one rounding of its start changes.
   Result<bool> is_absorbed(const Run& wrong) const {
     CRUCIBLE_TRY(const runtime::Noise noise,
-                 runtime::Noise::find(program_, *blobs_, runtime::tolerances_of(program_).noise));
+                 runtime::Noise::find(program(0), *blobs_, runtime::tolerances_of(variants_).noise));
     constexpr double kRounding = 1e-6;
     for (std::size_t i = 0; i < spread_.first.losses.size(); ++i) {
       for (std::size_t output = 0; output < spread_.first.losses[i].size(); ++output) {
@@ -317,8 +362,8 @@ class Planter {
         if (far > std::max(kRounding, runtime::kSpreads * spread_.losses[i][output])) return false;
       }
     }
-    for (std::size_t i = 0; i < program_.states.size(); ++i) {
-      const DType dtype = program_.values[program_.states[i].start].dtype;
+    for (std::size_t i = 0; i < program(0).states.size(); ++i) {
+      const DType dtype = program(0).values[program(0).states[i].start].dtype;
       if (wrong.end.states[i] == spread_.first.states[i]) continue;
       if (!runtime::is_explained(noise.gap(i, dtype, wrong.end.states[i], spread_.first.states[i]), kRounding,
                                  spread_.states[i]))
@@ -337,8 +382,8 @@ class Planter {
     return runtime::is_far_for_roundings(verdict, run.results, spread);
   }
 
-  Result<Fate> fate_of(OpId op) {
-    CRUCIBLE_TRY(Run wrong, run(planted(program_, op, settings_.factor)));
+  Result<Fate> fate_of(const Place& place) {
+    CRUCIBLE_TRY(Run wrong, run(planted(variants_, place, settings_.factor)));
     CRUCIBLE_TRY(runtime::Verification verdict, wrong.session->verify(wrong.results));
     bool is_far = !verdict.verified;
     if (verdict.verified) {
@@ -351,10 +396,10 @@ class Planter {
     CRUCIBLE_TRY_VOID(explain(wrong, verdict));
     if (verdict.differs()) return Fate::kFound;
     // The error is the device's: what it computes of each op is compared with what the op is.
-    const auto watched =
-        std::make_shared<const Program>(planted(runtime::with_every_result(program_), op, settings_.factor));
+    const auto watched = std::make_shared<const graph::Variants>(
+        planted(runtime::with_every_result(variants_), place, settings_.factor));
     CRUCIBLE_TRY(const std::unique_ptr<Session> session, Session::create(watched, blobs_, device_, {}));
-    CRUCIBLE_TRY(const runtime::OpCheck check, runtime::check_ops(program_, *blobs_, *session, {}));
+    CRUCIBLE_TRY(const runtime::OpCheck check, runtime::check_ops(variants_, *blobs_, *session, {}));
     if (check.first() != nullptr) return Fate::kFoundByOp;
     CRUCIBLE_TRY(const bool absorbed, is_absorbed(wrong));
     return absorbed ? Fate::kAbsorbed : Fate::kMissed;
@@ -362,7 +407,7 @@ class Planter {
 
   const Settings& settings_;
   std::shared_ptr<backend::Device> device_;
-  Program program_;
+  graph::Variants variants_;
   std::shared_ptr<const trace::BlobStore> blobs_;
   runtime::Spread spread_;  // of the right program
   std::optional<runtime::ReferenceEnds> ends_;
@@ -372,13 +417,17 @@ std::optional<Settings> parse(int count, char** words) {
   Settings settings;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
-    if (word == "--list") settings.list = true;
-    else if (word == "--closely") settings.closely = true;
+    if (word == "--list")
+      settings.list = true;
+    else if (word == "--closely")
+      settings.closely = true;
     else if ((word == "--ops" || word == "--factor") && i + 1 < count)
       (word == "--ops" ? void(settings.ops = std::strtoul(words[++i], nullptr, 10))
                        : void(settings.factor = std::strtod(words[++i], nullptr)));
-    else if (word.starts_with("--")) return std::nullopt;
-    else settings.files.push_back(word);
+    else if (word.starts_with("--"))
+      return std::nullopt;
+    else
+      settings.files.push_back(word);
   }
   if (settings.files.empty()) return std::nullopt;
   return settings;

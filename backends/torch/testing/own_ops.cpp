@@ -1,5 +1,5 @@
-// A library with an op of its own, as packages beside torch have them: for the plugin's option `libraries`. It stands on
-// the part of torch that stays the same from version to version and compiles in a second.
+// A library with an op of its own, as packages beside torch have them: for the plugin's option `libraries`. It stands
+// on the part of torch that stays the same from version to version and compiles in a second.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>

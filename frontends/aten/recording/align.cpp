@@ -97,11 +97,11 @@ class Comparison {
     if (first.size() != other.size()) {
       const bool longer = first.size() > other.size();
       const auto extra = longer ? first[other.size()] : other[first.size()];
-      return Error{ErrorCode::kBadInput,
-                   fmt::format("{}: the first has {} ops, the other {}; the first op without a partner is {} at {}",
-                               iterations_text(), first.size(), other.size(),
-                               trace_.schemas[trace_.ops[extra].schema].full_name(),
-                               trace_.site_text(trace_.ops[extra].site))};
+      return Error{
+          ErrorCode::kBadInput,
+          fmt::format("{}: the first has {} ops, the other {}; the first op without a partner is {} at {}",
+                      iterations_text(), first.size(), other.size(),
+                      trace_.schemas[trace_.ops[extra].schema].full_name(), trace_.site_text(trace_.ops[extra].site))};
     }
     return compare_losses();
   }
@@ -128,8 +128,7 @@ class Comparison {
     for (std::size_t k = 0; k < first.size(); ++k) {
       const auto own = to_first.find(trace_.tensors[other[k].tensor].storage);
       if (own != to_first.end() && own->second == trace_.tensors[first[k].tensor].storage) continue;
-      return Error{ErrorCode::kBadInput,
-                   fmt::format("{}: loss {} is the result of another op", iterations_text(), k)};
+      return Error{ErrorCode::kBadInput, fmt::format("{}: loss {} is the result of another op", iterations_text(), k)};
     }
     return {};
   }
@@ -169,7 +168,8 @@ class Comparison {
     if (mixed_ != trace::kNone && !is_same_with_either(a))
       return differ(position, fmt::format("{}: {}", name_a, mixed_text()));
     if (changed_before(0, position) != changed_before(iteration_, position))
-      return differ(position, fmt::format("{}: something other than an op changed memory before it in one of them", name_a));
+      return differ(position,
+                    fmt::format("{}: something other than an op changed memory before it in one of them", name_a));
     return {};
   }
 
@@ -525,8 +525,7 @@ Alignment first_of_group(const trace::Trace& trace, const Alignment& kinds, std:
         const auto found = group.sparse.find(id);
         std::vector<trace::TensorId> parts{group.base_of(id)};
         if (found != group.sparse.end()) parts = {found->second.indices, found->second.values};
-        if (found != group.sparse.end() && found->second.begins != trace::kNone)
-          parts.push_back(found->second.begins);
+        if (found != group.sparse.end() && found->second.begins != trace::kNone) parts.push_back(found->second.begins);
         if (const auto nested = group.nested.find(id); nested != group.nested.end()) parts = {nested->second.buffer};
         for (const auto part : parts) {
           const auto storage = trace.tensors[part].storage;

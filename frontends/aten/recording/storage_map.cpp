@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/base/words.hpp"
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
-#include "core/base/words.hpp"
 #include "frontends/aten/complex/complex.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 
@@ -61,15 +61,15 @@ void StorageMap::change_before(std::uint32_t position) {
       const trace::BlobId blob = change->bytes->blob;
       const std::uint64_t wanted = static_cast<std::uint64_t>(entry.elements) * size_bytes(entry.dtype);
       if (blob < trace_.blobs.size() && trace_.blobs[blob].size_bytes != wanted) {
-        return emitter_.fail(fmt::format("memory that was changed before it has {} bytes, the recording holds {}", wanted,
-                                         trace_.blobs[blob].size_bytes));
+        return emitter_.fail(fmt::format("memory that was changed before it has {} bytes, the recording holds {}",
+                                         wanted, trace_.blobs[blob].size_bytes));
       }
       input.blobs.push_back(blob);
       const auto start = externals_.find({own, alignment_.iterations[i]});
       if (start != externals_.end() && start->second->op == change->bytes->op) externals_.erase(start);
     }
-    input.value = emitter_.outside_value(graph::ValueKind::kInput, entry.dtype, entry.elements,
-                                         printable(first.bytes->name));
+    input.value =
+        emitter_.outside_value(graph::ValueKind::kInput, entry.dtype, entry.elements, printable(first.bytes->name));
     emitter_.program().inputs.push_back(input);
     entry.value = input.value;
     entry.written = true;
@@ -195,7 +195,7 @@ Term StorageMap::read_number(const trace::Tensor& tensor) {
   }
   const graph::Number first = values.front();
   const bool same = std::ranges::all_of(values, [&](const graph::Number& value) { return value == first; });
-  Term term = !same              ? emitter_.slot("a Python number", std::move(values))
+  Term term = !same                ? emitter_.slot("a Python number", std::move(values))
               : first.is_integer() ? Term::integer(first.integer())
                                    : Term::number(first.real());
   if (is_truth) term.dtype = DType::kBool;
