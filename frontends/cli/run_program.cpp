@@ -84,9 +84,10 @@ Result<int> run_program(const Launch& launch) {
   }
   child_process = 0;
   if (not_started) {
+    const bool is_script = launch.command[0].ends_with(".py");
     return Error{ErrorCode::kBadInput,
-                 fmt::format("cannot run '{}': {}; give the command as you would type it after --", launch.command[0],
-                             std::strerror(reason))};
+                 fmt::format("cannot run '{}': {}; give the command as you would type it after --{}", launch.command[0],
+                             std::strerror(reason), is_script ? ": python " + launch.command[0] : "")};
   }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -25,6 +25,13 @@ class Refusals(RecorderTest):
         done = self.run_command([CRUCIBLE, "record", "-o", self.output, "--", "no-such-python", "x.py"])
         self.check(done, 3, "cannot run 'no-such-python': No such file or directory")
 
+    def test_a_script_without_its_interpreter(self):
+        path = os.path.join(self.folder, "loop.py")
+        with open(path, "w") as file:
+            file.write(LOOP)
+        done = self.run_command([CRUCIBLE, "record", "-o", self.output, path])
+        self.check(done, 3, f"Permission denied; give the command as you would type it after --: python {path}")
+
     def test_zero_iterations(self):
         self.check(self.record(LOOP, options=("--iterations", "0")), 2, "--iterations")
 
