@@ -96,6 +96,7 @@ class StorageMap {
   std::map<std::pair<trace::StorageId, std::uint32_t>, const trace::External*> externals_;  // the number: an iteration
   std::set<trace::StorageId>
       half_bool_;  // of the first iteration: bools and something else, so that no byte may become 0 or 1
+  std::map<trace::StorageId, DType> real_;  // by storage, of all iterations: a type of floating-point numbers
   std::set<trace::StorageId>
       changing_;  // of the first iteration; their bytes are in the recording more than once per iteration
 };
