@@ -177,10 +177,14 @@ class Walk {
     std::vector<const External*> here;
     for (auto it = first; it != last; ++it) here.push_back(it->second);
     std::ranges::sort(here);  // as they stand in the recording
+    std::unordered_set<StorageId> replaced;  // memory that is new: what it holds matters to nobody
+    for (const TensorUse& use : here.empty() ? std::vector<TensorUse>() : effects_.uses(op)) {
+      if (use.is_replaced) replaced.insert(use.storage);
+    }
     std::uint32_t part = 0;
     for (const External* external : here) {
       here_.insert(external->storage);
-      if (lasts(external->storage)) continue;
+      if (lasts(external->storage) || replaced.contains(external->storage)) continue;
       Entered entered{.at = at, .place = place, .part = part++, .external = external, .site = op.site};
       for (const TensorId id : read) {
         const Tensor& tensor = trace_.tensors[id];

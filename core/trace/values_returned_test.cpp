@@ -82,6 +82,21 @@ TEST(ValuesReturned, WhatEntersAfterwardsAndChangesIsTold) {
             "recording: what Python did in between is not replayed");
 }
 
+TEST(ValuesReturned, NewMemoryThatIsCopiedIntoIsNotTold) {
+  samples::TraceMaker maker;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    maker.begin_iteration();
+    const TensorId x = maker.tensor({2}), y = maker.tensor({2}), copy = maker.tensor({2});
+    maker.external(x, Role::kUnknown, "", static_cast<float>(i));
+    maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+    maker.op(kItem, {tensor_of(y)}, {number(i)});
+    maker.external(copy, Role::kUnknown, "", 10 * static_cast<float>(i));  // whatever was there
+    maker.op("aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
+             {tensor_of(copy), tensor_of(y), integer(0)}, {tensor_of(copy)});
+  }
+  EXPECT_EQ(values_returned(maker.take()), std::nullopt);
+}
+
 TEST(ValuesReturned, WhatALoaderGivesIsNotTold) {
   Trace trace = in_between({});
   for (External& external : trace.externals) {

@@ -93,6 +93,7 @@ ROWS = [
     Program("lbfgs", variants=2),
     Program("gan", steps=3),
     Program("kept_losses", variants=4),
+    Program("best_kept", variants=2),
     Program("random_tasks", variants=2, summary=["does not repeat: each was taken for an iteration"]),
 ]
 

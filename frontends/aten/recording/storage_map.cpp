@@ -39,6 +39,9 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
   for (const auto& [storage, seen] : dtypes) {
     if (seen.size() > 1 && seen.contains(DType::kBool)) half_bool_.insert(storage);
   }
+  for (const trace::Tensor& tensor : trace.tensors) {
+    if (is_floating(tensor.dtype)) real_.emplace(tensor.storage, tensor.dtype);
+  }
 }
 
 void StorageMap::at_op(std::uint32_t position) {
@@ -131,8 +134,11 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
   auto [at, is_new] = entries_.try_emplace(tensor.storage);
   Entry& entry = at->second;
   if (is_new) {
-    const bool is_whole = bytes % width == 0 && !half_bool_.contains(tensor.storage);
-    entry.dtype = is_whole ? tensor.dtype : DType::kU8;
+    // Python copies a storage as bytes (`copy.deepcopy`): what other ops take it for is what it is.
+    const auto real = tensor.dtype == DType::kU8 ? real_.find(tensor.storage) : real_.end();
+    const DType wanted = real == real_.end() ? tensor.dtype : real->second;
+    const bool is_whole = bytes % size_bytes(wanted) == 0 && !half_bool_.contains(tensor.storage);
+    entry.dtype = is_whole ? wanted : DType::kU8;
     entry.elements = static_cast<std::int64_t>(bytes / size_bytes(entry.dtype));
   }
   return &entry;
