@@ -52,6 +52,10 @@ std::string text_of(const crucible_kernel_source& source, const std::string& nam
 std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelude,
                              const crucible_kernel_source* sources, std::uint32_t count) {
   std::map<std::string, Text> all;
+  Sha256 beginning;  // of all keys; the prelude is longer than most kernels
+  beginning.update_field("crucible kernel 1");
+  beginning.update_field(compiler.identity);
+  beginning.update_field(prelude);
   const SizedArray<crucible_kernel_source> each(sources);  // of an older or newer host
   for (std::uint32_t i = 0; i < count; ++i) {
     const crucible_kernel_source source = each[i];
@@ -61,11 +65,9 @@ std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelud
                     "kernel " + std::to_string(i) + ": '" + text.name + "' is not a C name");
     }
     text.text = text_of(source, text.name);
-    Sha256 hash;
-    for (const std::string& field :
-         {std::string("crucible kernel 1"), compiler.identity, prelude, text.name, text.text}) {
-      hash.update_field(field);
-    }
+    Sha256 hash = beginning;
+    hash.update_field(text.name);
+    hash.update_field(text.text);
     text.key = hash.hex();
     const auto [known, is_new] = all.try_emplace(text.name, text);
     if (!is_new && known->second.text != text.text) {

@@ -54,13 +54,14 @@ Move move_between(DType dtype, std::span<const std::byte> before, std::span<cons
   const auto each = [&](const auto& body) {
     for_each_move(dtype, before, actual, expected, kRoundings * iterations * unit_of(dtype), is_left_out, body);
   };
-  double moves = 0, products = 0, roundings = 0;
+  double moves = 0, products = 0, roundings = 0, blurs = 0;
   std::size_t count = 0;
   Middle middle(expected.size() / size_bytes(dtype));
   std::set<std::pair<double, double>> places;  // where moves begin and end, kFew of them at most
   each([&](double move, double off, double rounding, const std::pair<double, double>& place) {
     const double beyond = std::max(0.0, std::fabs(off) - rounding);
     moves += move * move, products += move * off, roundings += rounding * rounding;
+    blurs += move * move * rounding * rounding;
     if (places.size() < kFew) places.insert(place);
     middle.add(beyond == 0 ? 0 : beyond / std::max(std::fabs(move), std::numeric_limits<double>::min()));
     ++count;
@@ -77,6 +78,8 @@ Move move_between(DType dtype, std::span<const std::byte> before, std::span<cons
   found.factor = std::fabs(factor);
   found.noise = kStandardErrors * std::sqrt(rests) / moves;
   if (places.size() < kFew) found.noise += std::sqrt(roundings / moves);
+  // Where what is rounded may make the factor anything, as that of a bias whose gradient cancels, it is none.
+  if (const double blur = std::sqrt(blurs) / moves; blur > 1) found.noise += blur;
   return found;
 }
 

@@ -13,8 +13,8 @@
 namespace crucible::runtime {
 namespace {
 
-using ::testing::HasSubstr;
 using graph::OpKind;
+using ::testing::HasSubstr;
 
 std::vector<std::byte> bytes_of(const std::vector<float>& numbers) {
   const auto bytes = std::as_bytes(std::span(numbers));
@@ -104,6 +104,19 @@ TEST(Move, ZerosNaNAndIntegers) {
       is_same_move(move_between(DType::kF32, bytes_of({1, 1}), bytes_of({1.001F, 1.001F}), bytes_of({1, 1}), 1), {}))
       << "it should not have moved";
   EXPECT_TRUE(is_same_move(move_between(DType::kI32, {}, bytes_of({1}), bytes_of({2}), 1), {}));
+}
+
+/// A bias whose gradient cancels: what one run moved it by is less than what is rounded, and another one does not move
+/// it.
+TEST(Move, IsNoneWhereAllOfItIsRounded) {
+  std::vector<float> before, moved, far;
+  for (int i = 0; i < 32; ++i) {
+    before.push_back(0.25F + 0.01F * static_cast<float>(i));
+    moved.push_back(std::nextafter(before.back(), i % 3 == 0 ? 0.0F : 1.0F));
+    far.push_back(before.back() + 1e-3F);
+  }
+  EXPECT_TRUE(is_same_move(move_between(DType::kF32, bytes_of(before), bytes_of(before), bytes_of(moved), 200), {}));
+  EXPECT_FALSE(is_same_move(move_between(DType::kF32, bytes_of(before), bytes_of(far), bytes_of(moved), 200), {}));
 }
 
 /// w becomes w - 1e-3 x, of which the device makes `factor` times that.
