@@ -499,7 +499,8 @@ TEST(Inputs, MemoryThatIsFilledAgainInSomeIterationsOnly) {
   const auto variants = lower_variants(b.trace());
   ASSERT_TRUE(variants) << variants.error().message;
   ASSERT_EQ(variants->programs.size(), 2u);
-  EXPECT_THAT(variants->differences[1], HasSubstr("something other than an op changed memory before it in one of them"));
+  EXPECT_THAT(variants->differences[1],
+              HasSubstr("something other than an op changed memory before it in one of them"));
   const auto replay = graph::replay_reference(*variants, *b.trace().blob_store, 4);
   ASSERT_TRUE(replay) << replay.error().message;
   EXPECT_THAT(replay->states, testing::Contains(testing::ResultOf(floats, ElementsAre(53, 53))));

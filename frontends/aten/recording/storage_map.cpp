@@ -61,8 +61,8 @@ void StorageMap::change_before(std::uint32_t position) {
       const trace::BlobId blob = change->bytes->blob;
       const std::uint64_t wanted = static_cast<std::uint64_t>(entry.elements) * size_bytes(entry.dtype);
       if (blob < trace_.blobs.size() && trace_.blobs[blob].size_bytes != wanted) {
-        return emitter_.fail(fmt::format("memory that was changed before it has {} bytes, the recording holds {}", wanted,
-                                         trace_.blobs[blob].size_bytes));
+        return emitter_.fail(fmt::format("memory that was changed before it has {} bytes, the recording holds {}",
+                                         wanted, trace_.blobs[blob].size_bytes));
       }
       input.blobs.push_back(blob);
       const auto start = externals_.find({own, alignment_.iterations[i]});
