@@ -167,9 +167,10 @@ class Comparison {
     }
     if (mixed_ != trace::kNone && !is_same_with_either(a))
       return differ(position, fmt::format("{}: {}", name_a, mixed_text()));
-    if (changed_before(0, position) != changed_before(iteration_, position))
+    if (changed_before(0, position) != changed_before(iteration_, position)) {
       return differ(position,
                     fmt::format("{}: something other than an op changed memory before it in one of them", name_a));
+    }
     return {};
   }
 
