@@ -1,4 +1,4 @@
-# The best weights so far are kept by copy.deepcopy, which copies storages as bytes, right after the step that made
+# The best weights so far are kept by copy.deepcopy, which copies storages as bytes, right behind the step that made
 # them.
 import copy
 
