@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/graph/view.hpp"
@@ -19,7 +20,21 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
     : trace_(trace), alignment_(alignment), emitter_(emitter) {
   std::map<std::uint32_t, std::size_t> place_of;
   for (std::size_t i = 0; i < alignment.iterations.size(); ++i) place_of.emplace(alignment.iterations[i], i);
+  // What other iterations alone touch is theirs: of a thousand groups each would keep the bytes of all. Parts of
+  // compound tensors may be touched where no op names them.
+  std::unordered_set<trace::StorageId> own;
+  for (const auto& storages : alignment.to_first) {
+    for (const auto& [storage, first] : storages) own.insert(storage);
+  }
+  for (const auto& ops : alignment.ops) {
+    for (const std::uint32_t op : ops) {
+      for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
+        for (const auto id : tensors_in(*args)) own.insert(trace.tensors[id].storage);
+      }
+    }
+  }
   for (const trace::External& external : trace.externals) {
+    if (trace.compounds.empty() && !own.contains(external.storage)) continue;
     const auto [at, is_new] = externals_.emplace(std::pair{external.storage, external.iteration}, &external);
     const auto place = place_of.find(external.iteration);
     if (is_new || at->second->blob == external.blob || place == place_of.end()) continue;
@@ -153,7 +168,7 @@ Term StorageMap::read_number(const trace::Tensor& tensor) {
   }
   const graph::Number first = values.front();
   const bool same = std::ranges::all_of(values, [&](const graph::Number& value) { return value == first; });
-  Term term = !same              ? emitter_.slot("a Python number", std::move(values))
+  Term term = !same                ? emitter_.slot("a Python number", std::move(values))
               : first.is_integer() ? Term::integer(first.integer())
                                    : Term::number(first.real());
   if (is_truth) term.dtype = DType::kBool;
