@@ -3,11 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <unordered_set>
+
 namespace crucible::aten {
 
 Draws::Draws(const trace::Trace& trace, const Alignment& alignment, Emitter& emitter)
     : alignment_(alignment), emitter_(emitter) {
-  for (const trace::Draw& draw : trace.draws) blobs_[{draw.op, draw.output}] = draw.blob;
+  std::unordered_set<std::uint32_t> own;  // of a thousand groups each would keep the draws of all
+  for (const auto& ops : alignment.ops) own.insert(ops.begin(), ops.end());
+  for (const trace::Draw& draw : trace.draws) {
+    if (own.contains(draw.op)) blobs_[{draw.op, draw.output}] = draw.blob;
+  }
 }
 
 trace::BlobId Draws::blob(std::size_t iteration, std::uint32_t position, std::uint32_t k) const {

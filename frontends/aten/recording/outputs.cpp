@@ -14,7 +14,10 @@
 namespace crucible::aten {
 
 Outputs::Outputs(const trace::Trace& trace, const Alignment& alignment) : trace_(trace), alignment_(alignment) {
-  for (const trace::Output& output : trace.outputs) named_[{output.iteration, output.name}].push_back(&output);
+  const std::unordered_set<std::uint32_t> own(alignment.iterations.begin(), alignment.iterations.end());
+  for (const trace::Output& output : trace.outputs) {
+    if (own.contains(output.iteration)) named_[{output.iteration, output.name}].push_back(&output);
+  }
 }
 
 void Outputs::read(StorageMap& storages) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 #include "core/base/words.hpp"
 #include "core/graph/reference_numbers.hpp"
@@ -18,7 +19,21 @@ using graph::View;
 
 StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Emitter& emitter)
     : trace_(trace), alignment_(alignment), emitter_(emitter) {
+  // What other iterations alone touch is theirs: of a thousand groups each would keep the bytes of all. Parts of
+  // compound tensors may be touched where no op names them.
+  std::unordered_set<trace::StorageId> own;
+  for (const auto& storages : alignment.to_first) {
+    for (const auto& [storage, first] : storages) own.insert(storage);
+  }
+  for (const auto& ops : alignment.ops) {
+    for (const std::uint32_t op : ops) {
+      for (const auto* args : {&trace.ops[op].args, &trace.ops[op].outputs}) {
+        for (const auto id : tensors_in(*args)) own.insert(trace.tensors[id].storage);
+      }
+    }
+  }
   for (const trace::External& external : trace.externals) {
+    if (trace.compounds.empty() && !own.contains(external.storage)) continue;
     const auto [at, is_new] = externals_.emplace(std::pair{external.storage, external.iteration}, &external);
     if (!is_new && external.op < at->second->op) at->second = &external;
   }
