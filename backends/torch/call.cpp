@@ -150,9 +150,12 @@ Call Call::read(std::string_view kernel, std::string_view text) {
   const std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
   const auto handle = c10::Dispatcher::singleton().findSchema({full.substr(0, dot), overload});
   if (!handle) {
-    unsupported(kernel, "libtorch has no op " + full + ": it belongs to another version, or to a library of its own, " +
-                            "which the plugin torch loads when it is named: --set backend.torch.libraries=" +
-                            full.substr(0, full.find(':')));
+    const bool is_own = full.starts_with("aten::") || full.starts_with("prims::");
+    unsupported(kernel, "libtorch has no op " + full + ": it belongs to " +
+                            (is_own ? "another version"
+                                    : "a library of its own, which the plugin torch loads when it is named: --set "
+                                      "backend.torch.libraries=" +
+                                          full.substr(0, full.find(':'))));
   }
   Call call(*handle);
   call.name_ = full;

@@ -10,6 +10,10 @@
 
 namespace crucible::graph {
 
+/// As low and high of a bound: what is bounded is no index, but -1 where something that is computed in rounds was
+/// settled before the last of them, and above where it was not.
+inline constexpr std::int64_t kSettled = -1;
+
 /// "aten::embedding (in wte at gpt.py:41): an index is 50257, outside of [0, 50256]".
 std::string index_outside(const Source* source, std::int64_t index, const Bound& bound);
 

@@ -69,6 +69,8 @@ ROWS = [
     Row("sam_two_steps"),
     Row("two_optimizers_one_parameter",
         states=["exp_avg of parameter 0.0", "exp_avg of parameter 0.0 in Adam#2"]),
+    Row("roi_adaptive", refused="sampling_ratio is not above 0: call it with sampling_ratio=2"),
+    Row("nms_chain", refused="hangs on a longer chain of decisions"),
     Program("accumulation_padded", variants=2),
     Program("validation_each_epoch", variants=3, summary=["1 evaluation between iterations left out"]),
     Program("averaged_weights", variants=4, seams=5, summary=["3 evaluations between iterations left out"],

@@ -222,6 +222,9 @@ TEST(Bounds, AreJudgedByTheirEnds) {
   EXPECT_THAT(said({-1, 9, -4, 3}), HasSubstr("an index is -1"));
   EXPECT_THAT(said({0, 9, -5, 3}), HasSubstr("an op: an index is -5, outside of [-4, 3]"));
   EXPECT_THAT(said({-7, 9, -5, 4}), HasSubstr("an index is -7, outside of [0, 9] (1 more ops have such indices)"));
+  output.bounds = {{graph::kSettled, graph::kSettled, 0}};
+  EXPECT_EQ(said({-1, -1}), "");
+  EXPECT_THAT(said({-1, 0}), testing::AllOf(HasSubstr("than the program has rounds"), Not(HasSubstr("an index"))));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/graph/bounds.hpp"
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
@@ -65,7 +66,10 @@ void suppress(OpCall& c) {
     const Expression beaten = beats && e.unsqueeze(kept, 1);
     kept = !(e.drop(e.max(e.cast(beaten, DType::kI32), {0}), {0}) != 0);
   }
-  if (n > rounds) e.expect_in(e.cast(kept != before, DType::kI64), 0, 0);
+  if (n > rounds) {
+    const Expression open = Expression(e, e.cast(kept != before, DType::kI64)) + graph::kSettled;
+    e.expect_in(open, graph::kSettled, graph::kSettled);
+  }
   c.set(0, e.take(order, true_coordinates(e, kept, recorded[0]).front()));
 }
 
@@ -110,7 +114,9 @@ std::optional<Grid> grid_of(OpCall& c, const Sizes& image, DType dtype) {
   const double scale = c.real("spatial_scale");
   const bool aligned = c.boolean("aligned");
   if (ratio <= 0) {
-    e.fail("how many samples a bin has depends on the boxes where sampling_ratio is not above 0");
+    e.fail(
+        "how many samples a bin has depends on the boxes where sampling_ratio is not above 0: call it with "
+        "sampling_ratio=2, as torchvision's detectors do");
     return std::nullopt;
   }
   if (rois.rank() != 2 || rois.size(1) != 5 || image.size() != 4 || down < 1 || across < 1) {
