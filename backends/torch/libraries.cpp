@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -41,8 +42,30 @@ std::vector<path> libraries_of(const path& package) {
   return found;
 }
 
+/// The folder that an environment of Python says its interpreter is in, with the interpreter's libraries beside it.
+path interpreter_libraries(const path& packages) {
+  std::ifstream settings(packages.parent_path().parent_path().parent_path() / "pyvenv.cfg");
+  for (std::string line; std::getline(settings, line);) {
+    constexpr std::string_view kKey = "home = ";
+    if (line.starts_with(kKey)) return path(line.substr(kKey.size())).parent_path() / "lib";
+  }
+  return {};
+}
+
+/// What libraries that are made for Python stand on: the interpreter's library, of the version that the packages are
+/// for, and torch's own for Python. They are loaded so that names are found, and nothing of them is called.
+void load_python() {
+  const path packages = packages_folder();
+  const std::string interpreter = "lib" + packages.parent_path().filename().string() + ".so.1.0";
+  constexpr int kForOthers = RTLD_LAZY | RTLD_GLOBAL;
+  if (dlopen(interpreter.c_str(), kForOthers) == nullptr)
+    dlopen((interpreter_libraries(packages) / interpreter).c_str(), kForOthers);
+  dlopen((packages / "torch/lib/libtorch_python.so").c_str(), kForOthers);
+}
+
 void load(const path& library) {
-  // Of a library that Python imports too, symbols of Python may be missing here: they are bound when they are called.
+  if (dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
+  load_python();
   if (dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
   const char* const reason = dlerror();
   throw crucible::sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "option libraries: " + library.string() + " cannot be loaded: " +
