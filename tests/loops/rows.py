@@ -98,6 +98,8 @@ ROWS = [
     Program("gan", steps=3),
     Program("kept_losses", variants=4),
     Program("best_kept", variants=2),
+    Program("thawed_layers", variants=2),
+    Program("folds", variants=2),
     Program("random_tasks", variants=2, summary=["does not repeat: each was taken for an iteration"]),
 ]
 

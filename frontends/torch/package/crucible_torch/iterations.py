@@ -108,6 +108,7 @@ class Boundaries:
         self._events = 0
         self._settled_until = 0  # number of events up to which the answer of `settled` holds
         self.counts_each = False  # steps, or calls, repeat in no order: each is an iteration
+        self._was_each = False  # before the last one came, each step alone was an iteration
         self._in_backward = []  # keys of optimizers that stepped inside the running backward pass
         self.backward_seen = False
 
@@ -154,7 +155,16 @@ class Boundaries:
         self.counts_each, self.passed, self._pattern, self._events = True, 0, Pattern(), 0
         return True
 
+    def go_on_by_steps(self):
+        """After BROKEN: where each step was an iteration, the next ones are too, whichever optimizer makes them: one that
+        the program made anew to train more layers, or for the next fold. False where that is no way out."""
+        if self.kind != "optimizer" or not self._was_each or not self.count_each():
+            return False
+        self._add(None)
+        return True
+
     def _add(self, key):
+        self._was_each = self._pattern.length == 1
         self._events += 1
         verdict = self._pattern.add(None if self.counts_each else key)
         self.passed = self._pattern.repeats

@@ -221,7 +221,10 @@ class Session:
                 self._begin_anew()
             self._stop_scouting()
         if self.state == "recording" and verdict == Verdict.BROKEN:
-            self._begin_anew()
+            if self._recorder.measures()["complete_iterations"] >= 2 and self._boundaries.go_on_by_steps():
+                verdict = Verdict.END
+            else:
+                self._begin_anew()
         if verdict == Verdict.END or verdict == Verdict.BROKEN and self._boundaries.at_end:
             self._end_iteration()
 
