@@ -272,12 +272,13 @@ void Call::run(void* const* buffers, const std::uint64_t* scalars) const {
       const auto k = static_cast<std::size_t>(result.returned);
       at::Tensor to = tensor_at(result.place, buffers);
       if (k >= returned.size() || !returned[k].defined() || returned[k].sizes() != to.sizes()) {
-        throw Failure(CRUCIBLE_E_INTERNAL, name_ + ": result " + std::to_string(k) + " is not as it was recorded");
+        throw Failure(CRUCIBLE_E_UNSUPPORTED, name_ + ": result " + std::to_string(k) + " is not as it was recorded");
       }
       to.copy_(returned[k]);
     }
   } catch (const c10::Error& error) {
-    throw Failure(CRUCIBLE_E_INTERNAL, name_ + ": " + error.what_without_backtrace());
+    // The op does not take what was recorded: nothing of the plugin's is wrong.
+    throw Failure(CRUCIBLE_E_UNSUPPORTED, name_ + " cannot run as it was recorded: " + error.what_without_backtrace());
   }
 }
 
