@@ -321,6 +321,23 @@ TEST(VariantsOf, ListsAreToldByTheFirstElementThatDiffers) {
               HasSubstr("[f32[2] with strides [1], f32[2] with strides [1]] vs [f32[2] with strides [1]]"));
 }
 
+TEST(VariantsOf, StridesThatDiffer) {
+  TraceBuilder b;
+  for (int i = 0; i < 2; ++i) {
+    const auto storage = b.storage(4);
+    const auto x = b.view(storage, {2, 2}, i == 0 ? std::vector<std::int64_t>{2, 1} : std::vector<std::int64_t>{1, 2});
+    const auto sum = b.fresh({2});
+    b.external(storage, {1, 2, 3, 4}, trace::Role::kInput);
+    b.op("aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+         {B::tensor(x), B::integers({1}), B::boolean(false), B::none()}, {B::tensor(sum)});
+    b.output(sum, i == 0 ? Floats{3, 7} : Floats{4, 6});
+    b.end_iteration();
+  }
+  EXPECT_THAT(difference(b),
+              HasSubstr("aten::sum.dim_IntList argument self: f32[2, 2] with strides [2, 1] vs f32[2, 2] with strides "
+                        "[1, 2]"));
+}
+
 TEST(VariantsOf, NumbersThatShapeTheProgram) {
   TraceBuilder b;
   const auto x = b.fresh({2, 2});
