@@ -84,6 +84,8 @@ struct Alignment {
   std::shared_ptr<const std::vector<std::uint32_t>> first_seen;
 
   std::shared_ptr<const Changes> changes;  // of the whole recording; never null
+  /// Of storages that some op of the recording takes for bytes: the floating-point numbers that others take them for.
+  std::shared_ptr<const std::unordered_map<trace::StorageId, DType>> read_as_real;  // never null
 
   /// By storage: itself, or which one it is another name of (sharing.hpp). Shared by the groups; null where all are
   /// what they are.

@@ -111,7 +111,8 @@ std::vector<Alignment> split(const trace::Trace& trace, const Alignment& group, 
                              const std::string& difference) {
   Alignment kinds;
   kinds.lazy = group.lazy, kinds.sparse = group.sparse, kinds.nested = group.nested, kinds.zeros = group.zeros;
-  kinds.changes = group.changes, kinds.first_seen = group.first_seen, kinds.origins = group.origins;
+  kinds.changes = group.changes, kinds.read_as_real = group.read_as_real, kinds.first_seen = group.first_seen,
+  kinds.origins = group.origins;
   if (!kinds.first_seen)  // there was this group alone
     kinds.first_seen = std::make_shared<const std::vector<std::uint32_t>>(first_seen(trace, {&group, 1}));
   std::vector<Alignment> parts;

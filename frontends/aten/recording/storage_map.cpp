@@ -54,9 +54,6 @@ StorageMap::StorageMap(const trace::Trace& trace, const Alignment& alignment, Em
   for (const auto& [storage, seen] : dtypes) {
     if (seen.size() > 1 && seen.contains(DType::kBool)) half_bool_.insert(storage);
   }
-  for (const trace::Tensor& tensor : trace.tensors) {
-    if (is_floating(tensor.dtype)) real_.emplace(tensor.storage, tensor.dtype);
-  }
 }
 
 void StorageMap::at_op(std::uint32_t position) {
@@ -150,8 +147,9 @@ StorageMap::Entry* StorageMap::open(const trace::Tensor& tensor) {
   Entry& entry = at->second;
   if (is_new) {
     // Python copies a storage as bytes (`copy.deepcopy`): what other ops take it for is what it is.
-    const auto real = tensor.dtype == DType::kU8 ? real_.find(tensor.storage) : real_.end();
-    const DType wanted = real == real_.end() ? tensor.dtype : real->second;
+    const auto real = alignment_.read_as_real->find(tensor.storage);
+    const bool is_bytes = tensor.dtype == DType::kU8 && real != alignment_.read_as_real->end();
+    const DType wanted = is_bytes ? real->second : tensor.dtype;
     const bool is_whole = bytes % size_bytes(wanted) == 0 && !half_bool_.contains(tensor.storage);
     entry.dtype = is_whole ? wanted : DType::kU8;
     entry.elements = static_cast<std::int64_t>(bytes / size_bytes(entry.dtype));

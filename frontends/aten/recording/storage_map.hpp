@@ -100,7 +100,6 @@ class StorageMap {
       half_bool_;  // of the first iteration: bools and something else, so that no byte may become 0 or 1
   std::set<trace::StorageId> changing_;  // of the first iteration: changed when all ops have read them
   std::set<std::uint32_t> changed_;  // ops of the first iteration before which memory was changed, and which were met
-  std::map<trace::StorageId, DType> real_;  // by storage, of all iterations: a type of floating-point numbers
 };
 
 }  // namespace crucible::aten
