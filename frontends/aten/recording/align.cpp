@@ -467,19 +467,6 @@ std::optional<NestedParts> nested_parts(const trace::Trace& trace, const trace::
   return is_list && (total < 2 || buffer.strides[0] == 1) ? std::optional(std::move(parts)) : std::nullopt;
 }
 
-/// See Alignment::read_as_real.
-std::unordered_map<trace::StorageId, DType> read_as_real(const trace::Trace& trace) {
-  std::unordered_set<trace::StorageId> bytes;
-  for (const trace::Tensor& tensor : trace.tensors) {
-    if (tensor.dtype == DType::kU8) bytes.insert(tensor.storage);
-  }
-  std::unordered_map<trace::StorageId, DType> found;
-  for (const trace::Tensor& tensor : trace.tensors) {
-    if (is_floating(tensor.dtype) && bytes.contains(tensor.storage)) found.emplace(tensor.storage, tensor.dtype);
-  }
-  return found;
-}
-
 }  // namespace
 
 std::string argument_text(const trace::Trace& trace, const Arg& arg) {

@@ -19,6 +19,9 @@ std::shared_ptr<const Changes> changes_of(const trace::Trace& trace);
 /// Which tensors of the recording are lazy, sparse, nested or zeros: an alignment without iterations.
 Alignment kinds_of_tensors(const trace::Trace& trace);
 
+/// See Alignment::read_as_real.
+std::unordered_map<trace::StorageId, DType> read_as_real(const trace::Trace& trace);
+
 /// A group of one iteration, whose aligned ops are `ops`.
 Alignment first_of_group(const trace::Trace& trace, const Alignment& kinds, std::uint32_t iteration,
                          std::vector<std::uint32_t> ops);
