@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <map>
@@ -228,8 +231,10 @@ TEST(Variants, RandomProgramsEndAsEagerlyWhateverTheirIterationsDo) {
     for (const graph::State& state : variants->programs[0]->states) compared.insert(state.final_blob);
     for (const trace::FinalState& state : trace.final_states) {
       // Where all iterations are alike, what only moves from one place to another is no state.
-      const bool is_old = variants->programs[0]->is_variant && std::ranges::any_of(
-          trace.externals, [&](const trace::External& external) { return external.storage == state.storage; });
+      const bool is_old = variants->programs[0]->is_variant &&
+                          std::ranges::any_of(trace.externals, [&](const trace::External& external) {
+                            return external.storage == state.storage;
+                          });
       EXPECT_TRUE(!is_old || !eager.is_written(state.storage) || compared.contains(state.blob)) << state.name;
     }
     expect_as_recorded(trace, *variants, *replay);
@@ -257,6 +262,37 @@ TEST(StatesWithoutNames, AreCalledAfterTheOpThatMakesOrWritesThem) {
   for (const graph::State& state : program.states) names.push_back(program.values[state.start].name);
   EXPECT_THAT(names, testing::UnorderedElementsAre("tensor made by aten::add.Tensor at train.py:1",
                                                    "tensor written by aten::add_.Tensor at train.py:2"));
+}
+
+/// KiB that a process of its own has at most when it lowers a recording of so many variants.
+long peak_of_lowering(int count) {
+  const pid_t child = fork();
+  if (child == 0) {
+    TraceBuilder b;
+    for (int i = 0; i < count; ++i) {
+      auto x = b.fresh({2 + i});
+      b.external(b.storage_of(x), Floats(static_cast<std::size_t>(2 + i), 1.0f), trace::Role::kInput);
+      for (int k = 0; k < 50; ++k) {
+        const auto next = b.fresh({2 + i});
+        b.op(kAdd, {B::tensor(x), B::tensor(x), B::integer(1)}, {B::tensor(next)});
+        x = next;
+      }
+      b.output(x, Floats(static_cast<std::size_t>(2 + i), 0.0f));
+      b.end_iteration();
+    }
+    const auto variants = lower_variants(b.trace());
+    _exit(variants && variants->programs.size() == static_cast<std::size_t>(count) ? 0 : 1);
+  }
+  int status = 0;
+  rusage usage{};
+  EXPECT_EQ(wait4(child, &status, 0, &usage), child);
+  EXPECT_EQ(status, 0);
+  return usage.ru_maxrss;
+}
+
+TEST(Variants, MemoryGrowsWithTheirNumberAndNotWithItsSquare) {
+  const long base = peak_of_lowering(1), some = peak_of_lowering(150) - base, more = peak_of_lowering(600) - base;
+  EXPECT_LT(more, 7 * some) << base << " KiB, " << some << ", " << more;  // 4 times as many: 16 where each keeps all
 }
 
 TEST(VariantsOf, IterationsWithOtherOps) {
@@ -385,8 +421,8 @@ std::vector<std::size_t> variants_of_sums(const std::vector<std::pair<int, int>>
   const auto variants = lower_variants(b.trace());
   EXPECT_TRUE(variants) << variants.error().message;
   if (!variants) return {};
-  const auto replay = graph::replay_reference(*variants, *b.trace().blob_store,
-                                              static_cast<std::uint32_t>(variants->turns.size()));
+  const auto replay =
+      graph::replay_reference(*variants, *b.trace().blob_store, static_cast<std::uint32_t>(variants->turns.size()));
   EXPECT_TRUE(replay) << replay.error().message;
   std::vector<std::size_t> of_turns;
   for (std::size_t turn = 0; turn < variants->turns.size(); ++turn) {
