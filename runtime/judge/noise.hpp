@@ -1,4 +1,5 @@
-// Elements of parameters whose gradient is rounding noise, found in the recording alone. A bias before a normalisation,
+// The tolerances of a replay (tolerances_of()), and the elements that they do not judge: those of parameters whose
+// gradient is rounding noise, found in the recording alone. A bias before a normalisation,
 // or of attention's keys, has no effect on the loss: its true gradient is zero and the recorded one is what rounding
 // left. Optimizers that divide by the gradient's size (Adam, RMSprop) move such an element by the learning rate in a
 // direction that no arithmetic determines: eager PyTorch does not repeat it with another number of threads either.
