@@ -99,6 +99,8 @@ struct Mistake {
   const char* message;
 };
 
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.what; }
+
 class ParseMistakes : public testing::TestWithParam<Mistake> {};
 
 TEST_P(ParseMistakes, AreNamedWithLineAndWhatWasExpected) {

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "core/graph/whole_slot_program.hpp"
-#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/run_schedule.hpp"
 #include "core/kernel/schedule_check.hpp"
+#include "core/kernel/testing/host_executor.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -18,6 +18,10 @@ struct Way {
   bool fuse = true;
   Numerics numerics = Numerics::kFast;
 };
+
+void PrintTo(const Way& way, std::ostream* out) {
+  *out << (way.fuse ? "Fused" : "PerOp") << (way.numerics == Numerics::kStrict ? "Strict" : "Fast");
+}
 
 class WholeSlotKernels : public testing::TestWithParam<Way> {};
 
@@ -50,10 +54,7 @@ TEST_P(WholeSlotKernels, KeepEveryDigit) {
 INSTANTIATE_TEST_SUITE_P(Ways, WholeSlotKernels,
                          testing::Values(Way{true, Numerics::kFast}, Way{false, Numerics::kFast},
                                          Way{true, Numerics::kStrict}, Way{false, Numerics::kStrict}),
-                         [](const auto& way) {
-                           return std::string(way.param.fuse ? "Fused" : "PerOp") +
-                                  (way.param.numerics == Numerics::kStrict ? "Strict" : "Fast");
-                         });
+                         testing::PrintToStringParamName());
 
 TEST(WholeSlots, AStepThatReadsASlotInAnotherTypeIsRefused) {
   const graph::WholeSlotProgram made = graph::whole_slot_program();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string_view>
 
 namespace crucible {
@@ -61,6 +62,12 @@ constexpr std::string_view name(DType dtype) {
     case DType::kOther: return "other";
   }
   return "other";
+}
+
+/// The name, for messages of tests.
+template <class Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, DType dtype) {
+  return out << name(dtype);
 }
 
 constexpr bool is_floating(DType dtype) {

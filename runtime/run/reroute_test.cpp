@@ -96,7 +96,9 @@ TEST(ReroutedRun, GoesOnFromTheLastIterationWithTheSameBits) {
       ASSERT_EQ(moved.losses.size(), 1u);
       EXPECT_EQ(moved.losses[0].device, "refusing:0");
       EXPECT_EQ(moved.losses[0].went_on, "cpu:0");
-      if (!poison) EXPECT_EQ(moved.losses[0].iteration, lost_in);  // poisoned, an iteration is many plans
+      if (!poison) {  // poisoned, an iteration is many plans
+        EXPECT_EQ(moved.losses[0].iteration, lost_in);
+      }
       EXPECT_EQ(moved.losses[0].from_iteration, moved.losses[0].iteration);
       EXPECT_EQ(moved.losses[0].repeated, 0u);
       EXPECT_THAT(moved.losses[0].reason, AllOf(HasSubstr("step"), HasSubstr("refusing:0 fell off the bus")));

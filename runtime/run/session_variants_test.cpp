@@ -51,6 +51,11 @@ std::vector<IterationResult> run(Session& session, std::uint32_t from, std::uint
   return results;
 }
 
+void PrintTo(Where where, std::ostream* out) {
+  constexpr const char* kNames[] = {"Reference", "StrictReference", "Cpu", "CpuWithPoison", "CpuOneAtATime"};
+  *out << kNames[static_cast<std::size_t>(where)];
+}
+
 class SessionOfVariants : public testing::TestWithParam<Where> {};
 
 TEST_P(SessionOfVariants, EndsAsTheReferenceInterpreterDoes) {
@@ -126,15 +131,10 @@ TEST_P(SessionOfVariants, RunsOneRoundingApartAreOfAll) {
   EXPECT_TRUE(verdict->verified) << verdict->reason;
 }
 
-std::string name_of(const testing::TestParamInfo<Where>& info) {
-  constexpr const char* kNames[] = {"Reference", "StrictReference", "Cpu", "CpuWithPoison", "CpuOneAtATime"};
-  return kNames[static_cast<std::size_t>(info.param)];
-}
-
 INSTANTIATE_TEST_SUITE_P(Everywhere, SessionOfVariants,
                          testing::Values(Where::kReference, Where::kStrictReference, Where::kCpu, Where::kCpuWithPoison,
                                          Where::kCpuOneAtATime),
-                         name_of);
+                         testing::PrintToStringParamName());
 
 TEST(SessionTurns, RunInTheOrderOfTheRecordingAlone) {
   const VariantRecording recording = recorded_variants(1, 3);

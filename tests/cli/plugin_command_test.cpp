@@ -83,7 +83,9 @@ TEST_F(PluginCommand, ListHasAWordAndAShortReasonForEachAndTheFoldersBelow) {
                         ": libcrucible_gone.so, libcrucible_init_fails.so, libcrucible_init_segfaults.so"));
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("in ")) EXPECT_LE(line.size(), 130u) << line;
+    if (!line.starts_with("in ")) {
+      EXPECT_LE(line.size(), 130u) << line;
+    }
   }
 }
 
@@ -94,8 +96,12 @@ TEST_F(PluginCommand, APluginThatSaysThatItCannotWorkHereIsUnavailable) {
   EXPECT_THAT(crucible("explain init_fails").out, HasSubstr("no device is plugged in"));
   const auto document = nlohmann::json::parse(crucible("list --json").out);
   for (const auto& row : document["plugins"]) {
-    if (row["name"] == "init_fails") EXPECT_EQ(row["state"], "unavailable");
-    if (row["name"] == "sound") EXPECT_EQ(row["state"], "usable");
+    if (row["name"] == "init_fails") {
+      EXPECT_EQ(row["state"], "unavailable");
+    }
+    if (row["name"] == "sound") {
+      EXPECT_EQ(row["state"], "usable");
+    }
   }
 }
 

@@ -109,8 +109,9 @@ TEST(UnitGraph, FindsEveryPathAndStaysAnOrderWhateverIsJoined) {
     for (graph::OpId op = 0; op < program.ops.size(); ++op) {
       ASSERT_NE(unit_of[op], graph::kNone) << "op " << op << " is lost";
       for (const auto& input : program.ops[op].inputs) {
-        if (!input.is_scalar() && program.values[input.value].producer != graph::kNone)
+        if (!input.is_scalar() && program.values[input.value].producer != graph::kNone) {
           EXPECT_LE(unit_of[program.values[input.value].producer], unit_of[op]);
+        }
       }
     }
   }

@@ -18,6 +18,9 @@
 #include "core/kernel/math/native_math.hpp"
 
 namespace crucible::kernel {
+
+static void PrintTo(const Accuracy& row, std::ostream* out) { *out << row.function; }
+
 namespace {
 
 using Exact = long double (*)(long double, long double);

@@ -111,7 +111,9 @@ TEST_F(MathFunctions, OfOneNumber) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double want = c.reference(x[i]);
       ASSERT_LE(distance(y[i], want), c.bound) << fmt::format("{}({}) is {}, not {}", c.name, x[i], y[i], want);
-      if (std::isfinite(want)) ASSERT_EQ(std::signbit(y[i]), std::signbit(want)) << c.name << " of " << x[i];
+      if (std::isfinite(want)) {
+        ASSERT_EQ(std::signbit(y[i]), std::signbit(want)) << c.name << " of " << x[i];
+      }
       const auto want32 = static_cast<float>(c.reference(static_cast<double>(narrow[i])));
       const double bound32 = std::string(c.name) == "tan" ? 4e-7 : 1.3e-7;
       ASSERT_TRUE(distance(y32[i], want32) <= bound32 || std::fabs(want32) < 1e-37f)
@@ -158,7 +160,9 @@ TEST_F(MathFunctions, OfTwoNumbers) {
     const double want = std::atan2(a[i], b[i]);
     ASSERT_TRUE(distance(angle[i], want) <= 2e-15 || std::fabs(want) < 1e-300)
         << fmt::format("atan2({}, {}) is {}", a[i], b[i], angle[i]);
-    if (!std::isnan(want)) ASSERT_EQ(std::signbit(angle[i]), std::signbit(want));
+    if (!std::isnan(want)) {
+      ASSERT_EQ(std::signbit(angle[i]), std::signbit(want));
+    }
   }
 }
 

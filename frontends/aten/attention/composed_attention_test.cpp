@@ -112,10 +112,16 @@ std::vector<std::vector<double>> outputs_of(const Program& program) {
   return results;
 }
 
-class Recognized : public testing::TestWithParam<std::pair<const char*, Options>> {};
+struct Form {
+  const char* name;
+  Options options;
+};
+void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
+
+class Recognized : public testing::TestWithParam<Form> {};
 
 TEST_P(Recognized, ComputesWhatItDid) {
-  const Program before = composed(GetParam().second);
+  const Program before = composed(GetParam().options);
   ASSERT_TRUE(graph::verify(before)) << graph::verify(before).error().message;
   Program after = before;
   ASSERT_EQ(recognize_composed_attention(after), 1) << graph::to_text(before);
@@ -126,7 +132,7 @@ TEST_P(Recognized, ComputesWhatItDid) {
   for (std::size_t k = 0; k < expected.size(); ++k) {
     ASSERT_EQ(expected[k].size(), found[k].size());
     for (std::size_t i = 0; i < expected[k].size(); ++i) {
-      ASSERT_NEAR(expected[k][i], found[k][i], GetParam().second.dtype == DType::kF64 ? 1e-13 : 2e-5)
+      ASSERT_NEAR(expected[k][i], found[k][i], GetParam().options.dtype == DType::kF64 ? 1e-13 : 2e-5)
           << before.outputs[k].name << " " << i;
     }
   }
@@ -135,18 +141,18 @@ TEST_P(Recognized, ComputesWhatItDid) {
   EXPECT_LT(after.ops.size(), plain.ops.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    ComposedAttention, Recognized,
-    testing::Values(std::pair{"plain", Options{}}, std::pair{"f32", Options{.dtype = DType::kF32}},
-                    std::pair{"unsafe", Options{.is_safe = false}}, std::pair{"mask", Options{.has_mask = true}},
-                    std::pair{"causal", Options{.is_causal = true}},
-                    std::pair{"forward", Options{.has_gradient = false}},
-                    std::pair{"causal_forward", Options{.is_causal = true, .has_gradient = false}}),
-    [](const auto& info) { return std::string(info.param.first); });
+INSTANTIATE_TEST_SUITE_P(ComposedAttention, Recognized,
+                         testing::Values(Form{"plain", Options{}}, Form{"f32", Options{.dtype = DType::kF32}},
+                                         Form{"unsafe", Options{.is_safe = false}},
+                                         Form{"mask", Options{.has_mask = true}},
+                                         Form{"causal", Options{.is_causal = true}},
+                                         Form{"forward", Options{.has_gradient = false}},
+                                         Form{"causal_forward", Options{.is_causal = true, .has_gradient = false}}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 /// What was found is a composite each, which the interpreter runs by itself.
 TEST_P(Recognized, IsACompositeEach) {
-  const Options& options = GetParam().second;
+  const Options& options = GetParam().options;
   const Program before = composed(options);
   Program whole = before;
   std::vector<graph::Outline> outlines;
@@ -174,28 +180,27 @@ TEST_P(Recognized, IsACompositeEach) {
   EXPECT_EQ(graph::to_text(whole), graph::to_text(decomposed));
 }
 
-class LeftAlone : public testing::TestWithParam<std::pair<const char*, Options>> {};
+class LeftAlone : public testing::TestWithParam<Form> {};
 
 TEST_P(LeftAlone, NothingChanges) {
-  Program program = composed(GetParam().second);
+  Program program = composed(GetParam().options);
   ASSERT_TRUE(graph::verify(program)) << graph::verify(program).error().message;
   const std::string before = graph::to_text(program);
   EXPECT_EQ(recognize_composed_attention(program), 0);
   EXPECT_EQ(graph::to_text(program), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(ComposedAttention, LeftAlone,
-                         testing::Values(std::pair{"other_factor", Options{.key_factor = std::sqrt(0.2)}},
-                                         std::pair{"other_factor_forward",
-                                                   Options{.key_factor = std::sqrt(0.2), .has_gradient = false}},
-                                         std::pair{"keys_frozen", Options{.is_key_frozen = true}},
-                                         std::pair{"negative_factor", Options{.query_factor = -std::sqrt(0.3),
-                                                                              .key_factor = -std::sqrt(0.3)}},
-                                         std::pair{"probabilities_shown", Options{.shows_probabilities = true}},
-                                         std::pair{"slopes_read", Options{.reads_slopes = true}},
-                                         std::pair{"gradient_scaled_otherwise", Options{.scales_slopes = true}},
-                                         std::pair{"bf16", Options{.dtype = DType::kBF16}}),
-                         [](const auto& info) { return std::string(info.param.first); });
+INSTANTIATE_TEST_SUITE_P(
+    ComposedAttention, LeftAlone,
+    testing::Values(Form{"other_factor", Options{.key_factor = std::sqrt(0.2)}},
+                    Form{"other_factor_forward", Options{.key_factor = std::sqrt(0.2), .has_gradient = false}},
+                    Form{"keys_frozen", Options{.is_key_frozen = true}},
+                    Form{"negative_factor", Options{.query_factor = -std::sqrt(0.3), .key_factor = -std::sqrt(0.3)}},
+                    Form{"probabilities_shown", Options{.shows_probabilities = true}},
+                    Form{"slopes_read", Options{.reads_slopes = true}},
+                    Form{"gradient_scaled_otherwise", Options{.scales_slopes = true}},
+                    Form{"bf16", Options{.dtype = DType::kBF16}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace crucible::aten

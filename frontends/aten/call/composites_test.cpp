@@ -36,6 +36,7 @@ struct Case {
   std::function<void(Recording&)> record;
   bool takes_awkward = true;  // infinities and NaN; else they cancel in one form and not in the other
 };
+void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
 
 Sizes any_sizes(Recording& r) {
   Sizes sizes;
@@ -59,7 +60,6 @@ Arg text(const char* words) {
 }
 
 Arg mask_of(std::size_t count) { return B::list(std::vector<Arg>(count, B::boolean(true))); }
-
 
 void softmax_of(Recording& r, const char* schema) {
   Sizes sizes = any_sizes(r);

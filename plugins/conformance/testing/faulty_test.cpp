@@ -14,6 +14,9 @@
 #include "plugins/conformance/testing/faults.hpp"
 
 namespace crucible::conformance {
+
+static void PrintTo(const KnownFault& known, std::ostream* out) { *out << known.fault; }
+
 namespace {
 
 using testing::HasSubstr;
