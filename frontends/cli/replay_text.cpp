@@ -131,10 +131,10 @@ std::string verification_text(const runtime::Verification& verdict) {
   }
   if (verdict.spread_runs > 0) {
     text += fmt::format(
-        "spread    {} losses and {} states beyond the tolerance are not determined: within {:g} times what {} runs{} "
+        "spread    {} losses and {} states beyond the tolerance are not determined: within {:g} times what {} run{}{} "
         "from starts one rounding away differ{}\n",
         verdict.losses_undetermined, verdict.states_undetermined, runtime::kSpreads, verdict.spread_runs,
-        verdict.spread_device.empty() ? "" : " on " + verdict.spread_device,
+        verdict.spread_runs == 1 ? "" : "s", verdict.spread_device.empty() ? "" : " on " + verdict.spread_device,
         verdict.rough_runs == 0
             ? ""
             : fmt::format(", or {} runs of the reference interpreter with rough arithmetic", verdict.rough_runs));

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <ranges>
 
 #include "core/base/figures.hpp"
+#include "core/base/time_limit.hpp"
 #include "frontends/replay/workload.hpp"
 #include "runtime/judge/explain.hpp"
 #include "runtime/judge/side_by_side.hpp"
@@ -42,13 +42,17 @@ SpreadRun::SpreadRun(const SpreadOptions& switches, ReplayWork work, const Devic
 }
 
 Result<void> SpreadRun::explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict) {
-  const auto start = std::chrono::steady_clock::now();
+  const TimeLimit limit(SpreadOptions::kSeconds);
   for (;;) {
     runtime::consider_spread(verdict, spread);
-    const bool is_late =
-        !switches_.runs && spread.runs >= SpreadOptions::kLeastRuns &&
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > SpreadOptions::kSeconds;
-    if (!verdict.differs() || spread.runs >= switches_.most() || is_late) return {};
+    if (!verdict.differs() || spread.runs >= switches_.most()) return {};
+    if (!switches_.runs && spread.runs >= SpreadOptions::kLeastRuns && limit.is_over()) {
+      verdict.notes.push_back(fmt::format(
+          "{} of up to {} runs one rounding apart were made in the time there is for them: --sensitivity {} makes all, "
+          "and --sensitivity-backend makes them on a faster device",
+          spread.runs, switches_.most(), switches_.most()));
+      return {};
+    }
     observer_.say(
         fmt::format("replaying from a start one rounding away, {} of at most {}", spread.runs + 1, switches_.most()));
     CRUCIBLE_TRY_VOID(session.widen_spread(spread));
@@ -57,9 +61,9 @@ Result<void> SpreadRun::explain(runtime::Session& session, runtime::Spread& spre
 
 Result<void> SpreadRun::start_elsewhere(bool with_outputs) {
   elsewhere_choice_ = choice_of(choice_, switches_.backend);
-  CRUCIBLE_TRY(
-      OpenedDevice opened,
-      open_device(elsewhere_choice_, observer_, [this] { return workload_of(*work_.variants, work_.fuse); }, true));
+  CRUCIBLE_TRY(OpenedDevice opened,
+               open_device(
+                   elsewhere_choice_, observer_, [this] { return workload_of(*work_.variants, work_.fuse); }, true));
   opened_ = std::make_unique<OpenedDevice>(std::move(opened));
   auto run = std::make_unique<ReplayRun>(work_, *opened_, elsewhere_choice_, observer_);
   CRUCIBLE_TRY_VOID(run->start());
@@ -125,7 +129,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
   } else {
     verdict.notes.push_back(
         fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}",
-                    check.results, check.stopped.empty() ? "" : "; " + check.stopped));
+                    check.results, check.stopped.empty() ? "" : "; " + check.stopped + ", --closely checks all"));
   }
   verdict.settle();
   return {};
@@ -134,14 +138,12 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
 /// Whether it ends further from the recording than runs one rounding apart explain; false where the time was up before
 /// enough of them had ended.
 Result<bool> SpreadRun::is_far(const Judged& judged, const runtime::Verification& verdict) {
-  const auto start = std::chrono::steady_clock::now();
+  const TimeLimit limit(SpreadOptions::kGlanceSeconds);
   runtime::Spread spread;
   const bool with_outputs =
       std::ranges::any_of(judged.results, [](const auto& result) { return !result.outputs.empty(); });
   CRUCIBLE_TRY_VOID(judged.session.start_spread(judged.results, spread, with_outputs));
-  while (spread.runs < SpreadOptions::kGlanceRuns &&
-         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
-             SpreadOptions::kGlanceSeconds) {
+  while (spread.runs < SpreadOptions::kGlanceRuns && !limit.is_over()) {
     observer_.say(
         fmt::format("replaying from a start one rounding away, {} of {}", spread.runs + 1, SpreadOptions::kGlanceRuns));
     CRUCIBLE_TRY_VOID(judged.session.widen_spread(spread));

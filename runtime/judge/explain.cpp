@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <span>
 #include <tuple>
 
+#include "core/base/time_limit.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/queries.hpp"
 #include "runtime/judge/compare.hpp"
@@ -18,8 +18,6 @@
 namespace crucible::runtime {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// A framework's sums may be rougher than the rough ones of the interpreter, which rounds its products once: twice
 /// kSpreads is allowed.
 constexpr double kRougher = 2;
@@ -27,8 +25,6 @@ constexpr double kRougher = 2;
 Gap rougher(const Gap& gap) {
   return {.largest = kRougher * gap.largest, .rms = kRougher * gap.rms, .median = kRougher * gap.median};
 }
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// How many numbers stand before an output, which is where a ReferenceReplay has its own if it is one.
 std::size_t place_of_number(const graph::Program& program, std::size_t output) {
@@ -196,12 +192,12 @@ Result<ReferenceEnds> run_reference(const graph::Variants& variants, const trace
   const auto say = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };
-  const Clock::time_point start = Clock::now();
+  const TimeLimit limit(options.seconds);
   say("running the reference interpreter");
   ReferenceEnds ends;
   CRUCIBLE_TRY(ends.exact, graph::replay_reference(variants, blobs, iterations));
   // Two runs at least: one may round as eager did by chance.
-  while (ends.rough.size() < options.runs && (ends.rough.size() < 2 || seconds_since(start) < options.seconds)) {
+  while (ends.rough.size() < options.runs && (ends.rough.size() < 2 || !limit.is_over())) {
     say(fmt::format("running the reference interpreter with rough arithmetic, {} of at most {}", ends.rough.size() + 1,
                     options.runs));
     graph::Roughness rough(ends.rough.size() + 1);
@@ -247,12 +243,13 @@ double reference_seconds(const graph::Variants& variants) {
 Result<void> consider_reference(Verification& verdict, const graph::Variants& variants, const trace::BlobStore& blobs,
                                 const RunEnd& judged, const ExplainOptions& options) {
   if (std::ranges::any_of(variants.programs, has_opaque_ops)) {
-    verdict.notes.push_back("the reference interpreter was not asked: it has no opaque ops");
+    verdict.notes.push_back("where the reference interpreter ends was not computed: it has no opaque ops");
     return {};
   }
   if (const double seconds = 3 * reference_seconds(variants); seconds > 3 * options.seconds) {
-    verdict.notes.push_back(fmt::format("the reference interpreter was not asked: it would take about {:.0f} minutes",
-                                        std::ceil(seconds / 60)));
+    verdict.notes.push_back(
+        fmt::format("where the reference interpreter ends was not computed: it would take about {:.0f} minutes",
+                    std::ceil(seconds / 60)));
     return {};
   }
   CRUCIBLE_TRY(const ReferenceEnds ends, run_reference(variants, blobs, options));

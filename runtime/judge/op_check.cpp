@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "core/base/time_limit.hpp"
 #include "core/graph/reference.hpp"
 #include "runtime/judge/compare.hpp"
 #include "runtime/judge/explain.hpp"
@@ -31,7 +31,7 @@ class Checker {
       const std::vector<graph::Op>& ops = program_->ops;
       for (graph::OpId op = 0; op < ops.size() && !is_done(); ++op) {
         if (ops[op].kind != graph::OpKind::kOpaque) CRUCIBLE_TRY_VOID(check_op(iteration, op));
-        if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > options_.seconds) {
+        if (limit_.is_over()) {
           check_.stopped =
               fmt::format("the time was up after op {} of {} of iteration {}", op + 1, ops.size(), iteration);
         }
@@ -185,7 +185,7 @@ class Checker {
   std::vector<Bytes> values_;
   std::vector<graph::Number> slots_;
   OpCheck check_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const TimeLimit limit_{options_.seconds};
 };
 
 }  // namespace
