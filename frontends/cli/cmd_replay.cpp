@@ -32,7 +32,7 @@ struct ReplayCommand {
   std::uint32_t iterations = 0;  // 0: all
   std::uint32_t repeat = 0;
   SpreadOptions sensitivity;
-  bool no_fuse = false, verify = false, closely = false, profile = false, json = false;
+  bool no_fuse = false, verify = false, hash = false, closely = false, profile = false, json = false;
   std::vector<std::string> counters;
   std::string receipt, opaque = "missing", profile_trace, timeline, tune = "kept";
   MemorySwitches memory;
@@ -68,12 +68,12 @@ Result<void> write_document(const char* what, const std::string& path, const nlo
 
 /// Errors: kUsage for a switch that speaks of kernels, where there are none.
 Result<void> check_reference_switches(const ReplayCommand& options) {
-  const char* what = options.profile                 ? "--profile"
-                     : !options.counters.empty()     ? "--counters"
-                     : options.no_fuse                 ? "--no-fuse"
-                     : options.closely                 ? "--closely"
+  const char* what = options.profile                  ? "--profile"
+                     : !options.counters.empty()      ? "--counters"
+                     : options.no_fuse                ? "--no-fuse"
+                     : options.closely                ? "--closely"
                      : !options.memory.budget.empty() ? "--memory-budget"
-                                                       : nullptr;
+                                                      : nullptr;
   if (what == nullptr) return {};
   return Error{
       ErrorCode::kUsage,
@@ -121,6 +121,7 @@ Result<int> replay(const ReplayCommand& options) {
                  .opaques = options.opaque == "all" ? aten::Opaques::kAll : aten::Opaques::kMissing,
                  .fuse = !options.no_fuse,
                  .verify = options.verify,
+                 .hash = options.hash,
                  .sensitivity = options.sensitivity,
                  .tune = options.tune,
                  .busy = busy},
@@ -189,6 +190,9 @@ void add_replay(Commands& commands) {
   command->add_flag("--verify", options->verify,
                     "Compare each loss, each output of inference and the final state with the recorded ones; exit 1 "
                     "when they differ");
+  command->add_flag("--hash", options->hash,
+                    "Hash the bits of all losses, outputs and states after the iterations that ran, without a verdict: "
+                    "the same bits, the same hash");
   add_sensitivity_switches(*command, options->sensitivity, "With --verify");
   command->add_flag("--closely", options->closely,
                     "With --verify, also where all is within its tolerances: each op of the device is checked against "

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/graph/reference_composite.hpp"
-#include "runtime/judge/result_hash.hpp"
 #include "frontends/replay/stripped.hpp"
 #include "frontends/replay/unrecorded.hpp"
 #include "frontends/replay/workload.hpp"
+#include "runtime/judge/result_hash.hpp"
 
 namespace crucible::replay {
 
@@ -54,7 +54,7 @@ Result<void> Replay::run(std::uint32_t iterations) {
     run_.emplace(ReplayWork{.variants = work_->variants,
                             .blobs = work_->trace.blob_store,
                             .fuse = options_.fuse,
-                            .compare_outputs = options_.verify,
+                            .compare_outputs = options_.verify || options_.hash,
                             .memory = options_.memory,
                             .tune = options_.tune,
                             .busy = options_.busy},
@@ -76,10 +76,12 @@ Result<ReplayReport> Replay::report() {
                                run.results().size(), iterations())};
     }
     const auto verify = [&](runtime::Session& session) { return session.verify(run.results()); };
+    CRUCIBLE_TRY(verification, run.ask(verify));
+  }
+  if (options_.verify || options_.hash) {
     const auto hash = [&](runtime::Session& session) {
       return runtime::result_sha256(session, *variants().programs[0], run.results());
     };
-    CRUCIBLE_TRY(verification, run.ask(verify));
     CRUCIBLE_TRY(result_sha256, run.ask(hash));
   }
   ReplayReport report{.file = options_.file,

@@ -25,6 +25,7 @@ struct ReplayOptions {
   aten::Opaques opaques = aten::Opaques::kMissing;
   bool fuse = true;                // false: one kernel per op
   bool verify = false;             // compare losses, outputs and the final state with the recorded ones
+  bool hash = false;               // the hash of the results, without a verdict; `verify` has it too
   SpreadOptions sensitivity = {};  // with `verify`: what is done before a verification says no
   runtime::MemoryOptions memory = {};
   std::string tune = "kept";  // tuning.hpp

@@ -39,7 +39,7 @@ struct ReplayReport {
   ReplayCounters counters = {};
   std::optional<std::uint64_t> peak_bytes =
       {};  // of the device when the iterations were done: runs that explain differences take more
-  std::optional<std::string> result_sha256 = {};  // runtime/judge/result_hash.hpp; with --verify
+  std::optional<std::string> result_sha256 = {};  // runtime/judge/result_hash.hpp; with --verify or --hash
   std::vector<runtime::DeviceLoss> losses = {};  // in their order; mostly none
   std::vector<PassedOver> passed_over = {};      // devices that did not take over
   runtime::KeptStates kept = {};
