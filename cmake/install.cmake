@@ -1,7 +1,7 @@
 # What `cmake --install` puts under a prefix, and find_package(Crucible) for authors of plugins outside this tree.
 #
 #   bin/crucible  lib/libcrucible_core.so  lib/crucible/libcrucible_*.so
-#   libexec/crucible/crucible-probe (plugins/loader/CMakeLists.txt)
+#   libexec/crucible/crucible-probe (plugins/loader/CMakeLists.txt)  lib/crucible/python/* (the recorder)
 #   include/crucible/crucible_plugin.h  include/crucible/{sdk,kernel_ir}/*.hpp  lib/libcrucible_sdk.a  lib/cmake/Crucible/*
 #
 # Plugins lie in lib/crucible whatever the library folder is called (lib/x86_64-linux-gnu under /usr on Debian): the loader
@@ -27,6 +27,12 @@ foreach(plugin amd cpu intel null nvidia opencl)
 endforeach()
 if(TARGET crucible_torch)  # in a folder of its own: it is loaded when it is asked for by name alone
   install(TARGETS crucible_torch LIBRARY DESTINATION ${CRUCIBLE_PLUGIN_FOLDER}/torch COMPONENT runtime)
+endif()
+if(TARGET crucible_recorder)  # the recorder finds torch's libraries in the process, which has imported torch
+  install(TARGETS crucible_recorder
+    LIBRARY DESTINATION ${CRUCIBLE_PLUGIN_FOLDER}/python/crucible_torch COMPONENT runtime)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/python DESTINATION ${CRUCIBLE_PLUGIN_FOLDER} COMPONENT runtime
+    FILES_MATCHING PATTERN *.py PATTERN py.typed)
 endif()
 
 install(TARGETS crucible_sdk crucible_plugin_abi EXPORT CrucibleTargets

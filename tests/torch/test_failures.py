@@ -112,7 +112,7 @@ class Refusals(RecorderTest):
                 os.symlink(os.path.join(BUILD, library), os.path.join(copy, library))
         done = self.run_command(
             [os.path.join(copy, "crucible"), "record", "-o", self.output, "--", sys.executable, "x.py"])
-        self.check(done, 4, "the recorder is not built", "CRUCIBLE_PYTHON")
+        self.check(done, 4, "the recorder is not there", "CRUCIBLE_PYTHON")
 
 
 class UnwritableDisk(RecorderTest):
