@@ -33,7 +33,7 @@ struct Entry {
   TABLE(ctc) TABLE(likelihood) TABLE(loss) TABLE(margin)                                                              \
   TABLE(batch_norm) TABLE(group_norm) TABLE(normalization) TABLE(softmax)                                             \
   TABLE(optimizer)                                                                                                    \
-  TABLE(activation) TABLE(binary) TABLE(foreach) TABLE(parts) TABLE(pointwise) TABLE(unary)                           \
+  TABLE(activation) TABLE(binary) TABLE(dropout) TABLE(foreach) TABLE(parts) TABLE(pointwise) TABLE(unary)            \
   TABLE(adaptive_pool) TABLE(average_pool) TABLE(max_pool)                                                            \
   TABLE(fake_quantize)                                                                                                \
   TABLE(cell) TABLE(packed) TABLE(recurrent)                                                                          \

@@ -1,6 +1,6 @@
-// The session: claims, schedule, placement, then iteration by iteration inputs and slots in, replay, outputs out.
-// Compiling and the backend's plans are in session_pieces.cpp, the poisoned form in session_poison.cpp, verification of
-// what came out in verify.cpp.
+// The session: claims, schedule, placement; then the hot path, iteration by iteration inputs and slots in, replay,
+// outputs out: begin() and finish(). Compiling and the backend's plans are in session_pieces.cpp, the poisoned form in
+// session_poison.cpp, verification of what came out in verify.cpp.
 #include "runtime/run/session.hpp"
 
 #include <fmt/format.h>
@@ -236,6 +236,25 @@ Result<IterationResult> Session::run(std::uint32_t index) {
 Result<IterationResult> Session::run_unjudged(std::uint32_t index) {
   CRUCIBLE_TRY_VOID(begin(index, false));
   return finish();
+}
+
+Result<void> Session::begin(std::uint32_t index, bool starts) {
+  if (index != next_) {
+    return Error{
+        ErrorCode::kUsage,
+        fmt::format("iteration {} cannot run now: the state is that before iteration {}; reset first", index, next_)};
+  }
+  if (index >= iterations())
+    return Error{ErrorCode::kUsage, fmt::format("iteration {} was not recorded: there are {}", index, iterations())};
+  if (variants_.size() > 1 || !turns_[index].given.empty()) {
+    if (const Result<void> selected = select(index); !selected)
+      return at_stage(fmt::format("states before iteration {}", index), selected.error());
+  }
+  CRUCIBLE_TRY_VOID(state_->load_iteration(turns_[index].index));
+  state_->began_ns = steady_ns();
+  if (state_->interpreted) return {};
+  const Result<void> done = state_->submit(starts || state_->is_worth_starting);
+  return done ? done : at_stage(fmt::format("iteration {}", index), done.error());
 }
 
 Result<void> Session::start(std::uint32_t index) { return begin(index, true); }

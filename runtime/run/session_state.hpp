@@ -1,5 +1,8 @@
-// What a session owns; shared by session.cpp (running), session_pieces.cpp (compiling, and running on one device or
-// two), session_reference.cpp (running without a device) and verify.cpp (judging), seen by nobody else.
+// A session's executable: program, schedule, memory plan, compiled kernels, device buffers, work in flight and what was
+// read back. Shared by session.cpp (the hot path: an iteration's inputs in, its submission, its outputs out),
+// session_run.cpp (submitting and waiting), session_variants.cpp (changing the program between two iterations),
+// session_pieces.cpp (compiling, and running on one device or two), session_reference.cpp (running without a device)
+// and verify.cpp (judging), seen by nobody else.
 #pragma once
 
 #include <array>

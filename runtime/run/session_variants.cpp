@@ -325,25 +325,6 @@ Result<void> Session::select(std::uint32_t index) {
   });
 }
 
-Result<void> Session::begin(std::uint32_t index, bool starts) {
-  if (index != next_) {
-    return Error{
-        ErrorCode::kUsage,
-        fmt::format("iteration {} cannot run now: the state is that before iteration {}; reset first", index, next_)};
-  }
-  if (index >= iterations())
-    return Error{ErrorCode::kUsage, fmt::format("iteration {} was not recorded: there are {}", index, iterations())};
-  if (variants_.size() > 1 || !turns_[index].given.empty()) {
-    if (const Result<void> selected = select(index); !selected)
-      return at_stage(fmt::format("states before iteration {}", index), selected.error());
-  }
-  CRUCIBLE_TRY_VOID(state_->load_iteration(turns_[index].index));
-  state_->began_ns = steady_ns();
-  if (state_->interpreted) return {};
-  const Result<void> done = state_->submit(starts || state_->is_worth_starting);
-  return done ? done : at_stage(fmt::format("iteration {}", index), done.error());
-}
-
 Result<void> Session::load_again() {
   if (next_ == 0 && turns_[0].variant != 0) CRUCIBLE_TRY_VOID(select(0));
   return state_->load_iteration(turns_[next_ == 0 ? 0 : next_ - 1].index);

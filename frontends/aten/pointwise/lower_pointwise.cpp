@@ -1,7 +1,5 @@
-// Lowering of element-wise ops: arithmetic, comparisons, activations and their gradients, in place or not.
-#include <cmath>
-#include <numbers>
-
+// Lowering of element-wise ops: arithmetic, comparisons, choices, in place or not. Activations
+// are in lower_activation.cpp.
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -44,90 +42,6 @@ void logic(OpCall& c) {
 }
 
 void power_op(OpCall& c) { c.set(0, power(c.emit(), c.operand("self"), c.operand("exponent"))); }
-
-void relu(OpCall& c) {
-  c.set(0, larger(c.wide("self"), 0));
-}
-
-void threshold_backward(OpCall& c) {
-  const Expression self = c.tensor("self"), gradient = c.tensor("grad_output");
-  const Expression off = self <= c.operand("threshold");
-  c.set(0, choose(off, 0, gradient));
-}
-
-void sigmoid_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const Expression g = c.wide("grad_output"), y = c.wide("output");
-  const Expression rest = 1 - y;
-  c.set(0, multiply(e, multiply(e, g, rest), y));
-}
-
-void tanh_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const Expression g = c.wide("grad_output"), y = c.wide("output");
-  c.set(0, multiply(e, g, 1 - multiply(e, y, y)));
-}
-
-constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
-constexpr double kCubic = 0.044715;
-
-/// tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
-Expression gelu_tanh(Emitter& e, const Term& x) {
-  const Expression cube = multiply(e, multiply(e, x, x), x);
-  const Expression inner = x + multiply(e, cube, Term::number(kCubic));
-  return hyperbolic_tangent(multiply(e, inner, Term::number(kSqrtTwoOverPi)));
-}
-
-/// (1 + f) / 2.
-Expression half_plus(Emitter& e, const Term& f) {
-  return multiply(e, e.binary(OpKind::kAdd, f, Term::integer(1)), Term::number(0.5));
-}
-
-Term gelu_cdf(Emitter& e, const Term& x) {
-  return half_plus(e, multiply(e, x, Term::number(std::numbers::sqrt2 / 2)).unary(OpKind::kErf));
-}
-
-bool wants_tanh(OpCall& c) { return c.text("approximate") == "tanh"; }
-
-void gelu(OpCall& c) {
-  Emitter& e = c.emit();
-  const Expression x = c.wide("self");
-  c.set(0, multiply(e, x, wants_tanh(c) ? half_plus(e, gelu_tanh(e, x)) : gelu_cdf(e, x)));
-}
-
-void gelu_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const Expression g = c.wide("grad_output"), x = c.wide("self");
-  const Expression square = multiply(e, x, x);
-  Term slope;
-  if (wants_tanh(c)) {
-    const Expression t = gelu_tanh(e, x);
-    const Expression outer = 1 - multiply(e, t, t);
-    const Expression inner = multiply(e, square, Term::number(3 * kCubic)) + 1;
-    const Expression right = multiply(e, multiply(e, multiply(e, x, outer), inner), Term::number(kSqrtTwoOverPi / 2));
-    slope = half_plus(e, t) + right;
-  } else {
-    const double scale = 1 / std::sqrt(2 * std::numbers::pi);
-    const Expression density = multiply(e, exp(multiply(e, square, Term::number(-0.5))), Term::number(scale));
-    slope = gelu_cdf(e, x) + multiply(e, x, density);
-  }
-  c.set(0, multiply(e, g, slope));
-}
-
-void silu(OpCall& c) {
-  Emitter& e = c.emit();
-  const Expression x = c.wide("self");
-  c.set(0, multiply(e, x, sigmoid(x)));
-}
-
-void silu_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const Expression g = c.wide("grad_output"), x = c.wide("self");
-  const Expression s = sigmoid(x);
-  const Expression rest = 1 - s;
-  const Expression slope = multiply(e, s, multiply(e, x, rest) + 1);
-  c.set(0, multiply(e, g, slope));
-}
 
 void clamp(OpCall& c) {
   Emitter& e = c.emit();
@@ -200,14 +114,6 @@ constexpr Entry kEntries[] = {
     {"aten::pow.Tensor_Scalar", power_op},
     {"aten::pow.Tensor_Tensor", power_op},
     {"aten::pow.Scalar", power_op},
-    {"aten::relu", relu},
-    {"aten::threshold_backward", threshold_backward},
-    {"aten::sigmoid_backward", sigmoid_backward},
-    {"aten::tanh_backward", tanh_backward},
-    {"aten::gelu", gelu},
-    {"aten::gelu_backward", gelu_backward},
-    {"aten::silu", silu},
-    {"aten::silu_backward", silu_backward},
     {"aten::clamp", clamp},
     {"aten::clamp_min", clamp},
     {"aten::clamp_max", clamp},

@@ -56,31 +56,7 @@ void triangle(OpCall& c) {
   c.set(0, choose(kept, x, 0));
 }
 
-/// Only the mask is random, and it was recorded: what is left is arithmetic.
-void native_dropout_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  const Expression g = c.wide("grad_output");
-  const Expression kept = choose(c.tensor("mask"), g, 0);
-  c.set(0, multiply(e, kept, c.operand("scale")));
-}
-
-void native_dropout(OpCall& c) {
-  Emitter& e = c.emit();
-  const Expression x = c.wide("input");
-  const double p = c.real("p");
-  const bool train = !c.has("train") || c.boolean("train");
-  if (!train || p == 0) {
-    c.set(0, x);
-    return c.set(1, Term::integer(1));
-  }
-  const Expression mask = c.drawn(1);
-  c.set(1, mask);
-  const Expression kept = choose(mask, x, 0);
-  c.set(0, p == 1 ? e.fill(Term::integer(0), x.sizes(), x.dtype) : multiply(e, kept, Term::number(1 / (1 - p))));
-}
-
 constexpr Entry kEntries[] = {
-    {"aten::native_dropout", native_dropout},
     {"aten::zeros", constant<0>},
     {"aten::zeros_like", constant<0>},
     {"aten::new_zeros", constant<0>},
@@ -109,7 +85,6 @@ constexpr Entry kEntries[] = {
     {"aten::tril_", triangle<true>},
     {"aten::triu", triangle<false>, Complexity::kParts},
     {"aten::triu_", triangle<false>},
-    {"aten::native_dropout_backward", native_dropout_backward},
 };
 
 }  // namespace
