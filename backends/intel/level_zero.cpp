@@ -36,7 +36,7 @@ std::unique_ptr<Functions> load(const std::string& library) {
   }
   auto functions = std::make_unique<Functions>();
   std::string missing;
-#define CRUCIBLE_LEVEL_ZERO_FIND(name, ...)                                            \
+#define CRUCIBLE_LEVEL_ZERO_FIND(name)                                                 \
   functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name)); \
   if (functions->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
   CRUCIBLE_LEVEL_ZERO_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND)
@@ -46,13 +46,13 @@ std::unique_ptr<Functions> load(const std::string& library) {
                        "the Level Zero library " + library + " lacks " + missing + ": version 1.0 or newer is needed",
                        {{"where", library}, {"need", "Level Zero 1.0"}});
   }
-#define CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL(name, ...) \
+#define CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL(name) \
   functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
   CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
   CRUCIBLE_METRIC_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
 #undef CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL
-  const ze::Result code = functions->zeInit(0);
-  if (code == ze::Result::kSuccess) return functions;
+  const ze_result_t code = functions->zeInit(0);
+  if (code == ZE_RESULT_SUCCESS) return functions;
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
                      "Level Zero does not start (zeInit: " + error_name(code) +
                          "): there is no driver that finds a device; install one "
@@ -81,24 +81,24 @@ const Functions& level_zero() {
   return *entry;
 }
 
-std::string error_name(ze::Result code) {
-  static constexpr std::pair<ze::Result, const char*> kNames[] = {
-      {ze::Result::kNotReady, "ZE_RESULT_NOT_READY"},
-      {ze::Result::kDeviceLost, "ZE_RESULT_ERROR_DEVICE_LOST"},
-      {ze::Result::kNotAvailable, "ZE_RESULT_ERROR_NOT_AVAILABLE"},
-      {ze::Result::kOutOfHostMemory, "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY"},
-      {ze::Result::kOutOfDeviceMemory, "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"},
-      {ze::Result::kModuleBuildFailure, "ZE_RESULT_ERROR_MODULE_BUILD_FAILURE"},
-      {ze::Result::kDeviceRequiresReset, "ZE_RESULT_ERROR_DEVICE_REQUIRES_RESET"},
-      {ze::Result::kInsufficientPermissions, "ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS"},
-      {ze::Result::kDependencyUnavailable, "ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE"},
-      {ze::Result::kUninitialized, "ZE_RESULT_ERROR_UNINITIALIZED"},
-      {ze::Result::kUnsupportedVersion, "ZE_RESULT_ERROR_UNSUPPORTED_VERSION"},
-      {ze::Result::kUnsupportedFeature, "ZE_RESULT_ERROR_UNSUPPORTED_FEATURE"},
-      {ze::Result::kInvalidArgument, "ZE_RESULT_ERROR_INVALID_ARGUMENT"},
-      {ze::Result::kUnsupportedSize, "ZE_RESULT_ERROR_UNSUPPORTED_SIZE"},
-      {ze::Result::kUnsupportedAlignment, "ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT"},
-      {ze::Result::kInvalidNativeBinary, "ZE_RESULT_ERROR_INVALID_NATIVE_BINARY"}};
+std::string error_name(ze_result_t code) {
+  static constexpr std::pair<ze_result_t, const char*> kNames[] = {
+      {ZE_RESULT_NOT_READY, "ZE_RESULT_NOT_READY"},
+      {ZE_RESULT_ERROR_DEVICE_LOST, "ZE_RESULT_ERROR_DEVICE_LOST"},
+      {ZE_RESULT_ERROR_NOT_AVAILABLE, "ZE_RESULT_ERROR_NOT_AVAILABLE"},
+      {ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY"},
+      {ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"},
+      {ZE_RESULT_ERROR_MODULE_BUILD_FAILURE, "ZE_RESULT_ERROR_MODULE_BUILD_FAILURE"},
+      {ZE_RESULT_ERROR_DEVICE_REQUIRES_RESET, "ZE_RESULT_ERROR_DEVICE_REQUIRES_RESET"},
+      {ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS, "ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS"},
+      {ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE, "ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE"},
+      {ZE_RESULT_ERROR_UNINITIALIZED, "ZE_RESULT_ERROR_UNINITIALIZED"},
+      {ZE_RESULT_ERROR_UNSUPPORTED_VERSION, "ZE_RESULT_ERROR_UNSUPPORTED_VERSION"},
+      {ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, "ZE_RESULT_ERROR_UNSUPPORTED_FEATURE"},
+      {ZE_RESULT_ERROR_INVALID_ARGUMENT, "ZE_RESULT_ERROR_INVALID_ARGUMENT"},
+      {ZE_RESULT_ERROR_UNSUPPORTED_SIZE, "ZE_RESULT_ERROR_UNSUPPORTED_SIZE"},
+      {ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT, "ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT"},
+      {ZE_RESULT_ERROR_INVALID_NATIVE_BINARY, "ZE_RESULT_ERROR_INVALID_NATIVE_BINARY"}};
   char number[16];
   std::snprintf(number, sizeof number, "0x%08x", static_cast<unsigned>(code));
   for (const auto& [known, name] : kNames) {
@@ -107,28 +107,28 @@ std::string error_name(ze::Result code) {
   return std::string("Level Zero's result ") + number;
 }
 
-void check(ze::Result code, std::string_view what) {
-  if (code == ze::Result::kSuccess) return;
+void check(ze_result_t code, std::string_view what) {
+  if (code == ZE_RESULT_SUCCESS) return;
   crucible_code category = CRUCIBLE_E_INTERNAL;
   std::string advice;
   switch (code) {
-    case ze::Result::kOutOfHostMemory:
-    case ze::Result::kOutOfDeviceMemory:
+    case ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY:
+    case ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY:
       category = CRUCIBLE_E_OUT_OF_MEMORY;
       advice = "; use a smaller batch, or a device with more memory";
       break;
-    case ze::Result::kDeviceLost:
-    case ze::Result::kDeviceRequiresReset:
+    case ZE_RESULT_ERROR_DEVICE_LOST:
+    case ZE_RESULT_ERROR_DEVICE_REQUIRES_RESET:
       category = CRUCIBLE_E_DEVICE_LOST;
       advice = "; the device is gone: open it again, or another one";
       break;
-    case ze::Result::kNotAvailable:
+    case ZE_RESULT_ERROR_NOT_AVAILABLE:
       category = CRUCIBLE_E_UNAVAILABLE;
       advice = "; another process has the device for itself: end it or use another device";
       break;
-    case ze::Result::kUninitialized:
-    case ze::Result::kDependencyUnavailable:
-    case ze::Result::kInsufficientPermissions:
+    case ZE_RESULT_ERROR_UNINITIALIZED:
+    case ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE:
+    case ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS:
       category = CRUCIBLE_E_UNAVAILABLE;
       break;
     default:

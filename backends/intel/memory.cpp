@@ -24,13 +24,13 @@ struct Memories {
 
   static std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size, std::uint64_t align) {
     const DeviceFacts& facts = device.facts;
-    const auto is_full = [](ze::Result code) {
-      return code == ze::Result::kOutOfDeviceMemory || code == ze::Result::kOutOfHostMemory ||
-             code == ze::Result::kUnsupportedSize;
+    const auto is_full = [](ze_result_t code) {
+      return code == ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY || code == ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY ||
+             code == ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
     };
     void* memory = nullptr;
-    const ze::DeviceMemoryDesc description;
-    const ze::Result code = sdk::ask_twice(
+    const auto description = typed<ze_device_mem_alloc_desc_t>(ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC);
+    const ze_result_t code = sdk::ask_twice(
         facts.id, size,
         [&] {
           return device.ze->zeMemAllocDevice(device.context.get(), &description, size,
@@ -78,8 +78,8 @@ void copy_now(crucible_device& device, void* to, const void* from, std::uint64_t
 
 void finish(crucible_device& device, std::string_view what) {
   const std::uint64_t limit = device.watchdog.is_on() ? device.watchdog.limit_ns() : UINT64_MAX;
-  const ze::Result code = device.ze->zeCommandQueueSynchronize(device.queue.get(), limit);
-  if (code == ze::Result::kNotReady) device.watchdog.give_up(what);
+  const ze_result_t code = device.ze->zeCommandQueueSynchronize(device.queue.get(), limit);
+  if (code == ZE_RESULT_NOT_READY) device.watchdog.give_up(what);
   check(code, std::string(what) + ": zeCommandQueueSynchronize");
 }
 

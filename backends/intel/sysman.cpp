@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kLoader = "libze_loader.so.1";
 
 struct Entry {
-  std::unique_ptr<zes::Functions> functions;
+  std::unique_ptr<SysmanFunctions> functions;
   std::string refusal;
 };
 
@@ -31,11 +31,9 @@ Entry load(const std::string& library) {
     entry.refusal = "health is not measured: " + library + " cannot be loaded: install the loader (Debian: libze1)";
     return entry;
   }
-  auto functions = std::make_unique<zes::Functions>();
+  auto functions = std::make_unique<SysmanFunctions>();
   functions->file = library;
-  using namespace zes;
-#define CRUCIBLE_SYSMAN_FIND(name, ...) \
-  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
+#define CRUCIBLE_SYSMAN_FIND(name) functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
   CRUCIBLE_SYSMAN_FUNCTIONS(CRUCIBLE_SYSMAN_FIND)
 #undef CRUCIBLE_SYSMAN_FIND
   if (functions->zesInit == nullptr || functions->zesDriverGet == nullptr || functions->zesDeviceGet == nullptr ||
@@ -44,8 +42,8 @@ Entry load(const std::string& library) {
                     " has no zesInit: a loader of Level Zero 1.5 or newer has Sysman (Debian: libze1)";
     return entry;
   }
-  const ze::Result code = functions->zesInit(0);
-  if (code == ze::Result::kSuccess) {
+  const ze_result_t code = functions->zesInit(0);
+  if (code == ZE_RESULT_SUCCESS) {
     entry.functions = std::move(functions);
   } else {
     entry.refusal = "health is not measured: Sysman does not start (zesInit: " + error_name(code) +
@@ -70,7 +68,7 @@ const Entry& entry() {
 
 }  // namespace
 
-const zes::Functions* sysman() { return entry().functions.get(); }
+const SysmanFunctions* sysman() { return entry().functions.get(); }
 
 std::string sysman_refusal() { return entry().refusal; }
 
