@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "backends/intel/options.hpp"
-#include "backends/intel/process_guard.hpp"
 #include "backends/intel/sysman.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/signal_guard.hpp"
 #include "plugins/sdk/team_kernel.hpp"
 #include "plugins/sdk/text.hpp"
 
@@ -65,7 +65,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     const DeviceFacts& facts = device->facts;
-    const ProcessGuard guard;
+    const sdk::SignalGuard guard;
     device->mutable_lists = choose_plans(ze, facts);
     const auto context_description = typed<ze_context_desc_t>(ZE_STRUCTURE_TYPE_CONTEXT_DESC);
     ze_context_handle_t context = nullptr;

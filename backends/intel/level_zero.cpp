@@ -1,16 +1,15 @@
 // Loading Level Zero and naming its errors: see level_zero.hpp.
 #include "backends/intel/level_zero.hpp"
 
-#include <dlfcn.h>
-
 #include <cstdio>
-#include <map>
 #include <memory>
-#include <mutex>
+#include <span>
+#include <utility>
 
 #include "backends/intel/options.hpp"
-#include "backends/intel/process_guard.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/signal_guard.hpp"
+#include "plugins/sdk/vendor_library.hpp"
 
 namespace crucible_intel {
 
@@ -18,36 +17,19 @@ using namespace crucible;
 
 namespace {
 
-constexpr const char* kLoader = "libze_loader.so.1";
-
-std::unique_ptr<Functions> load(const std::string& library) {
-  const ProcessGuard guard;
-  // Its symbols stay its own; it is never unloaded, because drivers have threads.
-  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* const reason = dlerror();
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                       "the Level Zero library " + library + " cannot be loaded (" +
-                           (reason != nullptr ? reason : "?") +
-                           "): install the loader (Debian: libze1) and the driver of the device "
-                           "(intel-level-zero-gpu), or name a library with the "
-                           "option library",
-                       {{"where", library}});
-  }
+std::unique_ptr<Functions> load(const std::string& name) {
+  const sdk::SignalGuard guard;
+  const auto library = sdk::VendorLibrary::open(
+      "the Level Zero library", std::span(&name, 1),
+      "install the loader (Debian: libze1) and the driver of the device (intel-level-zero-gpu), or name a library with "
+      "the option library");
   auto functions = std::make_unique<Functions>();
-  std::string missing;
-#define CRUCIBLE_LEVEL_ZERO_FIND(name)                                                 \
-  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name)); \
-  if (functions->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
+  std::string missing, ignored;
+#define CRUCIBLE_LEVEL_ZERO_FIND(name) library.find(#name, functions->name, missing);
   CRUCIBLE_LEVEL_ZERO_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND)
 #undef CRUCIBLE_LEVEL_ZERO_FIND
-  if (!missing.empty()) {
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                       "the Level Zero library " + library + " lacks " + missing + ": version 1.0 or newer is needed",
-                       {{"where", library}, {"need", "Level Zero 1.0"}});
-  }
-#define CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL(name) \
-  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
+  library.require_complete(missing, "Level Zero of 1.0 or newer");
+#define CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL(name) library.find(#name, functions->name, ignored);
   CRUCIBLE_LEVEL_ZERO_OPTIONAL_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
   CRUCIBLE_METRIC_FUNCTIONS(CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL)
 #undef CRUCIBLE_LEVEL_ZERO_FIND_OPTIONAL
@@ -57,28 +39,19 @@ std::unique_ptr<Functions> load(const std::string& library) {
                      "Level Zero does not start (zeInit: " + error_name(code) +
                          "): there is no driver that finds a device; install one "
                          "(intel-level-zero-gpu), and see that this user may open /dev/dri/renderD* (group render)",
-                     {{"where", library}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
-}
-
-struct Libraries {
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<Functions>> loaded;
-};
-Libraries& libraries() {
-  static Libraries& all = *new Libraries;  // never destroyed: objects may be given back at the very end
-  return all;
+                     {{"where", name}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
 }
 
 }  // namespace
 
+std::string library_name() {
+  const std::string name = options().get_text("library");
+  return name.empty() ? "libze_loader.so.1" : name;
+}
+
 const Functions& level_zero() {
-  std::string library = options().get_text("library");
-  if (library.empty()) library = kLoader;
-  Libraries& all = libraries();
-  const std::lock_guard lock(all.mutex);
-  std::unique_ptr<Functions>& entry = all.loaded[library];
-  if (entry == nullptr) entry = load(library);
-  return *entry;
+  const std::string name = library_name();
+  return sdk::load_once<Functions>(name, [&] { return load(name); });
 }
 
 std::string error_name(ze_result_t code) {

@@ -18,10 +18,6 @@ constexpr std::uint64_t kDriversAlignment = std::uint64_t{1} << 16;  // no drive
 void* pointer(const sdk::Place& place) { return reinterpret_cast<void*>(place.address); }
 
 struct Memories {
-  static sdk::MemoryFacts facts(const crucible_device& device) {
-    return {device.facts.id, device.facts.memory_bytes, device.facts.largest_buffer_bytes};
-  }
-
   static std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size, std::uint64_t align) {
     const DeviceFacts& facts = device.facts;
     const auto is_full = [](ze_result_t code) {
@@ -44,10 +40,6 @@ struct Memories {
     if (is_full(code)) return nullptr;
     check(code, "memory.alloc of " + std::to_string(size) + " bytes: zeMemAllocDevice");
     return std::make_shared<Allocation>(*device.ze, device.context.get(), memory);
-  }
-
-  static std::uint64_t address(const Allocation& allocation) {
-    return reinterpret_cast<std::uint64_t>(allocation.memory);
   }
 
   static void write(crucible_device& device, const sdk::Place& to, const void* from, std::uint64_t size) {

@@ -20,6 +20,7 @@ struct Allocation {
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
   ~Allocation() { ze->zeMemFree(context, memory); }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory); }
 };
 
 /// Of the plugin's own: tables of kernels. Errors: OUT_OF_MEMORY with what there is.

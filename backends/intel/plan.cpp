@@ -148,19 +148,9 @@ std::uint64_t nanoseconds(const DeviceFacts& facts, const ze_kernel_timestamp_re
 }
 
 struct Plans {
-  static sdk::OpChecks checks(crucible_device& device) {
-    return {.shape_of =
-                [](const crucible_kernel& kernel) {
-                  return sdk::KernelShape{kernel.name, kernel.buffer_count, kernel.scalar_count};
-                },
-            .find = [&device](std::uint64_t address) { return device.addresses.find(address, device.facts.id); }};
-  }
-
   static void make(crucible_plan& plan) {
-    for (const sdk::ListedOp& op : plan.list.ops) {
-      plan.launches.push_back(op.kind == CRUCIBLE_OP_LAUNCH ? plan_launch(*plan.device, op) : Launch());
-    }
-    for (const sdk::SlotUse& use : plan.list.slot_uses) plan.launches[use.op].has_slots = true;
+    sdk::make_launches(plan.list, plan.launches,
+                       [&](std::size_t i) { return plan_launch(*plan.device, plan.list.ops[i]); });
   }
 
   static void patch(crucible_plan& plan, std::span<const sdk::SlotUse> changed) {
@@ -210,11 +200,6 @@ struct Plans {
       times[i] = nanoseconds(device.facts, stamp);
     }
     return times;
-  }
-
-  static void destroy(crucible_plan* plan) {
-    if (plan->device->watchdog.is_suspect()) return sdk::abandon(plan);
-    delete plan;
   }
 
   static void describe(const crucible_plan& plan, crucible_kv_sink sink, void* user) {
