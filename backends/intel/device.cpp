@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "backends/intel/options.hpp"
-#include "backends/intel/process_guard.hpp"
 #include "backends/intel/sysman.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/signal_guard.hpp"
 #include "plugins/sdk/team_kernel.hpp"
 #include "plugins/sdk/text.hpp"
 
@@ -65,21 +65,22 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     const DeviceFacts& facts = device->facts;
-    const ProcessGuard guard;
+    const sdk::SignalGuard guard;
     device->mutable_lists = choose_plans(ze, facts);
-    const ze::ContextDesc context_description;
-    ze::Context context = nullptr;
+    const auto context_description = typed<ze_context_desc_t>(ZE_STRUCTURE_TYPE_CONTEXT_DESC);
+    ze_context_handle_t context = nullptr;
     check(ze.zeContextCreate(facts.driver, &context_description, &context),
           "device.open: zeContextCreate for " + facts.id);
     device->context = OwnedContext(ze, context);
-    ze::QueueDesc queue_description;
+    auto queue_description = typed<ze_command_queue_desc_t>(ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC);
     queue_description.ordinal = facts.queue_group;
-    ze::Queue queue = nullptr;
+    queue_description.mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS;
+    ze_command_queue_handle_t queue = nullptr;
     check(ze.zeCommandQueueCreate(context, facts.device, &queue_description, &queue),
           "device.open: zeCommandQueueCreate for " + facts.id);
     device->queue = OwnedQueue(ze, queue);
-    queue_description.mode = ze::kSynchronous;
-    ze::List now = nullptr;
+    queue_description.mode = ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS;
+    ze_command_list_handle_t now = nullptr;
     check(ze.zeCommandListCreateImmediate(context, facts.device, &queue_description, &now),
           "device.open: zeCommandListCreateImmediate for " + facts.id);
     device->now = OwnedList(ze, now);

@@ -19,15 +19,15 @@ namespace crucible_intel {
 /// What a device says of itself.
 struct DeviceFacts {
   std::string id;  // intel:N, N counting over all drivers
-  ze::Driver driver = nullptr;
-  ze::Device device = nullptr;
+  ze_driver_handle_t driver = nullptr;
+  ze_device_handle_t device = nullptr;
   std::string name, uuid, version;  // the version of its driver
   std::uint32_t type = 0;
-  std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0;  // units: execution units
-  std::uint32_t lanes = 8;                                                             // of one execution unit
+  std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0;   // units: execution units
+  std::uint32_t lanes = 8;                                                              // of one execution unit
   std::uint32_t argument_bytes = 0, group_size = 1, group_count = 1, shared_bytes = 0;  // at most; shared by a group
-  std::uint32_t queue_group = 0;                                                       // one that computes
-  std::uint64_t ticks_per_second = 1, tick_mask = UINT64_MAX;                          // of kernel time stamps
+  std::uint32_t queue_group = 0;                                                        // one that computes
+  std::uint64_t ticks_per_second = 1, tick_mask = UINT64_MAX;                           // of kernel time stamps
   bool has_f64 = false, rounds_division = false, keeps_subnormals = false;
   bool is_emulated = false;  // its name says so
 };

@@ -24,62 +24,62 @@ std::string uuid_text(const std::uint8_t (&bytes)[16]) {
 
 namespace {
 
-/// A list that the driver counts first and fills then.
+/// A list that the driver counts first and fills then; each item is `blank` before.
 template <class Item, class Ask>
-std::vector<Item> all_of(const char* what, const Ask& ask) {
+std::vector<Item> all_of(const char* what, const Item& blank, const Ask& ask) {
   std::uint32_t count = 0;
-  check(ask(&count, nullptr), what);
-  std::vector<Item> items(count);
+  check(ask(&count, static_cast<Item*>(nullptr)), what);
+  std::vector<Item> items(count, blank);
   if (count != 0) check(ask(&count, items.data()), what);
   items.resize(count);
   return items;
 }
 
-DeviceFacts facts_of(const Functions& ze, ze::Driver driver, ze::Device device, std::size_t index) {
+DeviceFacts facts_of(const Functions& ze, ze_driver_handle_t driver, ze_device_handle_t device, std::size_t index) {
   DeviceFacts facts;
   facts.id = "intel:" + std::to_string(index);
   facts.driver = driver;
   facts.device = device;
-  ze::DriverProperties driver_properties;
+  auto driver_properties = typed<ze_driver_properties_t>(ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES);
   check(ze.zeDriverGetProperties(driver, &driver_properties), "zeDriverGetProperties");
-  facts.version = std::to_string(driver_properties.version);
-  ze::DeviceProperties properties;
+  facts.version = std::to_string(driver_properties.driverVersion);
+  auto properties = typed<ze_device_properties_t>(ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2);
   check(ze.zeDeviceGetProperties(device, &properties), "zeDeviceGetProperties");
   properties.name[sizeof properties.name - 1] = '\0';
   facts.name = properties.name;
-  facts.uuid = uuid_text(properties.uuid);
+  facts.uuid = uuid_text(properties.uuid.id);
   facts.type = properties.type;
   facts.units = std::max<std::uint64_t>(
-      1, std::uint64_t{properties.slices} * properties.subslices_per_slice * properties.eus_per_subslice);
-  facts.lanes = std::max(1u, properties.simd_width);
-  facts.megahertz = properties.core_clock_rate;
-  facts.largest_buffer_bytes = properties.max_alloc_size;
-  facts.ticks_per_second = std::max<std::uint64_t>(1, properties.timer_resolution);
-  if (properties.kernel_timestamp_bits < 64)
-    facts.tick_mask = (std::uint64_t{1} << properties.kernel_timestamp_bits) - 1;
+      1, std::uint64_t{properties.numSlices} * properties.numSubslicesPerSlice * properties.numEUsPerSubslice);
+  facts.lanes = std::max(1u, properties.physicalEUSimdWidth);
+  facts.megahertz = properties.coreClockRate;
+  facts.largest_buffer_bytes = properties.maxMemAllocSize;
+  facts.ticks_per_second = std::max<std::uint64_t>(1, properties.timerResolution);
+  if (properties.kernelTimestampValidBits < 64)
+    facts.tick_mask = (std::uint64_t{1} << properties.kernelTimestampValidBits) - 1;
   facts.is_emulated = facts.name.find("emulated") != std::string::npos;
-  ze::ComputeProperties compute;
+  auto compute = typed<ze_device_compute_properties_t>(ZE_STRUCTURE_TYPE_DEVICE_COMPUTE_PROPERTIES);
   check(ze.zeDeviceGetComputeProperties(device, &compute), "zeDeviceGetComputeProperties");
-  facts.shared_bytes = compute.local_memory;
-  facts.group_size = std::max(1u, std::min(compute.max_group_size, compute.max_group_x));
-  facts.group_count = std::max(1u, compute.max_count_x);
-  ze::ModuleProperties module;
+  facts.shared_bytes = compute.maxSharedLocalMemory;
+  facts.group_size = std::max(1u, std::min(compute.maxTotalGroupSize, compute.maxGroupSizeX));
+  facts.group_count = std::max(1u, compute.maxGroupCountX);
+  auto module = typed<ze_device_module_properties_t>(ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES);
   check(ze.zeDeviceGetModuleProperties(device, &module), "zeDeviceGetModuleProperties");
-  facts.argument_bytes = module.max_arguments_size;
-  facts.has_f64 = (module.flags & ze::kModuleFp64) != 0;
-  facts.rounds_division = (module.fp32_flags & ze::kRoundedDivideSqrt) != 0;
-  facts.keeps_subnormals = (module.fp32_flags & ze::kDenormals) != 0;
-  const auto memories = all_of<ze::MemoryProperties>(
-      "zeDeviceGetMemoryProperties",
-      [&](std::uint32_t* n, ze::MemoryProperties* items) { return ze.zeDeviceGetMemoryProperties(device, n, items); });
-  for (const ze::MemoryProperties& memory : memories)
-    facts.memory_bytes = std::max(facts.memory_bytes, memory.total_size);
-  const auto groups = all_of<ze::QueueGroupProperties>(
-      "zeDeviceGetCommandQueueGroupProperties", [&](std::uint32_t* n, ze::QueueGroupProperties* items) {
-        return ze.zeDeviceGetCommandQueueGroupProperties(device, n, items);
-      });
-  const auto computes =
-      std::ranges::find_if(groups, [](const auto& group) { return (group.flags & ze::kGroupComputes) != 0; });
+  facts.argument_bytes = module.maxArgumentsSize;
+  facts.has_f64 = (module.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0;
+  facts.rounds_division = (module.fp32flags & ZE_DEVICE_FP_FLAG_ROUNDED_DIVIDE_SQRT) != 0;
+  facts.keeps_subnormals = (module.fp32flags & ZE_DEVICE_FP_FLAG_DENORM) != 0;
+  const auto memories = all_of("zeDeviceGetMemoryProperties",
+                               typed<ze_device_memory_properties_t>(ZE_STRUCTURE_TYPE_DEVICE_MEMORY_PROPERTIES),
+                               [&](auto* n, auto* items) { return ze.zeDeviceGetMemoryProperties(device, n, items); });
+  for (const ze_device_memory_properties_t& memory : memories)
+    facts.memory_bytes = std::max(facts.memory_bytes, memory.totalSize);
+  const auto groups =
+      all_of("zeDeviceGetCommandQueueGroupProperties",
+             typed<ze_command_queue_group_properties_t>(ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES),
+             [&](auto* n, auto* items) { return ze.zeDeviceGetCommandQueueGroupProperties(device, n, items); });
+  const auto computes = std::ranges::find_if(
+      groups, [](const auto& group) { return (group.flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE) != 0; });
   if (computes != groups.end()) facts.queue_group = static_cast<std::uint32_t>(computes - groups.begin());
   return facts;
 }
@@ -88,23 +88,23 @@ DeviceFacts facts_of(const Functions& ze, ze::Driver driver, ze::Device device, 
 
 std::vector<DeviceFacts> list_devices(const Functions& ze) {
   const auto drivers =
-      all_of<ze::Driver>("zeDriverGet", [&](std::uint32_t* n, ze::Driver* items) { return ze.zeDriverGet(n, items); });
+      all_of("zeDriverGet", ze_driver_handle_t{}, [&](auto* n, auto* items) { return ze.zeDriverGet(n, items); });
   std::vector<DeviceFacts> all;
   std::uint32_t other = 0;
-  for (const ze::Driver driver : drivers) {
-    std::uint32_t interface = 0;
-    check(ze.zeDriverGetApiVersion(driver, &interface), "zeDriverGetApiVersion");
-    if (interface >> 16 != 1) {  // its structs are others
-      other = interface;
+  for (const ze_driver_handle_t driver : drivers) {
+    ze_api_version_t version = {};
+    check(ze.zeDriverGetApiVersion(driver, &version), "zeDriverGetApiVersion");
+    if (ZE_MAJOR_VERSION(version) != 1) {  // its structs are others
+      other = version;
       continue;
     }
-    const auto devices = all_of<ze::Device>(
-        "zeDeviceGet", [&](std::uint32_t* n, ze::Device* items) { return ze.zeDeviceGet(driver, n, items); });
-    for (const ze::Device device : devices) all.push_back(facts_of(ze, driver, device, all.size()));
+    const auto devices = all_of("zeDeviceGet", ze_device_handle_t{},
+                                [&](auto* n, auto* items) { return ze.zeDeviceGet(driver, n, items); });
+    for (const ze_device_handle_t device : devices) all.push_back(facts_of(ze, driver, device, all.size()));
   }
   if (!all.empty()) return all;
   if (other != 0) {
-    const std::string have = std::to_string(other >> 16) + "." + std::to_string(other & 0xffff);
+    const std::string have = std::to_string(ZE_MAJOR_VERSION(other)) + "." + std::to_string(ZE_MINOR_VERSION(other));
     throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
                        "the Level Zero driver speaks version " + have +
                            " of the interface, and 1.0 to 1.x is needed: install a driver for it",

@@ -14,7 +14,7 @@ crucible_status sample(crucible_str device_id, crucible_kv_sink sink, void* user
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "health.sample: no function to report to");
     const DeviceFacts facts = find_device(level_zero(), device_id);
-    const zes::Functions* const functions = sysman();
+    const SysmanFunctions* const functions = sysman();
     if (functions == nullptr) return sdk::report(sink, user, {sdk::text_item("note", sysman_refusal())});
     sample_sysman(*functions, facts).report.send(sink, user);
   });
@@ -44,7 +44,7 @@ crucible_status state(crucible_str device_id, std::uint32_t* out, crucible_kv_si
   return sdk::guard([&] {
     sdk::require(out != nullptr, "health.state: no place for the answer");
     const DeviceFacts facts = find_device(level_zero(), device_id);
-    const zes::Functions* const functions = sysman();
+    const SysmanFunctions* const functions = sysman();
     const Opinion opinion = functions != nullptr
                                 ? opinion_on(sample_sysman(*functions, facts))
                                 : Opinion{CRUCIBLE_STATE_OK, "the driver answers; " + sysman_refusal()};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/intel/device.hpp"
+#include "backends/intel/module_names.hpp"
 #include "plugins/spirv/emit_kernel.hpp"
 
 struct crucible_kernel {
@@ -13,7 +14,7 @@ struct crucible_kernel {
   std::string name;
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::vector<crucible::spirv::Parameter> parameters;
-  std::uint32_t lanes = 1;  // work-items of a group that do an item together
+  std::uint32_t lanes = 1;             // work-items of a group that do an item together
   crucible_intel::OwnedKernel object;  // arguments are captured when a launch is appended, so one does for all plans
 };
 

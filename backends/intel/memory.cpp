@@ -18,19 +18,15 @@ constexpr std::uint64_t kDriversAlignment = std::uint64_t{1} << 16;  // no drive
 void* pointer(const sdk::Place& place) { return reinterpret_cast<void*>(place.address); }
 
 struct Memories {
-  static sdk::MemoryFacts facts(const crucible_device& device) {
-    return {device.facts.id, device.facts.memory_bytes, device.facts.largest_buffer_bytes};
-  }
-
   static std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size, std::uint64_t align) {
     const DeviceFacts& facts = device.facts;
-    const auto is_full = [](ze::Result code) {
-      return code == ze::Result::kOutOfDeviceMemory || code == ze::Result::kOutOfHostMemory ||
-             code == ze::Result::kUnsupportedSize;
+    const auto is_full = [](ze_result_t code) {
+      return code == ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY || code == ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY ||
+             code == ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
     };
     void* memory = nullptr;
-    const ze::DeviceMemoryDesc description;
-    const ze::Result code = sdk::ask_twice(
+    const auto description = typed<ze_device_mem_alloc_desc_t>(ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC);
+    const ze_result_t code = sdk::ask_twice(
         facts.id, size,
         [&] {
           return device.ze->zeMemAllocDevice(device.context.get(), &description, size,
@@ -44,10 +40,6 @@ struct Memories {
     if (is_full(code)) return nullptr;
     check(code, "memory.alloc of " + std::to_string(size) + " bytes: zeMemAllocDevice");
     return std::make_shared<Allocation>(*device.ze, device.context.get(), memory);
-  }
-
-  static std::uint64_t address(const Allocation& allocation) {
-    return reinterpret_cast<std::uint64_t>(allocation.memory);
   }
 
   static void write(crucible_device& device, const sdk::Place& to, const void* from, std::uint64_t size) {
@@ -78,8 +70,8 @@ void copy_now(crucible_device& device, void* to, const void* from, std::uint64_t
 
 void finish(crucible_device& device, std::string_view what) {
   const std::uint64_t limit = device.watchdog.is_on() ? device.watchdog.limit_ns() : UINT64_MAX;
-  const ze::Result code = device.ze->zeCommandQueueSynchronize(device.queue.get(), limit);
-  if (code == ze::Result::kNotReady) device.watchdog.give_up(what);
+  const ze_result_t code = device.ze->zeCommandQueueSynchronize(device.queue.get(), limit);
+  if (code == ZE_RESULT_NOT_READY) device.watchdog.give_up(what);
   check(code, std::string(what) + ": zeCommandQueueSynchronize");
 }
 

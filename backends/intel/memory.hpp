@@ -13,13 +13,14 @@ namespace crucible_intel {
 /// Memory on the device, given back at the end.
 struct Allocation {
   const Functions* ze = nullptr;
-  ze::Context context = nullptr;
+  ze_context_handle_t context = nullptr;
   void* memory = nullptr;
-  Allocation(const Functions& functions, ze::Context owner, void* pointer)
+  Allocation(const Functions& functions, ze_context_handle_t owner, void* pointer)
       : ze(&functions), context(owner), memory(pointer) {}
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
   ~Allocation() { ze->zeMemFree(context, memory); }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory); }
 };
 
 /// Of the plugin's own: tables of kernels. Errors: OUT_OF_MEMORY with what there is.

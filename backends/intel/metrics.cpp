@@ -24,49 +24,50 @@ constexpr const char* kSwitch =
     "metrics-discovery and metrics-library";
 
 /// As check(), but a want of rights is told as one.
-void check_metrics(ze::Result code, std::string_view what) {
-  if (code != ze::Result::kInsufficientPermissions) return check(code, what);
+void check_metrics(ze_result_t code, std::string_view what) {
+  if (code != ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS) return check(code, what);
   throw sdk::Failure(CRUCIBLE_E_PERMISSION, std::string(what) + ": " + error_name(code) + kRights,
                      {{"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
 }
 
 bool has_metrics(const Functions& ze) {
-#define CRUCIBLE_METRIC_IS_THERE(name, ...) &&ze.name != nullptr
+#define CRUCIBLE_METRIC_IS_THERE(name) &&ze.name != nullptr
   return true CRUCIBLE_METRIC_FUNCTIONS(CRUCIBLE_METRIC_IS_THERE);
 #undef CRUCIBLE_METRIC_IS_THERE
 }
 
-std::vector<ze::MetricGroup> find_groups(const Functions& ze, ze::Device device, std::string& why_none) {
+std::vector<zet_metric_group_handle_t> find_groups(const Functions& ze, ze_device_handle_t device,
+                                                   std::string& why_none) {
   std::uint32_t count = 0;
-  const ze::Result code = ze.zetMetricGroupGet(device, &count, nullptr);
-  if (code == ze::Result::kInsufficientPermissions) check_metrics(code, "zetMetricGroupGet");
-  if (code != ze::Result::kSuccess || count == 0) {
+  const ze_result_t code = ze.zetMetricGroupGet(device, &count, nullptr);
+  if (code == ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS) check_metrics(code, "zetMetricGroupGet");
+  if (code != ZE_RESULT_SUCCESS || count == 0) {
     why_none = "the driver shows no metric groups (zetMetricGroupGet: " +
-               (code == ze::Result::kSuccess ? std::string("none") : error_name(code)) + "): " + kSwitch;
+               (code == ZE_RESULT_SUCCESS ? std::string("none") : error_name(code)) + "): " + kSwitch;
     return {};
   }
-  std::vector<ze::MetricGroup> groups(count);
+  std::vector<zet_metric_group_handle_t> groups(count);
   check_metrics(ze.zetMetricGroupGet(device, &count, groups.data()), "zetMetricGroupGet");
   return groups;
 }
 
-bool can_be_added(const ze::MetricProperties& metric) {
-  const bool is_sum = metric.metric_type == ze::kDuration || metric.metric_type == ze::kEventCount ||
-                      metric.metric_type == ze::kThroughput;
-  return is_sum && metric.result_type <= ze::kFloat64;
+bool can_be_added(const zet_metric_properties_t& metric) {
+  const bool is_sum = metric.metricType == ZET_METRIC_TYPE_DURATION || metric.metricType == ZET_METRIC_TYPE_EVENT ||
+                      metric.metricType == ZET_METRIC_TYPE_THROUGHPUT;
+  return is_sum && metric.resultType <= ZET_VALUE_TYPE_FLOAT64;
 }
 
-void add_metrics(const Functions& ze, ze::MetricGroup group, const std::string& group_name,
+void add_metrics(const Functions& ze, zet_metric_group_handle_t group, const std::string& group_name,
                  std::vector<ListedMetric>& into) {
   std::uint32_t count = 0;
   check_metrics(ze.zetMetricGet(group, &count, nullptr), "zetMetricGet of " + group_name);
-  std::vector<ze::Metric> metrics(count);
+  std::vector<zet_metric_handle_t> metrics(count);
   check_metrics(ze.zetMetricGet(group, &count, metrics.data()), "zetMetricGet of " + group_name);
   for (std::uint32_t i = 0; i < count; ++i) {
-    ze::MetricProperties properties;
+    auto properties = typed<zet_metric_properties_t>(ZET_STRUCTURE_TYPE_METRIC_PROPERTIES);
     check_metrics(ze.zetMetricGetProperties(metrics[i], &properties), "zetMetricGetProperties");
     if (!can_be_added(properties)) continue;
-    const std::string units(properties.units);
+    const std::string units(properties.resultUnits);
     into.push_back({{group_name + "." + properties.name,
                      std::string(properties.description) + (units.empty() ? "" : ", in " + units)},
                     group,
@@ -74,16 +75,16 @@ void add_metrics(const Functions& ze, ze::MetricGroup group, const std::string& 
   }
 }
 
-std::uint64_t whole(const ze::TypedValue& value) {
+std::uint64_t whole(const zet_typed_value_t& value) {
   switch (value.type) {
-    case ze::kUint32:
-      return value.u32;
-    case ze::kUint64:
-      return value.u64;
-    case ze::kFloat32:
-      return static_cast<std::uint64_t>(std::llround(std::max(value.f32, 0.0f)));
-    case ze::kFloat64:
-      return static_cast<std::uint64_t>(std::llround(std::max(value.f64, 0.0)));
+    case ZET_VALUE_TYPE_UINT32:
+      return value.value.ui32;
+    case ZET_VALUE_TYPE_UINT64:
+      return value.value.ui64;
+    case ZET_VALUE_TYPE_FLOAT32:
+      return static_cast<std::uint64_t>(std::llround(std::max(value.value.fp32, 0.0f)));
+    case ZET_VALUE_TYPE_FLOAT64:
+      return static_cast<std::uint64_t>(std::llround(std::max(value.value.fp64, 0.0)));
     default:
       return 0;
   }
@@ -91,16 +92,16 @@ std::uint64_t whole(const ze::TypedValue& value) {
 
 }  // namespace
 
-std::vector<ListedMetric> list_metrics(const Functions& ze, ze::Device device, std::string& why_none) {
+std::vector<ListedMetric> list_metrics(const Functions& ze, ze_device_handle_t device, std::string& why_none) {
   if (!has_metrics(ze)) {
     why_none = "the Level Zero library has no metrics: version 1.0 or newer of the loader is needed";
     return {};
   }
   std::vector<ListedMetric> basic, all;
-  for (ze::MetricGroup const group : find_groups(ze, device, why_none)) {
-    ze::MetricGroupProperties properties;
+  for (zet_metric_group_handle_t const group : find_groups(ze, device, why_none)) {
+    auto properties = typed<zet_metric_group_properties_t>(ZET_STRUCTURE_TYPE_METRIC_GROUP_PROPERTIES);
     check_metrics(ze.zetMetricGroupGetProperties(group, &properties), "zetMetricGroupGetProperties");
-    if ((properties.sampling & ze::kEventBased) == 0) continue;
+    if ((properties.samplingType & ZET_METRIC_GROUP_SAMPLING_TYPE_FLAG_EVENT_BASED) == 0) continue;
     add_metrics(ze, group, properties.name, properties.name == kBasicGroup ? basic : all);
   }
   if (!basic.empty()) return basic;
@@ -129,13 +130,13 @@ MetricCounting::MetricCounting(crucible_device& device, const std::vector<std::s
   const std::lock_guard lock(device.run_mutex);
   check_metrics(ze.zetContextActivateMetricGroups(device.context.get(), device.facts.device, 1, &group_),
                 "zetContextActivateMetricGroups");
-  ze::MetricQueryPoolDesc description;
+  auto description = typed<zet_metric_query_pool_desc_t>(ZET_STRUCTURE_TYPE_METRIC_QUERY_POOL_DESC);
   description.count = 1;
-  ze::MetricQueryPool pool = nullptr;
+  zet_metric_query_pool_handle_t pool = nullptr;
   check_metrics(ze.zetMetricQueryPoolCreate(device.context.get(), device.facts.device, group_, &description, &pool),
                 "zetMetricQueryPoolCreate");
   pool_ = OwnedMetricQueryPool(ze, pool);
-  ze::MetricQuery query = nullptr;
+  zet_metric_query_handle_t query = nullptr;
   check_metrics(ze.zetMetricQueryCreate(pool, 0, &query), "zetMetricQueryCreate");
   query_ = OwnedMetricQuery(ze, query);
   device.metrics = this;
@@ -154,13 +155,13 @@ std::vector<std::uint64_t> MetricCounting::read() {
   return std::exchange(counted_, std::vector<std::uint64_t>(counted_.size(), 0));
 }
 
-void MetricCounting::append_begin(ze::List list) {
+void MetricCounting::append_begin(ze_command_list_handle_t list) {
   check_metrics(device_.ze->zetMetricQueryReset(query_.get()), "zetMetricQueryReset");
   check_metrics(device_.ze->zetCommandListAppendMetricQueryBegin(list, query_.get()),
                 "zetCommandListAppendMetricQueryBegin");
 }
 
-void MetricCounting::append_end(ze::List list) {
+void MetricCounting::append_end(ze_command_list_handle_t list) {
   check_metrics(device_.ze->zetCommandListAppendMetricQueryEnd(list, query_.get(), nullptr, 0, nullptr),
                 "zetCommandListAppendMetricQueryEnd");
 }
@@ -172,12 +173,13 @@ void MetricCounting::collect() {
   std::vector<std::uint8_t> raw(size);
   check_metrics(ze.zetMetricQueryGetData(query_.get(), &size, raw.data()), "zetMetricQueryGetData");
   std::uint32_t count = 0;
-  const auto calculate = [&](ze::TypedValue* values) {
-    check_metrics(ze.zetMetricGroupCalculateMetricValues(group_, ze::kMetricValues, size, raw.data(), &count, values),
+  const auto calculate = [&](zet_typed_value_t* values) {
+    check_metrics(ze.zetMetricGroupCalculateMetricValues(group_, ZET_METRIC_GROUP_CALCULATION_TYPE_METRIC_VALUES, size,
+                                                         raw.data(), &count, values),
                   "zetMetricGroupCalculateMetricValues");
   };
   calculate(nullptr);
-  std::vector<ze::TypedValue> values(count);
+  std::vector<zet_typed_value_t> values(count);
   calculate(values.data());
   if (count < metric_count_)
     throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "the driver gives " + std::to_string(count) + " values of " +

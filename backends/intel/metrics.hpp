@@ -15,13 +15,13 @@ namespace crucible_intel {
 /// A metric called GROUP.NAME, of those that are durations, events or bytes: ratios and rates cannot be added.
 struct ListedMetric {
   crucible::sdk::Counter counter;
-  ze::MetricGroup group = nullptr;
+  zet_metric_group_handle_t group = nullptr;
   std::uint32_t index = 0;  // among the group's metrics
 };
 
 /// Those of the group ComputeBasic where the device has it, else of every group that counts between two commands. None:
 /// `why_none` says why. Threads: any. Errors: PERMISSION, and others of the driver.
-std::vector<ListedMetric> list_metrics(const Functions& ze, ze::Device device, std::string& why_none);
+std::vector<ListedMetric> list_metrics(const Functions& ze, ze_device_handle_t device, std::string& why_none);
 
 /// Counts the metrics of one group in every plan that the device runs while it lives: a plan's list is recorded anew
 /// with a query around it.
@@ -33,14 +33,14 @@ class MetricCounting : public crucible::sdk::Counting {
   std::vector<std::uint64_t> read() override;
 
   // For the one who records and runs a list; all with the device's run mutex.
-  void append_begin(ze::List list);
-  void append_end(ze::List list);
+  void append_begin(ze_command_list_handle_t list);
+  void append_end(ze_command_list_handle_t list);
   /// When the list is done.
   void collect();
 
  private:
   crucible_device& device_;
-  ze::MetricGroup group_ = nullptr;
+  zet_metric_group_handle_t group_ = nullptr;
   std::vector<std::uint32_t> wanted_;  // indices among the group's metrics
   std::uint32_t metric_count_ = 0;
   OwnedMetricQueryPool pool_;

@@ -15,18 +15,18 @@ struct MutableLists {
   decltype(Functions::zeCommandListGetNextCommandIdExp) next_command_id = nullptr;
   decltype(Functions::zeCommandListUpdateMutableCommandsExp) update = nullptr;
   decltype(Functions::zelLoaderTranslateHandle) translate =
-      nullptr;  // where the functions are the driver's own: they take its handles
-  std::string why_not;                                                // the reason; "" when there is one to use
+      nullptr;          // where the functions are the driver's own: they take its handles
+  std::string why_not;  // the reason; "" when there is one to use
 
   bool usable() const { return why_not.empty(); }
 };
 
 /// Threads: any. Errors: none; what is missing is in `why_not`.
-MutableLists find_mutable_lists(const Functions& functions, ze::Driver driver, ze::Device device);
+MutableLists find_mutable_lists(const Functions& functions, ze_driver_handle_t driver, ze_device_handle_t device);
 
 /// The number of the command that is appended next. `list` was made with a MutableListDesc. Errors: the driver's
 /// result.
-std::uint64_t next_command_id(const MutableLists& lists, ze::List list);
+std::uint64_t next_command_id(const MutableLists& lists, ze_command_list_handle_t list);
 
 /// Argument `index` of command `command` becomes the `size` bytes at `value`.
 struct ArgumentChange {
@@ -37,7 +37,7 @@ struct ArgumentChange {
 };
 /// Changes a closed list that is not running, and closes it again. Errors: the driver's result; the list is then to be
 /// recorded anew.
-void change_arguments(const Functions& functions, const MutableLists& lists, ze::List list,
+void change_arguments(const Functions& functions, const MutableLists& lists, ze_command_list_handle_t list,
                       std::span<const ArgumentChange> changes);
 
 }  // namespace crucible_intel

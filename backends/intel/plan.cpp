@@ -68,7 +68,8 @@ void set_arguments(const Functions& ze, const sdk::ListedOp& op, const Launch& l
   }
 }
 
-void append_op(const Functions& ze, ze::List list, const sdk::ListedOp& op, const Launch& launch, ze::Event event) {
+void append_op(const Functions& ze, ze_command_list_handle_t list, const sdk::ListedOp& op, const Launch& launch,
+               ze_event_handle_t event) {
   if (op.kind == CRUCIBLE_OP_FILL) {
     return check(ze.zeCommandListAppendMemoryFill(list, op.pointer(0), &op.pattern, 1, op.size, event, 0, nullptr),
                  "zeCommandListAppendMemoryFill");
@@ -80,7 +81,7 @@ void append_op(const Functions& ze, ze::List list, const sdk::ListedOp& op, cons
   set_arguments(ze, op, launch);
   check(ze.zeKernelSetGroupSize(op.kernel->object.get(), launch.group_size, 1, 1),
         "zeKernelSetGroupSize of " + op.kernel->name);
-  const ze::GroupCount groups = {launch.groups, 1, 1};
+  const ze_group_count_t groups = {launch.groups, 1, 1};
   check(ze.zeCommandListAppendLaunchKernel(list, op.kernel->object.get(), &groups, event, 0, nullptr),
         "zeCommandListAppendLaunchKernel of " + op.kernel->name);
 }
@@ -95,11 +96,12 @@ OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events, Met
   const crucible_device& device = *plan.device;
   const Functions& ze = *device.ze;
   const bool is_mutable = events.empty() && metrics == nullptr && is_patched(plan);
-  const ze::MutableListDesc mutable_description;
-  ze::ListDesc description;
-  description.ordinal = device.facts.queue_group;
-  if (is_mutable) description.next = &mutable_description;
-  ze::List made = nullptr;
+  const auto mutable_description =
+      typed<ze_mutable_command_list_exp_desc_t>(ZE_STRUCTURE_TYPE_MUTABLE_COMMAND_LIST_EXP_DESC);
+  auto description = typed<ze_command_list_desc_t>(ZE_STRUCTURE_TYPE_COMMAND_LIST_DESC);
+  description.commandQueueGroupOrdinal = device.facts.queue_group;
+  if (is_mutable) description.pNext = &mutable_description;
+  ze_command_list_handle_t made = nullptr;
   check(ze.zeCommandListCreate(device.context.get(), device.facts.device, &description, &made),
         "plan: zeCommandListCreate");
   OwnedList list(ze, made);
@@ -119,7 +121,7 @@ OwnedList record(crucible_plan& plan, const std::vector<OwnedEvent>& events, Met
 }
 
 /// The caller holds the run mutex.
-void execute(crucible_device& device, ze::List list) {
+void execute(crucible_device& device, ze_command_list_handle_t list) {
   device.watchdog.require_alive();
   const Functions& ze = *device.ze;
   check(ze.zeCommandQueueExecuteCommandLists(device.queue.get(), 1, &list, nullptr),
@@ -140,25 +142,15 @@ void change(crucible_plan& plan, std::span<const ArgumentChange> changes) {
 }
 
 /// Kernel time stamps wrap at their own width.
-std::uint64_t nanoseconds(const DeviceFacts& facts, const ze::KernelTimestamp& stamp) {
-  const std::uint64_t ticks = (stamp.global_end - stamp.global_start) & facts.tick_mask;
+std::uint64_t nanoseconds(const DeviceFacts& facts, const ze_kernel_timestamp_result_t& stamp) {
+  const std::uint64_t ticks = (stamp.global.kernelEnd - stamp.global.kernelStart) & facts.tick_mask;
   return static_cast<std::uint64_t>(static_cast<double>(ticks) * 1e9 / static_cast<double>(facts.ticks_per_second));
 }
 
 struct Plans {
-  static sdk::OpChecks checks(crucible_device& device) {
-    return {.shape_of =
-                [](const crucible_kernel& kernel) {
-                  return sdk::KernelShape{kernel.name, kernel.buffer_count, kernel.scalar_count};
-                },
-            .find = [&device](std::uint64_t address) { return device.addresses.find(address, device.facts.id); }};
-  }
-
   static void make(crucible_plan& plan) {
-    for (const sdk::ListedOp& op : plan.list.ops) {
-      plan.launches.push_back(op.kind == CRUCIBLE_OP_LAUNCH ? plan_launch(*plan.device, op) : Launch());
-    }
-    for (const sdk::SlotUse& use : plan.list.slot_uses) plan.launches[use.op].has_slots = true;
+    sdk::make_launches(plan.list, plan.launches,
+                       [&](std::size_t i) { return plan_launch(*plan.device, plan.list.ops[i]); });
   }
 
   static void patch(crucible_plan& plan, std::span<const sdk::SlotUse> changed) {
@@ -183,17 +175,19 @@ struct Plans {
     crucible_device& device = *plan.device;
     const Functions& ze = *device.ze;
     const std::lock_guard lock(device.run_mutex);
-    ze::EventPoolDesc pool_description;
+    auto pool_description = typed<ze_event_pool_desc_t>(ZE_STRUCTURE_TYPE_EVENT_POOL_DESC);
+    pool_description.flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE | ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP;
     pool_description.count = count;
-    ze::EventPool pool = nullptr;
+    ze_event_pool_handle_t pool = nullptr;
     check(ze.zeEventPoolCreate(device.context.get(), &pool_description, 1, &device.facts.device, &pool),
           "plan.profile: zeEventPoolCreate");
     const OwnedEventPool owned_pool(ze, pool);
     std::vector<OwnedEvent> events;
     for (std::uint32_t i = 0; i < count; ++i) {
-      ze::EventDesc description;
+      auto description = typed<ze_event_desc_t>(ZE_STRUCTURE_TYPE_EVENT_DESC);
       description.index = i;
-      ze::Event event = nullptr;
+      description.signal = ZE_EVENT_SCOPE_FLAG_HOST;
+      ze_event_handle_t event = nullptr;
       check(ze.zeEventCreate(pool, &description, &event), "plan.profile: zeEventCreate");
       events.emplace_back(ze, event);
     }
@@ -201,16 +195,11 @@ struct Plans {
     execute(device, list.get());
     for (std::uint32_t i = 0; i < count; ++i) {
       if (!plan.list.ops[i].does_something()) continue;
-      ze::KernelTimestamp stamp;
+      ze_kernel_timestamp_result_t stamp = {};
       check(ze.zeEventQueryKernelTimestamp(events[i].get(), &stamp), "plan.profile: zeEventQueryKernelTimestamp");
       times[i] = nanoseconds(device.facts, stamp);
     }
     return times;
-  }
-
-  static void destroy(crucible_plan* plan) {
-    if (plan->device->watchdog.is_suspect()) return sdk::abandon(plan);
-    delete plan;
   }
 
   static void describe(const crucible_plan& plan, crucible_kv_sink sink, void* user) {

@@ -14,10 +14,10 @@ namespace crucible_intel {
 
 /// What this plugin adds to a launch of the list.
 struct Launch {
-  std::shared_ptr<Allocation> table;         // of a kernel with a table of buffers
+  std::shared_ptr<Allocation> table;  // of a kernel with a table of buffers
   std::uint32_t group_size = 1, groups = 1;
   bool has_slots = false;
-  std::uint64_t command = 0;                 // with slots: its number in a mutable list
+  std::uint64_t command = 0;  // with slots: its number in a mutable list
 };
 
 /// All ops in order, done on return. Threads: any.

@@ -1,22 +1,10 @@
-// Drivers change the process when they start: Intel's compilers install signal handlers. They belong to the process,
-// whose guest the plugin is.
+// What compile.cpp calls the guard of signal handlers.
 #pragma once
 
-#include <array>
-#include <csignal>
+#include "plugins/sdk/signal_guard.hpp"
 
 namespace crucible_intel {
 
-/// Signal handlers as they were when the guard was made.
-class ProcessGuard {
- public:
-  ProcessGuard();
-  ~ProcessGuard();
-  ProcessGuard(const ProcessGuard&) = delete;
-  ProcessGuard& operator=(const ProcessGuard&) = delete;
-
- private:
-  std::array<struct sigaction, 32> actions_{};
-};
+using ProcessGuard = crucible::sdk::SignalGuard;
 
 }  // namespace crucible_intel

@@ -3,9 +3,9 @@
 
 #include "backends/intel/device.hpp"
 #include "backends/intel/metrics.hpp"
-#include "backends/intel/process_guard.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/counters.hpp"
+#include "plugins/sdk/signal_guard.hpp"
 
 namespace crucible_intel {
 namespace {
@@ -27,7 +27,7 @@ sdk::ClockReading clock(crucible_device& device) {
 DeviceFacts find(crucible_str device_id) { return find_device(level_zero(), device_id); }
 
 std::vector<sdk::Counter> known(const DeviceFacts& facts, std::string& why_none) {
-  const ProcessGuard guard;
+  const sdk::SignalGuard guard;
   std::vector<sdk::Counter> counters;
   for (ListedMetric& metric : list_metrics(level_zero(), facts.device, why_none))
     counters.push_back(std::move(metric.counter));
@@ -35,7 +35,7 @@ std::vector<sdk::Counter> known(const DeviceFacts& facts, std::string& why_none)
 }
 
 std::unique_ptr<sdk::Counting> start(crucible_device& device, const std::vector<std::string>& names) {
-  const ProcessGuard guard;
+  const sdk::SignalGuard guard;
   return std::make_unique<MetricCounting>(device, names);
 }
 

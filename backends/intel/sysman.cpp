@@ -1,14 +1,12 @@
 // Finding Sysman: see sysman.hpp.
 #include "backends/intel/sysman.hpp"
 
-#include <dlfcn.h>
-
-#include <map>
 #include <memory>
-#include <mutex>
+#include <span>
 
-#include "backends/intel/options.hpp"
-#include "backends/intel/process_guard.hpp"
+#include "plugins/sdk/error.hpp"
+#include "plugins/sdk/signal_guard.hpp"
+#include "plugins/sdk/vendor_library.hpp"
 
 namespace crucible_intel {
 
@@ -16,61 +14,51 @@ using namespace crucible;
 
 namespace {
 
-constexpr const char* kLoader = "libze_loader.so.1";
-
 struct Entry {
-  std::unique_ptr<zes::Functions> functions;
+  std::unique_ptr<SysmanFunctions> functions;
   std::string refusal;
 };
 
-Entry load(const std::string& library) {
-  const ProcessGuard guard;
-  Entry entry;
-  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    entry.refusal = "health is not measured: " + library + " cannot be loaded: install the loader (Debian: libze1)";
+std::unique_ptr<Entry> load(const std::string& name) {
+  const sdk::SignalGuard guard;
+  auto entry = std::make_unique<Entry>();
+  auto functions = std::make_unique<SysmanFunctions>();
+  std::string ignored;
+  functions->file = name;
+  try {
+    const auto library =
+        sdk::VendorLibrary::open("the Level Zero library", std::span(&name, 1), "install the loader (Debian: libze1)");
+#define CRUCIBLE_SYSMAN_FIND(name) library.find(#name, functions->name, ignored);
+    CRUCIBLE_SYSMAN_FUNCTIONS(CRUCIBLE_SYSMAN_FIND)
+#undef CRUCIBLE_SYSMAN_FIND
+  } catch (const sdk::Failure& failure) {
+    entry->refusal = std::string("health is not measured: ") + failure.what();
     return entry;
   }
-  auto functions = std::make_unique<zes::Functions>();
-  functions->file = library;
-  using namespace zes;
-#define CRUCIBLE_SYSMAN_FIND(name, ...) \
-  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
-  CRUCIBLE_SYSMAN_FUNCTIONS(CRUCIBLE_SYSMAN_FIND)
-#undef CRUCIBLE_SYSMAN_FIND
   if (functions->zesInit == nullptr || functions->zesDriverGet == nullptr || functions->zesDeviceGet == nullptr ||
       functions->zesDeviceGetProperties == nullptr) {
-    entry.refusal = "health is not measured: " + library +
-                    " has no zesInit: a loader of Level Zero 1.5 or newer has Sysman (Debian: libze1)";
+    entry->refusal = "health is not measured: " + name +
+                     " has no zesInit: a loader of Level Zero 1.5 or newer has Sysman (Debian: libze1)";
     return entry;
   }
-  const ze::Result code = functions->zesInit(0);
-  if (code == ze::Result::kSuccess) {
-    entry.functions = std::move(functions);
+  const ze_result_t code = functions->zesInit(0);
+  if (code == ZE_RESULT_SUCCESS) {
+    entry->functions = std::move(functions);
   } else {
-    entry.refusal = "health is not measured: Sysman does not start (zesInit: " + error_name(code) +
-                    "): install a driver that has it (intel-level-zero-gpu)";
+    entry->refusal = "health is not measured: Sysman does not start (zesInit: " + error_name(code) +
+                     "): install a driver that has it (intel-level-zero-gpu)";
   }
   return entry;
 }
 
-struct Libraries {
-  std::mutex mutex;
-  std::map<std::string, Entry> loaded;
-};
-
 const Entry& entry() {
-  static Libraries& all = *new Libraries;  // never destroyed, like the library
-  std::string name = options().get_text("library");
-  if (name.empty()) name = kLoader;
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.loaded.find(name);
-  return found != all.loaded.end() ? found->second : all.loaded.emplace(name, load(name)).first->second;
+  const std::string name = library_name();
+  return sdk::load_once<Entry>(name, [&] { return load(name); });
 }
 
 }  // namespace
 
-const zes::Functions* sysman() { return entry().functions.get(); }
+const SysmanFunctions* sysman() { return entry().functions.get(); }
 
 std::string sysman_refusal() { return entry().refusal; }
 

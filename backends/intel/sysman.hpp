@@ -4,24 +4,29 @@
 #include <string>
 
 #include "backends/intel/device.hpp"
-#include "backends/intel/sysman_types.hpp"
 #include "plugins/sdk/health_report.hpp"
 
 namespace crucible_intel {
-namespace zes {
 
-struct Functions {
-#define CRUCIBLE_SYSMAN_MEMBER(name, ...) Result (*name)(__VA_ARGS__) = nullptr;
+#define CRUCIBLE_SYSMAN_FUNCTIONS(X)                                                                     \
+  X(zesInit) X(zesDriverGet)                                                                             \
+  X(zesDeviceGet) X(zesDeviceGetProperties) X(zesDeviceGetState) X(zesDeviceProcessesGetState)           \
+  X(zesDeviceEnumTemperatureSensors) X(zesTemperatureGetProperties) X(zesTemperatureGetState)            \
+  X(zesDeviceEnumPowerDomains) X(zesPowerGetProperties) X(zesPowerGetEnergyCounter) X(zesPowerGetLimits) \
+  X(zesDeviceEnumFrequencyDomains) X(zesFrequencyGetProperties) X(zesFrequencyGetState)                  \
+  X(zesDeviceEnumMemoryModules) X(zesMemoryGetState) X(zesDeviceEnumRasErrorSets)                        \
+  X(zesRasGetProperties) X(zesRasGetState)
+
+struct SysmanFunctions {
+#define CRUCIBLE_SYSMAN_MEMBER(name) decltype(&::name) name = nullptr;
   CRUCIBLE_SYSMAN_FUNCTIONS(CRUCIBLE_SYSMAN_MEMBER)
 #undef CRUCIBLE_SYSMAN_MEMBER
   std::string file;
 };
 
-}  // namespace zes
-
 /// Sysman of the library that level_zero() opened, started; functions that it lacks are null. Null when there is none:
 /// sysman_refusal() says why. Threads: any.
-const zes::Functions* sysman();
+const SysmanFunctions* sysman();
 /// "" when sysman() has one; else a sentence that names what is missing and what to install. Threads: any.
 std::string sysman_refusal();
 
@@ -33,6 +38,6 @@ struct SysmanSample {
 /// The device of that UUID. Threads: any. Never fails: what cannot be asked is an absent value, and a device that
 /// Sysman does not know gives a note alone. Power is the energy between two samples; the first of a device waits 20 ms
 /// for a second reading.
-SysmanSample sample_sysman(const zes::Functions& functions, const DeviceFacts& facts);
+SysmanSample sample_sysman(const SysmanFunctions& functions, const DeviceFacts& facts);
 
 }  // namespace crucible_intel

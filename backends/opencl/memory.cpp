@@ -40,8 +40,6 @@ std::shared_ptr<Allocation> ask(crucible_device& device, std::uint64_t bytes, cl
   return pointer != nullptr ? std::make_shared<Allocation>(cl, kind, context, pointer) : nullptr;
 }
 
-std::uint64_t address_of(const Allocation& allocation) { return reinterpret_cast<std::uint64_t>(allocation.pointer()); }
-
 cl_int copy_pointers(const crucible_device& device, const Queue& queue, cl_bool waits, void* to, const void* from,
                      std::uint64_t size, cl_event* event) {
   if (device.memory.kind == MemoryKind::kUsm)
@@ -50,10 +48,6 @@ cl_int copy_pointers(const crucible_device& device, const Queue& queue, cl_bool 
 }
 
 struct Memories {
-  static sdk::MemoryFacts facts(const crucible_device& device) {
-    return {device.facts.id, device.facts.memory_bytes, device.facts.largest_buffer_bytes};
-  }
-
   static std::shared_ptr<Allocation> allocate(crucible_device& device, std::uint64_t size, std::uint64_t) {
     cl_int code = CL_SUCCESS;
     std::shared_ptr<Allocation> allocation = sdk::ask_twice(
@@ -63,8 +57,6 @@ struct Memories {
     check(code, "memory.alloc of " + std::to_string(size) + " bytes");
     return allocation;
   }
-
-  static std::uint64_t address(const Allocation& allocation) { return address_of(allocation); }
 
   /// Some drivers give memory when it is first touched.
   static bool clear(crucible_device& device, const sdk::Place& place, std::uint64_t size) {
@@ -122,7 +114,7 @@ std::array<std::uint8_t, 16> fill_pattern(std::uint8_t byte) {
 
 std::array<FillPiece, 3> fill_pieces(const sdk::Place& place, std::uint64_t size) {
   constexpr std::size_t kWidth = 16;
-  const std::uint64_t start = address_of(place.in<Allocation>()) + place.offset, end = start + size;
+  const std::uint64_t start = place.in<Allocation>().address() + place.offset, end = start + size;
   const std::uint64_t first = std::min(round_up(start, kWidth), end);
   const std::uint64_t behind = std::max(first, end / kWidth * kWidth);
   return {FillPiece{0, first - start, 1}, FillPiece{first - start, behind - start, kWidth},

@@ -41,6 +41,7 @@ class Allocation {
   ~Allocation();
   cl_mem memory() const { return memory_.get(); }  // kBuffers
   char* pointer() const { return static_cast<char*>(pointer_); }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(pointer_); }  // kBuffers: 0
 
  private:
   const Functions& cl_;

@@ -1,19 +1,16 @@
 // Loading OpenCL and naming its errors: see opencl.hpp.
 #include "backends/opencl/opencl.hpp"
 
-#include <dlfcn.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <vector>
+#include <span>
 
 #include "backends/opencl/options.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/vendor_library.hpp"
 
 namespace crucible_opencl {
 
@@ -23,34 +20,21 @@ namespace {
 
 constexpr const char* kLoader = "libOpenCL.so.1";
 
-std::unique_ptr<Functions> load(const std::string& library) {
-  // Its symbols stay its own; it is never unloaded, because drivers have threads.
-  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* const reason = dlerror();
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
-                       "the OpenCL library " + library + " cannot be loaded (" + (reason != nullptr ? reason : "?") +
-                           "): install a loader (Debian: ocl-icd-libopencl1) and a driver (for the processor: "
-                           "pocl-opencl-icd), or name a library with the option library",
-                       {{"where", library}});
-  }
+std::unique_ptr<Functions> load(const std::string& name) {
+  const auto library = sdk::VendorLibrary::open(
+      "the OpenCL library", std::span(&name, 1),
+      "install a loader (Debian: ocl-icd-libopencl1) and a driver (for the processor: pocl-opencl-icd), or name a "
+      "library with the option library");
   auto functions = std::make_unique<Functions>();
-  std::string missing;
-#define CRUCIBLE_OPENCL_FIND(name)                                                     \
-  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name)); \
-  if (functions->name == nullptr) missing += std::string(missing.empty() ? "" : ", ") + #name;
+  std::string missing, ignored;
+#define CRUCIBLE_OPENCL_FIND(name) library.find(#name, functions->name, missing);
   CRUCIBLE_OPENCL_FUNCTIONS(CRUCIBLE_OPENCL_FIND)
 #undef CRUCIBLE_OPENCL_FIND
-#define CRUCIBLE_OPENCL_FIND_OPTIONAL(name) \
-  functions->name = reinterpret_cast<decltype(functions->name)>(dlsym(handle, #name));
+#define CRUCIBLE_OPENCL_FIND_OPTIONAL(name) library.find(#name, functions->name, ignored);
   CRUCIBLE_OPENCL_OPTIONAL_FUNCTIONS(CRUCIBLE_OPENCL_FIND_OPTIONAL)
   CRUCIBLE_OPENCL_SPIRV_FUNCTIONS(CRUCIBLE_OPENCL_FIND_OPTIONAL)
 #undef CRUCIBLE_OPENCL_FIND_OPTIONAL
-  if (!missing.empty()) {
-    throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE,
-                       "the OpenCL library " + library + " lacks " + missing + ": OpenCL 1.2 or newer is needed",
-                       {{"where", library}, {"need", "OpenCL 1.2"}});
-  }
+  library.require_complete(missing, "OpenCL 1.2 or newer");
   return functions;
 }
 
@@ -60,25 +44,12 @@ std::vector<std::string> environment() {
   return all;
 }
 
-struct Libraries {
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<Functions>> loaded;
-};
-Libraries& libraries() {
-  static Libraries& all = *new Libraries;  // never destroyed: objects of OpenCL may be given back at the very end
-  return all;
-}
-
 }  // namespace
 
 const Functions& opencl() {
   std::string library = options().get_text("library");
   if (library.empty()) library = kLoader;
-  Libraries& all = libraries();
-  const std::lock_guard lock(all.mutex);
-  std::unique_ptr<Functions>& entry = all.loaded[library];
-  if (entry == nullptr) entry = load(library);
-  return *entry;
+  return sdk::load_once<Functions>(library, [&] { return load(library); });
 }
 
 std::string error_name(cl_int code) {
@@ -144,30 +115,16 @@ void check(cl_int code, std::string_view what) {
                      {{"vendor.code", std::to_string(code)}});
 }
 
-struct ProcessGuard::Saved {
-  struct sigaction actions[32];
-  std::vector<std::string> environment;
-};
-
-ProcessGuard::ProcessGuard() : saved_(std::make_unique<Saved>()) {
-  for (int signal = 1; signal < 32; ++signal) sigaction(signal, nullptr, &saved_->actions[signal]);
-  saved_->environment = environment();
-}
+ProcessGuard::ProcessGuard() : environment_(environment()) {}
 
 ProcessGuard::~ProcessGuard() {
-  for (int signal = 1; signal < 32; ++signal) {
-    struct sigaction now = {};
-    if (sigaction(signal, nullptr, &now) != 0) continue;
-    // SIGKILL and SIGSTOP cannot be set, and never differ.
-    if (now.sa_handler != saved_->actions[signal].sa_handler) sigaction(signal, &saved_->actions[signal], nullptr);
-  }
   const std::vector<std::string> now = environment();
-  if (now == saved_->environment) return;
+  if (now == environment_) return;
   for (const std::string& variable : now) {
-    if (std::ranges::find(saved_->environment, variable) == saved_->environment.end())
+    if (std::ranges::find(environment_, variable) == environment_.end())
       unsetenv(variable.substr(0, variable.find('=')).c_str());
   }
-  for (const std::string& variable : saved_->environment) {
+  for (const std::string& variable : environment_) {
     const std::size_t sign = variable.find('=');
     if (sign != std::string::npos && std::ranges::find(now, variable) == now.end())
       setenv(variable.substr(0, sign).c_str(), variable.substr(sign + 1).c_str(), 1);

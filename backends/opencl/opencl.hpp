@@ -7,10 +7,12 @@
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 
-#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
+
+#include "plugins/sdk/owned.hpp"
+#include "plugins/sdk/signal_guard.hpp"
 
 namespace crucible_opencl {
 
@@ -64,32 +66,13 @@ class ProcessGuard {
   ProcessGuard& operator=(const ProcessGuard&) = delete;
 
  private:
-  struct Saved;
-  std::unique_ptr<Saved> saved_;
+  crucible::sdk::SignalGuard signals_;
+  std::vector<std::string> environment_;
 };
 
-/// A reference to an object of OpenCL, given back with `Release`, a member of Functions, to the library that made it.
-template <class Handle, auto Release>
-class Owned {
- public:
-  Owned() = default;
-  Owned(const Functions& cl, Handle handle) : cl_(&cl), handle_(handle) {}
-  Owned(Owned&& other) noexcept : cl_(other.cl_), handle_(std::exchange(other.handle_, nullptr)) {}
-  Owned& operator=(Owned&& other) noexcept {
-    std::swap(cl_, other.cl_);
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~Owned() {
-    if (handle_ != nullptr) (cl_->*Release)(handle_);
-  }
-  Handle get() const { return handle_; }
-
- private:
-  const Functions* cl_ = nullptr;
-  Handle handle_ = nullptr;
-};
-
+/// A reference to an object of OpenCL.
+template <class Handle, auto release>
+using Owned = crucible::sdk::Owned<Functions, Handle, release>;
 using Context = Owned<cl_context, &Functions::clReleaseContext>;
 using Queue = Owned<cl_command_queue, &Functions::clReleaseCommandQueue>;
 using Memory = Owned<cl_mem, &Functions::clReleaseMemObject>;

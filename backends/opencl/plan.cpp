@@ -244,20 +244,9 @@ std::uint64_t event_time(const crucible_device& device, const Event& event, cl_p
 }
 
 struct Plans {
-  static sdk::OpChecks checks(crucible_device& device) {
-    return {.shape_of =
-                [](const crucible_kernel& kernel) {
-                  return sdk::KernelShape{kernel.name, kernel.buffer_count, kernel.scalar_count};
-                },
-            .find = [&device](std::uint64_t address) { return device.addresses.find(address, device.facts.id); }};
-  }
-
   static void make(crucible_plan& plan) {
-    for (std::size_t i = 0; i < plan.list.ops.size(); ++i) {
-      const sdk::ListedOp& op = plan.list.ops[i];
-      plan.launches.push_back(op.kind == CRUCIBLE_OP_LAUNCH ? plan_launch(*plan.device, i, op) : Launch());
-    }
-    for (const sdk::SlotUse& use : plan.list.slot_uses) plan.launches[use.op].has_slots = true;
+    sdk::make_launches(plan.list, plan.launches,
+                       [&](std::size_t i) { return plan_launch(*plan.device, i, plan.list.ops[i]); });
     choose_way(plan);
   }
 
@@ -296,11 +285,6 @@ struct Plans {
                  event_time(device, events[i].front(), CL_PROFILING_COMMAND_START);
     }
     return times;
-  }
-
-  static void destroy(crucible_plan* plan) {
-    if (plan->device->watchdog.is_suspect()) return sdk::abandon(plan);
-    delete plan;
   }
 
   static void describe(const crucible_plan& plan, crucible_kv_sink sink, void* user) {

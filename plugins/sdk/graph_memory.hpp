@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "plugins/sdk/buffer_functions.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/graph_driver.hpp"
 #include "plugins/sdk/text.hpp"
@@ -26,7 +27,7 @@ struct GraphBuffer {
 };
 
 template <class Api>
-struct GraphMemoryFunctions {
+struct GraphMemoryFunctions : BufferFunctions<typename Api::Buffer> {
   using Device = typename Api::Device;
   using Buffer = typename Api::Buffer;
   using Current = typename Api::Current;
@@ -68,7 +69,7 @@ struct GraphMemoryFunctions {
 
   static crucible_status write(Buffer* buffer, std::uint64_t offset, const void* data, std::uint64_t size) {
     return guard([&] {
-      check_range(buffer, offset, size);
+      GraphMemoryFunctions::check_range(buffer, offset, size);
       require(data != nullptr || size == 0, "memory.write: no data");
       if (size == 0) return;
       Device& device = *buffer->device;
@@ -80,7 +81,7 @@ struct GraphMemoryFunctions {
 
   static crucible_status read(Buffer* buffer, std::uint64_t offset, void* data, std::uint64_t size) {
     return guard([&] {
-      check_range(buffer, offset, size);
+      GraphMemoryFunctions::check_range(buffer, offset, size);
       require(data != nullptr || size == 0, "memory.read: no place for the data");
       if (size == 0) return;
       Device& device = *buffer->device;
@@ -92,24 +93,15 @@ struct GraphMemoryFunctions {
 
   static crucible_status fill(Buffer* buffer, std::uint64_t offset, std::uint64_t size, std::uint8_t byte) {
     return guard([&] {
-      check_range(buffer, offset, size);
+      GraphMemoryFunctions::check_range(buffer, offset, size);
       if (size == 0) return;
       const Current current(*buffer->device);
       fill_range(*buffer, offset, size, byte, "memory.fill");
     });
   }
 
-  static crucible_status address(Buffer* buffer, std::uint64_t* out) {
-    return guard([&] {
-      require(buffer != nullptr && out != nullptr, "memory.address: no buffer or no place for the address");
-      *out = buffer->address;
-    });
-  }
-
   static crucible_status stats(Device* device, crucible_kv_sink sink, void* user) {
-    return guard([&] {
-      require(device != nullptr && sink != nullptr, "memory.stats: no device or no function to report to");
-      device->ledger.stats("buffer", sink, user);
+    return memory_stats(device, sink, user, [&] {
       if constexpr (requires { device->report_memory(sink, user); }) {
         const Current current(*device, EvenIfLost{});
         device->report_memory(sink, user);
@@ -118,13 +110,6 @@ struct GraphMemoryFunctions {
   }
 
  private:
-  static void check_range(const Buffer* buffer, std::uint64_t offset, std::uint64_t size) {
-    require(buffer != nullptr, "memory: no buffer");
-    if (offset <= buffer->size && size <= buffer->size - offset) return;
-    throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "bytes " + std::to_string(offset) + " and " + std::to_string(size) +
-                                                   " on are not inside a buffer of " + std::to_string(buffer->size));
-  }
-
   static void fill_range(Buffer& buffer, std::uint64_t offset, std::uint64_t size, std::uint8_t byte,
                          const std::string& what) {
     Device& device = *buffer.device;

@@ -123,7 +123,7 @@ struct GraphPlans {
     plan.nodes.assign(plan.list.ops.size(), nullptr);
   }
 
-  static OpChecks checks(Device& device) { return checks_of<typename Api::Kernel>(device); }
+  static OpChecks checks(Device& device) { return checks_with_calls_of<typename Api::Kernel>(device); }
 
   static void make(Plan& plan) {
     const typename Api::Current current(*plan.device);

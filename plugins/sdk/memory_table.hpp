@@ -6,13 +6,15 @@
 // QueueOwner (or has a `Ledger ledger`) and has `AddressMap addresses`. Memory is what one allocation is: it is given
 // back by its destructor. A struct `Own` of static functions says what the driver does; copies are done on return;
 // `Place` is an address inside a buffer, with its Memory:
-//   MemoryFacts facts(Device&)                                  how much there is
+//   MemoryFacts facts(Device&)                                  how much there is; a device whose own `facts` have an
+//   `id`, `memory_bytes` and `largest_buffer_bytes` leaves it out
 //   std::shared_ptr<Memory> allocate(Device&, size, align)      at least one byte, not cleared; null where there is
 //   none left; an
 //                                                               alignment that the driver does not give is made here
-//   std::uint64_t address(const Memory&)                        devices with handles leave it out (or answer 0): their
-//   addresses are
-//                                                               numbers that stand for a handle and an offset
+//   std::uint64_t address(const Memory&)                        of memory that has no `address()`; devices with handles
+//   have neither (or answer 0):
+//                                                               their addresses are numbers that stand for a handle
+//                                                               and an offset
 //   void write(Device&, const Place& to, const void* from, size)
 //   void read(Device&, const Place& from, void* to, size)
 //   void fill(Device&, const Place&, size, byte)
@@ -31,6 +33,7 @@
 #include <utility>
 
 #include "plugins/sdk/address_map.hpp"
+#include "plugins/sdk/buffer_functions.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/ledger.hpp"
 #include "plugins/sdk/text.hpp"
@@ -70,8 +73,19 @@ template <class Own, class Memory>
 std::uint64_t address_of(const Memory& memory) {
   if constexpr (requires { Own::address(memory); }) {
     return Own::address(memory);
+  } else if constexpr (requires { memory.address(); }) {
+    return memory.address();
   } else {
     return 0;
+  }
+}
+
+template <class Own, class Device>
+MemoryFacts memory_facts(Device& device) {
+  if constexpr (requires { Own::facts(device); }) {
+    return Own::facts(device);
+  } else {
+    return {device.facts.id, device.facts.memory_bytes, device.facts.largest_buffer_bytes};
   }
 }
 
@@ -81,7 +95,7 @@ auto make_memory(Device& device, std::uint64_t size, std::uint64_t align) {
   require(std::has_single_bit(align) && align <= (std::uint64_t{1} << 30),
           "memory.alloc: the alignment must be a power of two up to 1 GiB");
   require_alive(device);
-  const MemoryFacts facts = Own::facts(device);
+  const MemoryFacts facts = memory_facts<Own>(device);
   const std::uint64_t live = device.ledger.of("buffer").live_bytes;
   if (size > facts.largest || size > facts.bytes || live > facts.bytes - size) out_of_memory(facts, live, size);
   const std::uint64_t bytes = std::max<std::uint64_t>(size, 1);
@@ -96,7 +110,7 @@ auto make_memory(Device& device, std::uint64_t size, std::uint64_t align) {
 }
 
 template <class Device, class Buffer, class Own>
-struct MemoryFunctions {
+struct MemoryFunctions : BufferFunctions<Buffer> {
   static crucible_status alloc(Device* device, std::uint64_t size, std::uint64_t align, Buffer** out) {
     return guard([&] {
       require(device != nullptr && out != nullptr, "memory.alloc: no device or no place for the buffer");
@@ -151,28 +165,15 @@ struct MemoryFunctions {
     });
   }
 
-  static crucible_status address(Buffer* buffer, std::uint64_t* out) {
-    return guard([&] {
-      require(buffer != nullptr && out != nullptr, "memory.address: no buffer or no place for the address");
-      *out = buffer->address;
-    });
-  }
-
   static crucible_status stats(Device* device, crucible_kv_sink sink, void* user) {
-    return guard([&] {
-      require(device != nullptr && sink != nullptr, "memory.stats: no device or no function to report to");
-      device->ledger.stats("buffer", sink, user);
+    return memory_stats(device, sink, user, [&] {
       if constexpr (requires { Own::stats(*device, sink, user); }) Own::stats(*device, sink, user);
     });
   }
 
  private:
   static Place checked(Buffer* buffer, std::uint64_t offset, std::uint64_t size) {
-    require(buffer != nullptr, "memory: no buffer");
-    if (offset > buffer->size || size > buffer->size - offset) {
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "bytes " + std::to_string(offset) + " and " + std::to_string(size) +
-                                                     " on are not inside a buffer of " + std::to_string(buffer->size));
-    }
+    MemoryFunctions::check_range(buffer, offset, size);
     if (size != 0) require_alive(*buffer->device);
     return {buffer->memory, buffer->address + offset, buffer->offset + offset, buffer->size - offset};
   }
@@ -182,7 +183,7 @@ struct MemoryFunctions {
     const Place place = checked(&buffer, 0, buffer.size);
     if constexpr (requires { Own::clear(device, place, buffer.size); }) {
       if (!Own::clear(device, place, buffer.size))
-        out_of_memory(Own::facts(device), device.ledger.of("buffer").live_bytes, buffer.size);
+        out_of_memory(memory_facts<Own>(device), device.ledger.of("buffer").live_bytes, buffer.size);
     } else {
       Own::fill(device, place, buffer.size, 0);
     }
@@ -192,8 +193,15 @@ struct MemoryFunctions {
 template <class Device, class Buffer, class Own>
 constexpr crucible_if_memory make_memory_table() {
   using Functions = MemoryFunctions<Device, Buffer, Own>;
-  return {sizeof(crucible_if_memory), CRUCIBLE_ABI_MINOR, Functions::alloc,   Functions::free, Functions::write,
-          Functions::read,            Functions::fill,    Functions::address, Functions::stats};
+  return {sizeof(crucible_if_memory),
+          CRUCIBLE_ABI_MINOR,
+          Functions::alloc,
+          Functions::free,
+          Functions::write,
+          Functions::read,
+          Functions::fill,
+          Functions::address,
+          Functions::stats};
 }
 
 /// Memory of this process.

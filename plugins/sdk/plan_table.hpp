@@ -2,7 +2,7 @@
 //
 // A plugin defines crucible_plan as a struct that derives from ListedPlan and names, in a struct `Own` of static
 // functions, what it does:
-//   OpChecks checks(Device&)                          what lists are checked against
+//   OpChecks checks(Device&)                          what lists are checked against, if it is not checks_of() below
 //   void make(Plan&)                                  if it wants: when the list has been read
 //   void patch(Plan&, std::span<const SlotUse>)       if it wants: the scalars of these uses have changed
 //   void run(Plan&)                                   all ops in order, done on return: what a queue table of the SDK's
@@ -10,7 +10,7 @@
 //   std::vector<std::uint64_t> times(Plan&)           the same op by op: nanoseconds of each
 //   void describe(const Plan&, crucible_kv_sink, void* user)
 //   void destroy(Plan*)                               if it wants: deletes a plan, also one that is half built or whose
-//   device is lost
+//   device is lost; without it, a plan of a device that its watchdog suspects is abandoned
 // and makes the table with make_plan_table<Device, Plan, Own>().
 #pragma once
 
@@ -25,6 +25,7 @@
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/op_list.hpp"
 #include "plugins/sdk/text.hpp"
+#include "plugins/sdk/watchdog.hpp"
 
 namespace crucible::sdk {
 
@@ -33,6 +34,26 @@ struct ListedPlan {
   Device* device = nullptr;
   OpList list;
 };
+
+/// Of a device with `addresses` and `facts.id`, whose kernels have a `name`, a `buffer_count` and a `scalar_count`.
+template <class Kernel, class Device>
+OpChecks checks_of(Device& device) {
+  return {.shape_of =
+              [](const crucible_kernel& kernel) {
+                const Kernel& ours = kernel;
+                return KernelShape{ours.name, ours.buffer_count, ours.scalar_count};
+              },
+          .find = [&device](std::uint64_t address) { return device.addresses.find(address, device.facts.id); }};
+}
+
+/// Fills `launches` with what a plugin adds to each op: `make` of the number of a launch, an empty Launch for all else.
+/// Those with scalars in slots `has_slots`. When `make` throws, what was made until then is the plan's to give back.
+template <class Launch, class Make>
+void make_launches(const OpList& list, std::vector<Launch>& launches, const Make& make) {
+  for (std::size_t i = 0; i < list.ops.size(); ++i)
+    launches.push_back(list.ops[i].kind == CRUCIBLE_OP_LAUNCH ? make(i) : Launch());
+  for (const SlotUse& use : list.slot_uses) launches[use.op].has_slots = true;
+}
 
 /// `run` on each op, with the host's clock around it. Units: nanoseconds.
 template <class Run>
@@ -89,6 +110,9 @@ struct PlanFunctions {
       if constexpr (requires { Own::destroy(plan); }) {
         Own::destroy(plan);
       } else {
+        if constexpr (requires { plan->device->watchdog; }) {
+          if (plan->device->watchdog.is_suspect()) return abandon(plan);
+        }
         delete plan;
       }
     }
@@ -100,7 +124,7 @@ struct PlanFunctions {
       require(device != nullptr && out != nullptr, "plan.build: no device or no place for the plan");
       std::unique_ptr<Plan, Destroy> plan(new Plan);
       plan->device = device;
-      plan->list = read_ops(ops, count, slot_count, Own::checks(*device));
+      plan->list = read_ops(ops, count, slot_count, checks(*device));
       if constexpr (requires { Own::make(*plan); }) Own::make(*plan);
       if constexpr (requires { device->ledger; }) device->ledger.add("plan");
       *out = plan.release();
@@ -134,8 +158,8 @@ struct PlanFunctions {
       require(plan != nullptr && (out_ns != nullptr || count == 0), "plan.profile: no plan or no place for the times");
       if (count != plan->list.ops.size()) {
         throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.profile: places for " + std::to_string(count) +
-                                                       " times, the plan has " +
-                                                       std::to_string(plan->list.ops.size()) + " ops");
+                                                       " times, the plan has " + std::to_string(plan->list.ops.size()) +
+                                                       " ops");
       }
       std::ranges::copy(Own::times(*plan), out_ns);
     });
@@ -154,6 +178,15 @@ struct PlanFunctions {
       require(plan != nullptr && sink != nullptr, "plan.describe: no plan or no function to report to");
       Own::describe(*plan, sink, user);
     });
+  }
+
+ private:
+  static OpChecks checks(Device& device) {
+    if constexpr (requires { Own::checks(device); }) {
+      return Own::checks(device);
+    } else {
+      return checks_of<crucible_kernel>(device);
+    }
   }
 };
 

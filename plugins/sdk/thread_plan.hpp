@@ -120,19 +120,15 @@ constexpr bool takes_attentions() {
   }
 }
 
-/// Of a device with `addresses` and `facts.id`.
+/// checks_of(), and which library calls the device takes.
 template <class Kernel, class Device>
-OpChecks checks_of(Device& device) {
-  return {.shape_of =
-              [](const crucible_kernel& kernel) {
-                const Kernel& ours = kernel;
-                return KernelShape{ours.name, ours.buffer_count, ours.scalar_count};
-              },
-          .find = [&device](std::uint64_t address) { return device.addresses.find(address, device.facts.id); },
-          .takes_products = takes_products<Device>(),
-          .takes_convolutions = takes_convolutions<Device>(),
-          .epilogues = takes_epilogues<Device>(),
-          .takes_attentions = takes_attentions<Device>()};
+OpChecks checks_with_calls_of(Device& device) {
+  OpChecks checks = checks_of<Kernel>(device);
+  checks.takes_products = takes_products<Device>();
+  checks.takes_convolutions = takes_convolutions<Device>();
+  checks.epilogues = takes_epilogues<Device>();
+  checks.takes_attentions = takes_attentions<Device>();
+  return checks;
 }
 
 }  // namespace crucible::sdk

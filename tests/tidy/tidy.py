@@ -49,7 +49,8 @@ MAY_INCLUDE = {
 FOREIGN = {
     "torch/": ("frontends/torch", "backends/torch"), "ATen/": ("frontends/torch", "backends/torch"),
     "c10/": ("frontends/torch", "backends/torch"), "Python.h": ("frontends/torch",), "oneapi/": ("backends/cpu",),
-    "dnnl": ("backends/cpu",), "CL/": ("backends/opencl",), "CLI/": ("frontends/cli",), "boost/dll":
+    "dnnl": ("backends/cpu",), "CL/": ("backends/opencl",), "level_zero/": ("backends/intel",),
+    "CLI/": ("frontends/cli",), "boost/dll":
         ("plugins/loader",), "boost/graph": ("core/kernel",), "toml++/": ("frontends/config",),
 }
 COLUMNS = 120

@@ -8,14 +8,13 @@
 #include "tests/emulators/intel/machine.hpp"
 
 using namespace crucible::emulator;
-using namespace crucible_intel::ze;
 
 namespace {
 
-DriverObject the_driver;
-DeviceObject the_devices[16];
-constexpr std::uint32_t kVersion = 1 << 16 | 4,
-                        kOtherVersion = 2 << 16;  // of the interface: 1.4; what a fault makes of it
+_ze_driver_handle_t the_driver;
+_ze_device_handle_t the_devices[16];
+constexpr ze_api_version_t kVersion = ZE_API_VERSION_1_4;                             // of the interface
+constexpr auto kOtherVersion = static_cast<ze_api_version_t>(ZE_MAKE_VERSION(2, 0));  // what a fault makes of it
 constexpr const char* kName = "Crucible emulated Xe (a processor, not a GPU)";
 
 /// The devices that ZE_AFFINITY_MASK ("0,2") leaves, in the order of their numbers.
@@ -41,144 +40,148 @@ bool counts(std::uint32_t* number, const void* items, std::uint32_t count) {
 
 extern "C" {
 
-Result zeInit(std::uint32_t) {
-  if (const auto rule = faults().hit(Site::kInit, "zeInit")) return Result::kUninitialized;
-  return machine() == nullptr ? Result::kUninitialized : Result::kSuccess;
+ze_result_t zeInit(std::uint32_t) {
+  if (const auto rule = faults().hit(Site::kInit, "zeInit")) return ZE_RESULT_ERROR_UNINITIALIZED;
+  return machine() == nullptr ? ZE_RESULT_ERROR_UNINITIALIZED : ZE_RESULT_SUCCESS;
 }
 
-Result zeDriverGet(std::uint32_t* count, Driver* drivers) {
-  if (machine() == nullptr) return Result::kUninitialized;
+ze_result_t zeDriverGet(std::uint32_t* count, ze_driver_handle_t* drivers) {
+  if (machine() == nullptr) return ZE_RESULT_ERROR_UNINITIALIZED;
   if (counts(count, drivers, 1)) drivers[0] = &the_driver;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDriverGetApiVersion(Driver, std::uint32_t* version) {
+ze_result_t zeDriverGetApiVersion(ze_driver_handle_t, ze_api_version_t* version) {
   *version = faults().hit(Site::kQuery, "zeDriverGetApiVersion") ? kOtherVersion : kVersion;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDriverGetProperties(Driver, DriverProperties* properties) {
-  if (properties->type != Structure::kDriverProperties) return Result::kInvalidArgument;
-  std::memcpy(properties->uuid, "crucible-emu-ze0", 16);
-  properties->version = 1;
-  return Result::kSuccess;
+ze_result_t zeDriverGetProperties(ze_driver_handle_t, ze_driver_properties_t* properties) {
+  if (properties->stype != ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  std::memcpy(properties->uuid.id, "crucible-emu-ze0", 16);
+  properties->driverVersion = 1;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDeviceGet(Driver, std::uint32_t* count, Device* devices) {
+ze_result_t zeDeviceGet(ze_driver_handle_t, std::uint32_t* count, ze_device_handle_t* devices) {
   static const std::vector<std::uint32_t> visible = visible_devices();
-  if (!counts(count, devices, static_cast<std::uint32_t>(visible.size()))) return Result::kSuccess;
+  if (!counts(count, devices, static_cast<std::uint32_t>(visible.size()))) return ZE_RESULT_SUCCESS;
   for (std::uint32_t i = 0; i < *count; ++i) {
-    DeviceObject& device = the_devices[visible[i]];
+    _ze_device_handle_t& device = the_devices[visible[i]];
     device.number = visible[i];
     devices[i] = &device;
   }
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDeviceGetProperties(Device device, DeviceProperties* properties) {
-  if (properties->structure != Structure::kDeviceProperties12) return Result::kInvalidArgument;
-  void* const next = properties->next;
-  if (auto* lists = static_cast<MutableListProperties*>(next); lists != nullptr) {
-    if (lists->type != Structure::kMutableListProperties) return Result::kInvalidArgument;
-    lists->list_flags = 0;
-    lists->command_flags = kMutableArguments;
+ze_result_t zeDeviceGetProperties(ze_device_handle_t device, ze_device_properties_t* properties) {
+  if (properties->stype != ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  void* const next = properties->pNext;
+  if (auto* lists = static_cast<ze_mutable_command_list_exp_properties_t*>(next); lists != nullptr) {
+    if (lists->stype != ZE_STRUCTURE_TYPE_MUTABLE_COMMAND_LIST_EXP_PROPERTIES) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+    lists->mutableCommandListFlags = 0;
+    lists->mutableCommandFlags = ZE_MUTABLE_COMMAND_EXP_FLAG_KERNEL_ARGUMENTS;
   }
-  *properties = DeviceProperties();
-  properties->next = next;
-  properties->type = kGpu;
-  properties->vendor_id = 0x8086;
-  properties->core_clock_rate = 1000;
-  properties->max_alloc_size = machine()->memory->limit();
-  properties->max_contexts = 16;
-  properties->threads_per_eu = 8;
-  properties->simd_width = 16;
-  properties->eus_per_subslice = 8;
-  properties->subslices_per_slice = 4;
-  properties->slices = 1;
-  properties->timer_resolution = 1'000'000'000;
-  properties->timestamp_bits = properties->kernel_timestamp_bits = 64;
-  std::memcpy(properties->uuid, "crucible-emu-xe0", 16);
-  properties->uuid[15] = static_cast<std::uint8_t>('0' + device->number);
+  *properties = crucible_intel::typed<ze_device_properties_t>(properties->stype);
+  properties->pNext = next;
+  properties->type = ZE_DEVICE_TYPE_GPU;
+  properties->vendorId = 0x8086;
+  properties->coreClockRate = 1000;
+  properties->maxMemAllocSize = machine()->memory->limit();
+  properties->maxHardwareContexts = 16;
+  properties->numThreadsPerEU = 8;
+  properties->physicalEUSimdWidth = 16;
+  properties->numEUsPerSubslice = 8;
+  properties->numSubslicesPerSlice = 4;
+  properties->numSlices = 1;
+  properties->timerResolution = 1'000'000'000;
+  properties->timestampValidBits = properties->kernelTimestampValidBits = 64;
+  std::memcpy(properties->uuid.id, "crucible-emu-xe0", 16);
+  properties->uuid.id[15] = static_cast<std::uint8_t>('0' + device->number);
   std::strncpy(properties->name, kName, sizeof properties->name - 1);
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDeviceGetComputeProperties(Device, ComputeProperties* properties) {
-  if (properties->type != Structure::kComputeProperties) return Result::kInvalidArgument;
-  properties->max_group_size = properties->max_group_x = properties->max_group_y = properties->max_group_z = 1024;
-  properties->max_count_x = properties->max_count_y = properties->max_count_z = UINT32_MAX;
-  properties->local_memory = 65536;
-  return Result::kSuccess;
+ze_result_t zeDeviceGetComputeProperties(ze_device_handle_t, ze_device_compute_properties_t* properties) {
+  if (properties->stype != ZE_STRUCTURE_TYPE_DEVICE_COMPUTE_PROPERTIES) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  properties->maxTotalGroupSize = properties->maxGroupSizeX = properties->maxGroupSizeY = properties->maxGroupSizeZ =
+      1024;
+  properties->maxGroupCountX = properties->maxGroupCountY = properties->maxGroupCountZ = UINT32_MAX;
+  properties->maxSharedLocalMemory = 65536;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDeviceGetModuleProperties(Device, ModuleProperties* properties) {
-  if (properties->type != Structure::kModuleProperties) return Result::kInvalidArgument;
-  properties->spirv_version = 1 << 16 | 2;
-  properties->flags = kModuleFp16 | kModuleFp64;
-  properties->fp16_flags = properties->fp32_flags = properties->fp64_flags =
-      0x67;  // denormals, inf and NaN, to nearest, fma, rounded division
-  properties->max_arguments_size = 2048;
-  return Result::kSuccess;
+ze_result_t zeDeviceGetModuleProperties(ze_device_handle_t, ze_device_module_properties_t* properties) {
+  if (properties->stype != ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  properties->spirvVersionSupported = ZE_MAKE_VERSION(1, 2);
+  properties->flags = ZE_DEVICE_MODULE_FLAG_FP16 | ZE_DEVICE_MODULE_FLAG_FP64;
+  properties->fp16flags = properties->fp32flags = properties->fp64flags =
+      ZE_DEVICE_FP_FLAG_DENORM | ZE_DEVICE_FP_FLAG_INF_NAN | ZE_DEVICE_FP_FLAG_ROUND_TO_NEAREST |
+      ZE_DEVICE_FP_FLAG_FMA | ZE_DEVICE_FP_FLAG_ROUNDED_DIVIDE_SQRT;
+  properties->maxArgumentsSize = 2048;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDeviceGetMemoryProperties(Device, std::uint32_t* count, MemoryProperties* properties) {
-  if (!counts(count, properties, 1)) return Result::kSuccess;
-  if (properties->type != Structure::kMemoryProperties) return Result::kInvalidArgument;
-  properties->total_size = machine()->memory->limit();
-  return Result::kSuccess;
+ze_result_t zeDeviceGetMemoryProperties(ze_device_handle_t, std::uint32_t* count,
+                                        ze_device_memory_properties_t* properties) {
+  if (!counts(count, properties, 1)) return ZE_RESULT_SUCCESS;
+  if (properties->stype != ZE_STRUCTURE_TYPE_DEVICE_MEMORY_PROPERTIES) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  properties->totalSize = machine()->memory->limit();
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDeviceGetCommandQueueGroupProperties(Device, std::uint32_t* count, QueueGroupProperties* properties) {
-  if (!counts(count, properties, 1)) return Result::kSuccess;
-  if (properties->type != Structure::kQueueGroupProperties) return Result::kInvalidArgument;
-  properties->flags = kGroupComputes;
-  properties->max_fill_pattern = 16;
-  properties->queues = 4;
-  return Result::kSuccess;
+ze_result_t zeDeviceGetCommandQueueGroupProperties(ze_device_handle_t, std::uint32_t* count,
+                                                   ze_command_queue_group_properties_t* properties) {
+  if (!counts(count, properties, 1)) return ZE_RESULT_SUCCESS;
+  if (properties->stype != ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  properties->flags = ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE;
+  properties->maxMemoryFillPatternSize = 16;
+  properties->numQueues = 4;
+  return ZE_RESULT_SUCCESS;
 }
 
 /// Every emulated device reaches every other one's memory.
 /// The device's clock is the host's.
-Result zeDeviceGetGlobalTimestamps(Device, std::uint64_t* host, std::uint64_t* device) {
+ze_result_t zeDeviceGetGlobalTimestamps(ze_device_handle_t, std::uint64_t* host, std::uint64_t* device) {
   *host = *device = crucible::emulator::now_ns();
   return present_state();
 }
 
-Result zeDeviceCanAccessPeer(Device, Device, std::uint8_t* answer) {
+ze_result_t zeDeviceCanAccessPeer(ze_device_handle_t, ze_device_handle_t, std::uint8_t* answer) {
   *answer = 1;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeContextCreate(Driver, const ContextDesc* description, Context* context) {
-  if (description->type != Structure::kContextDesc) return Result::kInvalidArgument;
-  if (faults().hit(Site::kInit, "zeContextCreate")) return Result::kNotAvailable;
-  *context = new ContextObject;
+ze_result_t zeContextCreate(ze_driver_handle_t, const ze_context_desc_t* description, ze_context_handle_t* context) {
+  if (description->stype != ZE_STRUCTURE_TYPE_CONTEXT_DESC) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  if (faults().hit(Site::kInit, "zeContextCreate")) return ZE_RESULT_ERROR_NOT_AVAILABLE;
+  *context = new _ze_context_handle_t;
   return present_state();
 }
 
-Result zeContextDestroy(Context context) {
+ze_result_t zeContextDestroy(ze_context_handle_t context) {
   delete context;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
 /// Addresses are the host's own: kernels that read them from a table follow them as they are.
-Result zeMemAllocDevice(Context, const DeviceMemoryDesc* description, std::size_t size, std::size_t, Device device,
-                        void** memory) {
-  if (description->type != Structure::kDeviceMemoryDesc) return Result::kInvalidArgument;
+ze_result_t zeMemAllocDevice(ze_context_handle_t, const ze_device_mem_alloc_desc_t* description, std::size_t size,
+                             std::size_t, ze_device_handle_t device, void** memory) {
+  if (description->stype != ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   if (const auto rule = faults().hit(Site::kAlloc)) {
     act(*rule);
-    if (rule->action == Action::kOom || rule->action == Action::kFail) return Result::kOutOfDeviceMemory;
+    if (rule->action == Action::kOom || rule->action == Action::kFail) return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
   }
-  if (machine()->is_lost) return Result::kDeviceLost;
+  if (machine()->is_lost) return ZE_RESULT_ERROR_DEVICE_LOST;
   const auto address = machine()->memory->allocate(device->number, size);
-  if (!address) return Result::kOutOfDeviceMemory;
+  if (!address) return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
   *memory = host_address(*address);
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeMemFree(Context, void* memory) {
+ze_result_t zeMemFree(ze_context_handle_t, void* memory) {
   const bool is_freed = machine()->memory->free(reinterpret_cast<std::uint64_t>(memory) | EMU_TAG).has_value();
-  return is_freed ? Result::kSuccess : Result::kInvalidArgument;
+  return is_freed ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
 }
 
 }  // extern "C"

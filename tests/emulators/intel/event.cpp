@@ -5,22 +5,21 @@
 
 #include "tests/emulators/intel/machine.hpp"
 
-using namespace crucible_intel::ze;
 using crucible::emulator::machine;
 using crucible::emulator::now_ns;
 using crucible::emulator::present_state;
 
 namespace crucible::emulator {
 
-void signal(crucible_intel::ze::Event event, std::uint64_t start_ns) {
+void signal(ze_event_handle_t event, std::uint64_t start_ns) {
   event->start = start_ns;
   event->end = now_ns();
   event->end.notify_all();
 }
 
-void wait_for(const std::vector<crucible_intel::ze::Event>& events) {
+void wait_for(const std::vector<ze_event_handle_t>& events) {
   // Looked at again and again, because losing the device signals nothing.
-  for (crucible_intel::ze::Event event : events) {
+  for (ze_event_handle_t event : events) {
     while (event->end == 0 && !machine()->is_lost) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
@@ -29,67 +28,69 @@ void wait_for(const std::vector<crucible_intel::ze::Event>& events) {
 
 extern "C" {
 
-Result zeEventPoolCreate(Context, const EventPoolDesc* description, std::uint32_t, Device*, EventPool* pool) {
-  if (description->type != Structure::kEventPoolDesc || (description->flags & kKernelTimestamp) == 0)
-    return Result::kInvalidArgument;
-  *pool = new EventPoolObject{description->count};
+ze_result_t zeEventPoolCreate(ze_context_handle_t, const ze_event_pool_desc_t* description, std::uint32_t,
+                              ze_device_handle_t*, ze_event_pool_handle_t* pool) {
+  if (description->stype != ZE_STRUCTURE_TYPE_EVENT_POOL_DESC ||
+      (description->flags & ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP) == 0)
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  *pool = new _ze_event_pool_handle_t{description->count};
   return present_state();
 }
 
-Result zeEventPoolDestroy(EventPool pool) {
+ze_result_t zeEventPoolDestroy(ze_event_pool_handle_t pool) {
   delete pool;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeEventCreate(EventPool pool, const EventDesc* description, Event* event) {
-  if (description->type != Structure::kEventDesc || description->index >= pool->count) return Result::kInvalidArgument;
-  *event = new EventObject;
-  return Result::kSuccess;
+ze_result_t zeEventCreate(ze_event_pool_handle_t pool, const ze_event_desc_t* description, ze_event_handle_t* event) {
+  if (description->stype != ZE_STRUCTURE_TYPE_EVENT_DESC || description->index >= pool->count)
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  *event = new _ze_event_handle_t;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeEventDestroy(Event event) {
+ze_result_t zeEventDestroy(ze_event_handle_t event) {
   delete event;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeEventHostSignal(Event event) {
+ze_result_t zeEventHostSignal(ze_event_handle_t event) {
   crucible::emulator::signal(event, now_ns());
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeEventHostReset(Event event) {
+ze_result_t zeEventHostReset(ze_event_handle_t event) {
   event->end = event->start = 0;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeEventQueryStatus(Event event) {
-  if (event->end != 0) return Result::kSuccess;
-  return machine()->is_lost ? Result::kDeviceLost : Result::kNotReady;
+ze_result_t zeEventQueryStatus(ze_event_handle_t event) {
+  if (event->end != 0) return ZE_RESULT_SUCCESS;
+  return machine()->is_lost ? ZE_RESULT_ERROR_DEVICE_LOST : ZE_RESULT_NOT_READY;
 }
 
-Result zeEventHostSynchronize(Event event, std::uint64_t timeout_ns) {
+ze_result_t zeEventHostSynchronize(ze_event_handle_t event, std::uint64_t timeout_ns) {
   const std::uint64_t start = now_ns();
   while (event->end == 0 && !machine()->is_lost) {
-    if (now_ns() - start >= timeout_ns) return Result::kNotReady;
+    if (now_ns() - start >= timeout_ns) return ZE_RESULT_NOT_READY;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   return present_state();
 }
 
-Result zeEventQueryKernelTimestamp(Event event, KernelTimestamp* stamp) {
-  if (event->end == 0) return Result::kNotReady;
-  *stamp = {event->start, event->end, event->start, event->end};
-  return Result::kSuccess;
+ze_result_t zeEventQueryKernelTimestamp(ze_event_handle_t event, ze_kernel_timestamp_result_t* stamp) {
+  if (event->end == 0) return ZE_RESULT_NOT_READY;
+  stamp->global = stamp->context = {event->start, event->end};
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeCommandListAppendBarrier(List, Event, std::uint32_t, Event*);  // list.cpp
-
-Result zeCommandListAppendSignalEvent(List list, Event event) {
-  return event == nullptr ? Result::kInvalidArgument : zeCommandListAppendBarrier(list, event, 0, nullptr);
+ze_result_t zeCommandListAppendSignalEvent(ze_command_list_handle_t list, ze_event_handle_t event) {
+  return event == nullptr ? ZE_RESULT_ERROR_INVALID_ARGUMENT : zeCommandListAppendBarrier(list, event, 0, nullptr);
 }
 
-Result zeCommandListAppendWaitOnEvents(List list, std::uint32_t count, Event* events) {
-  return count == 0 ? Result::kInvalidArgument : zeCommandListAppendBarrier(list, nullptr, count, events);
+ze_result_t zeCommandListAppendWaitOnEvents(ze_command_list_handle_t list, std::uint32_t count,
+                                            ze_event_handle_t* events) {
+  return count == 0 ? ZE_RESULT_ERROR_INVALID_ARGUMENT : zeCommandListAppendBarrier(list, nullptr, count, events);
 }
 
 }  // extern "C"

@@ -6,13 +6,14 @@
 
 #include "tests/emulators/intel/machine.hpp"
 
-using namespace crucible_intel::ze;
 // Not the whole of the core's namespace: it has events of its own.
 using crucible::emulator::act;
 using crucible::emulator::Action;
 using crucible::emulator::done_work;
 using crucible::emulator::DoneWork;
 using crucible::emulator::faults;
+using crucible::emulator::Launch;
+using crucible::emulator::ListState;
 using crucible::emulator::Machine;
 using crucible::emulator::machine;
 using crucible::emulator::MemoryError;
@@ -26,13 +27,15 @@ namespace {
 
 /// Appends the command, or runs it at once on an immediate list, all of which are synchronous here. It begins when all
 /// of `waits` are signalled.
-Result append(List list, Event event, std::uint32_t wait_count, Event* waits, std::function<void()> command) {
+ze_result_t append(ze_command_list_handle_t list, ze_event_handle_t event, std::uint32_t wait_count,
+                   ze_event_handle_t* waits, std::function<void()> command) {
   if (list->state != ListState::kOpen) {
     faults().note("a command is appended to a closed list");
-    return Result::kInvalidArgument;
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   }
-  if (wait_count != 0 && waits == nullptr) return Result::kInvalidArgument;
-  auto timed = [event, before = std::vector<Event>(waits, waits + wait_count), command = std::move(command)] {
+  if (wait_count != 0 && waits == nullptr) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  auto timed = [event, before = std::vector<ze_event_handle_t>(waits, waits + wait_count),
+                command = std::move(command)] {
     wait_for(before);
     const std::uint64_t start = now_ns();
     if (!machine()->is_lost) command();
@@ -40,7 +43,7 @@ Result append(List list, Event event, std::uint32_t wait_count, Event* waits, st
   };
   if (!list->is_immediate) {
     list->commands->all.push_back(std::move(timed));
-    return Result::kSuccess;
+    return ZE_RESULT_SUCCESS;
   }
   timed();
   return present_state();
@@ -67,7 +70,7 @@ void copy(void* to, const void* from, std::size_t size) {
 }
 
 /// A kernel with the arguments that it had when the launch was appended.
-void launch(Device device, const KernelObject& kernel, GroupCount groups) {
+void launch(ze_device_handle_t device, const _ze_kernel_handle_t& kernel, ze_group_count_t groups) {
   const auto rule = faults().hit(Site::kLaunch, kernel.name);
   if (rule) act(*rule);
   Machine& cl = *machine();
@@ -84,10 +87,11 @@ void launch(Device device, const KernelObject& kernel, GroupCount groups) {
   }
   const std::size_t local[3] = {kernel.group[0], kernel.group[1], kernel.group[2]};
   DoneWork& done = done_work(device);
-  done.work_items +=
-      std::uint64_t{kernel.group[0]} * kernel.group[1] * kernel.group[2] * groups.x * groups.y * groups.z;
+  done.work_items += std::uint64_t{kernel.group[0]} * kernel.group[1] * kernel.group[2] * groups.groupCountX *
+                     groups.groupCountY * groups.groupCountZ;
   ++done.launches;
-  const std::size_t global[3] = {local[0] * groups.x, local[1] * groups.y, local[2] * groups.z};
+  const std::size_t global[3] = {local[0] * groups.groupCountX, local[1] * groups.groupCountY,
+                                 local[2] * groups.groupCountZ};
   if (code == CL_SUCCESS)
     code = cl.clEnqueueNDRangeKernel(cl.queue, kernel.kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
   if (code == CL_SUCCESS) code = cl.clFinish(cl.queue);
@@ -106,9 +110,9 @@ void launch(Device device, const KernelObject& kernel, GroupCount groups) {
 
 namespace crucible::emulator {
 
-DoneWork& done_work(crucible_intel::ze::Device device) {
+DoneWork& done_work(ze_device_handle_t device) {
   static std::mutex& mutex = *new std::mutex;
-  static auto& all = *new std::map<crucible_intel::ze::Device, DoneWork>;
+  static auto& all = *new std::map<ze_device_handle_t, DoneWork>;
   const std::lock_guard lock(mutex);
   return all[device];
 }
@@ -117,88 +121,101 @@ DoneWork& done_work(crucible_intel::ze::Device device) {
 
 extern "C" {
 
-Result zeCommandListCreate(Context, Device device, const ListDesc* description, List* list) {
-  if (description->type != Structure::kListDesc || description->ordinal != 0) return Result::kInvalidArgument;
-  const auto* behind = static_cast<const MutableListDesc*>(description->next);
-  if (behind != nullptr && behind->type != Structure::kMutableListDesc) return Result::kInvalidArgument;
-  *list = new ListObject;
+ze_result_t zeCommandListCreate(ze_context_handle_t, ze_device_handle_t device,
+                                const ze_command_list_desc_t* description, ze_command_list_handle_t* list) {
+  if (description->stype != ZE_STRUCTURE_TYPE_COMMAND_LIST_DESC || description->commandQueueGroupOrdinal != 0)
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  const auto* behind = static_cast<const ze_mutable_command_list_exp_desc_t*>(description->pNext);
+  if (behind != nullptr && behind->stype != ZE_STRUCTURE_TYPE_MUTABLE_COMMAND_LIST_EXP_DESC)
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  *list = new _ze_command_list_handle_t;
   (*list)->is_mutable = behind != nullptr;
   (*list)->device = device;
   return present_state();
 }
 
-Result zeCommandListCreateImmediate(Context, Device device, const QueueDesc* description, List* list) {
-  if (description->type != Structure::kQueueDesc || description->mode != kSynchronous)
-    return Result::kUnsupportedFeature;
-  *list = new ListObject;
+ze_result_t zeCommandListCreateImmediate(ze_context_handle_t, ze_device_handle_t device,
+                                         const ze_command_queue_desc_t* description, ze_command_list_handle_t* list) {
+  if (description->stype != ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC ||
+      description->mode != ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS)
+    return ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+  *list = new _ze_command_list_handle_t;
   (*list)->is_immediate = true;
   (*list)->device = device;
   return present_state();
 }
 
-Result zeCommandListDestroy(List list) {
+ze_result_t zeCommandListDestroy(ze_command_list_handle_t list) {
   delete list;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeCommandListClose(List list) {
+ze_result_t zeCommandListClose(ze_command_list_handle_t list) {
   if (const auto rule = faults().hit(Site::kRecord)) act(*rule);
   list->state = ListState::kClosed;
   return present_state();
 }
 
-Result zeCommandListAppendBarrier(List list, Event event, std::uint32_t count, Event* waits) {
+ze_result_t zeCommandListAppendBarrier(ze_command_list_handle_t list, ze_event_handle_t event, std::uint32_t count,
+                                       ze_event_handle_t* waits) {
   return append(list, event, count, waits, [] {});
 }
 
 /// Also from one device to another: all of them have their memory in this process.
-Result zeCommandListAppendMemoryCopy(List list, void* to, const void* from, std::size_t size, Event event,
-                                     std::uint32_t count, Event* waits) {
-  if (to == nullptr || from == nullptr || !is_whole(to, size) || !is_whole(from, size)) return Result::kInvalidArgument;
+ze_result_t zeCommandListAppendMemoryCopy(ze_command_list_handle_t list, void* to, const void* from, std::size_t size,
+                                          ze_event_handle_t event, std::uint32_t count, ze_event_handle_t* waits) {
+  if (to == nullptr || from == nullptr || !is_whole(to, size) || !is_whole(from, size))
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   return append(list, event, count, waits, [=] { copy(to, from, size); });
 }
 
-Result zeCommandListAppendMemoryFill(List list, void* to, const void* pattern, std::size_t pattern_size,
-                                     std::size_t size, Event event, std::uint32_t count, Event* waits) {
+ze_result_t zeCommandListAppendMemoryFill(ze_command_list_handle_t list, void* to, const void* pattern,
+                                          std::size_t pattern_size, std::size_t size, ze_event_handle_t event,
+                                          std::uint32_t count, ze_event_handle_t* waits) {
   if (to == nullptr || pattern == nullptr || pattern_size == 0 || size % pattern_size != 0 || !is_whole(to, size))
-    return Result::kInvalidArgument;
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   const std::string bytes(static_cast<const char*>(pattern), pattern_size);
   return append(list, event, count, waits, [=] {
     for (std::size_t i = 0; i < size; ++i) static_cast<char*>(to)[i] = bytes[i % bytes.size()];
   });
 }
 
-Result zeCommandListAppendLaunchKernel(List list, Kernel kernel, const GroupCount* groups, Event event,
-                                       std::uint32_t count, Event* waits) {
+ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t list, ze_kernel_handle_t kernel,
+                                            const ze_group_count_t* groups, ze_event_handle_t event,
+                                            std::uint32_t count, ze_event_handle_t* waits) {
   for (std::size_t i = 0; i < kernel->arguments.size(); ++i) {
     if (kernel->arguments[i]) continue;
     faults().note("argument " + std::to_string(i) + " of " + kernel->name + " was never set");
-    return Result::kInvalidArgument;
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   }
   const auto captured = std::make_shared<Launch>(*kernel, *groups);
-  const Result code = append(list, event, count, waits,
-                             [device = list->device, captured] { launch(device, captured->kernel, captured->groups); });
-  if (code == Result::kSuccess && list->next_id != 0) list->launches[std::exchange(list->next_id, 0)] = captured;
+  const ze_result_t code = append(list, event, count, waits, [device = list->device, captured] {
+    launch(device, captured->kernel, captured->groups);
+  });
+  if (code == ZE_RESULT_SUCCESS && list->next_id != 0) list->launches[std::exchange(list->next_id, 0)] = captured;
   return code;
 }
 
-Result zeCommandQueueCreate(Context, Device, const QueueDesc* description, Queue* queue) {
-  if (description->type != Structure::kQueueDesc || description->ordinal != 0) return Result::kInvalidArgument;
-  *queue = new QueueObject;
+ze_result_t zeCommandQueueCreate(ze_context_handle_t, ze_device_handle_t, const ze_command_queue_desc_t* description,
+                                 ze_command_queue_handle_t* queue) {
+  if (description->stype != ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC || description->ordinal != 0)
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  *queue = new _ze_command_queue_handle_t;
   return present_state();
 }
 
-Result zeCommandQueueDestroy(Queue queue) {
+ze_result_t zeCommandQueueDestroy(ze_command_queue_handle_t queue) {
   delete queue;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeCommandQueueExecuteCommandLists(Queue queue, std::uint32_t count, List* lists, Fence) {
+ze_result_t zeCommandQueueExecuteCommandLists(ze_command_queue_handle_t queue, std::uint32_t count,
+                                              ze_command_list_handle_t* lists, ze_fence_handle_t) {
   if (const auto rule = faults().hit(Site::kSubmit)) act(*rule);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (lists[i]->state != ListState::kClosed) {
       faults().note("a list is executed before it is closed");
-      return Result::kInvalidArgument;
+      return ZE_RESULT_ERROR_INVALID_ARGUMENT;
     }
     ++lists[i]->commands->running;
     queue->stream.push([commands = lists[i]->commands] {
@@ -209,11 +226,11 @@ Result zeCommandQueueExecuteCommandLists(Queue queue, std::uint32_t count, List*
   return present_state();
 }
 
-Result zeCommandQueueSynchronize(Queue queue, std::uint64_t timeout_ns) {
+ze_result_t zeCommandQueueSynchronize(ze_command_queue_handle_t queue, std::uint64_t timeout_ns) {
   if (const auto rule = faults().hit(Site::kSync)) act(*rule);
   const std::uint64_t start = now_ns();
   while (timeout_ns != UINT64_MAX && !queue->stream.idle()) {
-    if (now_ns() - start >= timeout_ns) return Result::kNotReady;
+    if (now_ns() - start >= timeout_ns) return ZE_RESULT_NOT_READY;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   queue->stream.synchronize();

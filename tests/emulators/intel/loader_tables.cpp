@@ -11,8 +11,6 @@
 
 namespace {
 
-using crucible_intel::ze::Result;
-
 constexpr std::uint32_t kMajor = 1, kMinor = 4;  // of the interface whose tables are in loader_tables.inc
 
 /// This library, and no other with functions of the same names: the loader's own are in the process too.
@@ -26,24 +24,26 @@ void* this_library() {
   return handle;
 }
 
-Result fill(std::uint32_t version, void** table, const char* what, std::string_view names) {
-  if (table == nullptr) return Result::kInvalidArgument;
+ze_result_t fill(std::uint32_t version, void** table, const char* what, std::string_view names) {
+  if (table == nullptr) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   if (version >> 16 != kMajor || (version & 0xffff) < kMinor || this_library() == nullptr) {
     crucible::emulator::faults().note(std::string(what) + ": a loader of " + std::to_string(version >> 16) + "." +
                                       std::to_string(version & 0xffff) + ", 1." + std::to_string(kMinor) +
                                       " or newer is needed");
-    return Result::kUnsupportedVersion;
+    return ZE_RESULT_ERROR_UNSUPPORTED_VERSION;
   }
   while (!names.empty()) {
     const std::string name(names.substr(0, names.find(' ')));
     *table++ = dlsym(this_library(), name.c_str());
     names.remove_prefix(std::min(names.size(), name.size() + 1));
   }
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
 }  // namespace
 
-#define CRUCIBLE_TABLE(function, names) \
-  extern "C" Result function(std::uint32_t version, void** table) { return fill(version, table, #function, names); }
+#define CRUCIBLE_TABLE(function, names)                                  \
+  extern "C" ze_result_t function(std::uint32_t version, void** table) { \
+    return fill(version, table, #function, names);                       \
+  }
 #include "tests/emulators/intel/loader_tables.inc"

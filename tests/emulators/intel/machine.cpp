@@ -29,8 +29,8 @@ std::unique_ptr<Machine> make() {
   }
   auto made = std::make_unique<Machine>();
   bool is_whole = true;
-#define CRUCIBLE_EMULATOR_CL_FIND(name)                                          \
-  made->name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name));       \
+#define CRUCIBLE_EMULATOR_CL_FIND(name)                                    \
+  made->name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name)); \
   is_whole = is_whole && made->name != nullptr;
   CRUCIBLE_EMULATOR_CL_FUNCTIONS(CRUCIBLE_EMULATOR_CL_FIND)
 #undef CRUCIBLE_EMULATOR_CL_FIND
@@ -57,7 +57,7 @@ Machine* machine() {
   return made;
 }
 
-Result present_state() { return machine()->is_lost ? Result::kDeviceLost : Result::kSuccess; }
+ze_result_t present_state() { return machine()->is_lost ? ZE_RESULT_ERROR_DEVICE_LOST : ZE_RESULT_SUCCESS; }
 
 void act(const Rule& rule) {
   if (rule.wait_ms) std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(*rule.wait_ms));

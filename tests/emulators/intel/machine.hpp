@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/intel/level_zero_types.hpp"
+#include "backends/intel/vendor_headers.hpp"
 #include "tests/emulators/core/faults.hpp"
 #include "tests/emulators/core/memory.hpp"
 #include "tests/emulators/core/settings.hpp"
@@ -26,9 +26,10 @@ namespace crucible::emulator {
 
 #define CRUCIBLE_EMULATOR_CL_FUNCTIONS(X)                                                                 \
   X(clGetPlatformIDs)                                                                                     \
-  X(clGetDeviceIDs) X(clCreateContext) X(clCreateCommandQueueWithProperties) X(clCreateProgramWithIL)     \
-      X(clBuildProgram) X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) \
-          X(clSetKernelArg) X(clSetKernelArgSVMPointer) X(clEnqueueNDRangeKernel) X(clFinish)
+  X(clGetDeviceIDs)                                                                                       \
+  X(clCreateContext) X(clCreateCommandQueueWithProperties) X(clCreateProgramWithIL) X(clBuildProgram)     \
+      X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) \
+          X(clSetKernelArgSVMPointer) X(clEnqueueNDRangeKernel) X(clFinish)
 
 /// One per process; made by zeInit.
 struct Machine {
@@ -46,24 +47,22 @@ struct Machine {
 /// Null when there is no driver: the log says why.
 Machine* machine();
 
-using crucible_intel::ze::Result;
-
-/// kDeviceLost from the moment when a fault or a failed launch lost the device.
-Result present_state();
+/// Lost from the moment when a fault or a failed launch lost the device.
+ze_result_t present_state();
 /// What a fired rule does besides failing: waits, loses the device.
 void act(const Rule& rule);
 std::uint64_t now_ns();
 /// Waits until all are signalled or the device is lost. event.cpp
-void wait_for(const std::vector<crucible_intel::ze::Event>& events);
+void wait_for(const std::vector<ze_event_handle_t>& events);
 /// event.cpp
-void signal(crucible_intel::ze::Event event, std::uint64_t start_ns);
+void signal(ze_event_handle_t event, std::uint64_t start_ns);
 
 /// What a device has launched.
 struct DoneWork {
   std::atomic<std::uint64_t> work_items = 0, launches = 0;
 };
 /// list.cpp
-DoneWork& done_work(crucible_intel::ze::Device device);
+DoneWork& done_work(ze_device_handle_t device);
 
 /// What a kernel takes, as its SPIR-V says.
 struct KernelParameter {
@@ -73,39 +72,41 @@ struct KernelParameter {
 
 }  // namespace crucible::emulator
 
-namespace crucible_intel::ze {
-
-struct DriverObject {};
-struct DeviceObject {
+// What the handles of the interface point to.
+struct _ze_driver_handle_t {};
+struct _ze_device_handle_t {
   unsigned number = 0;
 };
-struct ContextObject {};
-struct EventPoolObject {
+struct _ze_context_handle_t {};
+struct _ze_event_pool_handle_t {
   std::uint32_t count = 0;
 };
 /// Signalled when `end` is not 0.
-struct EventObject {
+struct _ze_event_handle_t {
   std::atomic<std::uint64_t> start = 0, end = 0;
 };
-struct BuildLogObject {
+struct _ze_module_build_log_handle_t {
   std::string text;
 };
-struct ModuleObject {
+struct _ze_module_handle_t {
   cl_program program = nullptr;
   std::string spirv;
   std::map<std::string, std::vector<crucible::emulator::KernelParameter>> kernels;
 };
-struct KernelObject {
+struct _ze_kernel_handle_t {
   std::string name;
   cl_kernel kernel = nullptr;
   std::vector<crucible::emulator::KernelParameter> parameters;
   std::vector<std::optional<std::uint64_t>> arguments;
   std::uint32_t group[3] = {1, 1, 1};
 };
+
+namespace crucible::emulator {
+
 /// A launch with the arguments that its kernel had when it was appended, or was given since.
 struct Launch {
-  KernelObject kernel;
-  GroupCount groups;
+  _ze_kernel_handle_t kernel;
+  ze_group_count_t groups;
 };
 /// What a queue runs; it may outlive the list.
 struct Commands {
@@ -113,16 +114,18 @@ struct Commands {
   std::atomic<int> running = 0;
 };
 enum class ListState { kOpen, kClosed, kChanged };  // changed: to be closed again before it is executed
-struct ListObject {
-  std::shared_ptr<Commands> commands = std::make_shared<Commands>();
-  ListState state = ListState::kOpen;
+
+}  // namespace crucible::emulator
+
+struct _ze_command_list_handle_t {
+  std::shared_ptr<crucible::emulator::Commands> commands = std::make_shared<crucible::emulator::Commands>();
+  crucible::emulator::ListState state = crucible::emulator::ListState::kOpen;
   bool is_immediate = false, is_mutable = false;
-  Device device = nullptr;
-  std::map<std::uint64_t, std::shared_ptr<Launch>> launches;  // by their numbers; null: handed out, not appended yet
-  std::uint64_t next_id = 0;                                  // handed out for the command that comes next
+  ze_device_handle_t device = nullptr;
+  std::map<std::uint64_t, std::shared_ptr<crucible::emulator::Launch>>
+      launches;               // by their numbers; null: handed out, not appended yet
+  std::uint64_t next_id = 0;  // handed out for the command that comes next
 };
-struct QueueObject {
+struct _ze_command_queue_handle_t {
   crucible::emulator::Stream stream;
 };
-
-}  // namespace crucible_intel::ze

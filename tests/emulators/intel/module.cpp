@@ -7,7 +7,6 @@
 #include "tests/emulators/intel/machine.hpp"
 
 using namespace crucible::emulator;
-using namespace crucible_intel::ze;
 
 namespace {
 
@@ -64,28 +63,29 @@ std::string build_log(cl_program program) {
 
 extern "C" {
 
-Result zeModuleCreate(Context, Device, const ModuleDesc* description, Module* module, BuildLog* log) {
-  if (description->type != Structure::kModuleDesc) return Result::kInvalidArgument;
-  auto words_of_compiler = std::make_unique<BuildLogObject>();
-  BuildLogObject& said = *words_of_compiler;
+ze_result_t zeModuleCreate(ze_context_handle_t, ze_device_handle_t, const ze_module_desc_t* description,
+                           ze_module_handle_t* module, ze_module_build_log_handle_t* log) {
+  if (description->stype != ZE_STRUCTURE_TYPE_MODULE_DESC) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  auto words_of_compiler = std::make_unique<_ze_module_build_log_handle_t>();
+  _ze_module_build_log_handle_t& said = *words_of_compiler;
   if (log != nullptr) *log = words_of_compiler.release();
   if (const auto rule = faults().hit(Site::kCompile)) {
     act(*rule);
     if (rule->action == Action::kFail) {
       if (log != nullptr) said.text = "error: a fault was asked for";
-      return Result::kModuleBuildFailure;
+      return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
     }
   }
-  if (machine()->is_lost) return Result::kDeviceLost;
-  std::string_view bytes(reinterpret_cast<const char*>(description->bytes), description->size);
-  if (description->format == kNative) {
-    if (!bytes.starts_with(kNativeMark)) return Result::kInvalidNativeBinary;
+  if (machine()->is_lost) return ZE_RESULT_ERROR_DEVICE_LOST;
+  std::string_view bytes(reinterpret_cast<const char*>(description->pInputModule), description->inputSize);
+  if (description->format == ZE_MODULE_FORMAT_NATIVE) {
+    if (!bytes.starts_with(kNativeMark)) return ZE_RESULT_ERROR_INVALID_NATIVE_BINARY;
     bytes.remove_prefix(kNativeMark.size());
   }
-  if (bytes.size() < 20 || bytes.size() % 4 != 0) return Result::kModuleBuildFailure;
+  if (bytes.size() < 20 || bytes.size() % 4 != 0) return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
   crucible::spirv::Words words(bytes.size() / 4);
   std::memcpy(words.data(), bytes.data(), bytes.size());
-  auto made = std::make_unique<ModuleObject>();
+  auto made = std::make_unique<_ze_module_handle_t>();
   made->spirv = bytes;
   made->kernels = kernels_of(words);
   words = crucible::spirv::with_ordered_loops(words);
@@ -93,85 +93,86 @@ Result zeModuleCreate(Context, Device, const ModuleDesc* description, Module* mo
   const std::lock_guard lock(cl.mutex);
   cl_int code = CL_SUCCESS;
   made->program = cl.clCreateProgramWithIL(cl.context, words.data(), words.size() * 4, &code);
-  if (code != CL_SUCCESS) return Result::kModuleBuildFailure;
-  code = cl.clBuildProgram(made->program, 1, &cl.device, description->flags, nullptr, nullptr);
+  if (code != CL_SUCCESS) return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
+  code = cl.clBuildProgram(made->program, 1, &cl.device, description->pBuildFlags, nullptr, nullptr);
   if (code != CL_SUCCESS) {
     if (log != nullptr) said.text = build_log(made->program);
     cl.clReleaseProgram(made->program);
-    return Result::kModuleBuildFailure;
+    return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
   }
   *module = made.release();
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeModuleDestroy(Module module) {
+ze_result_t zeModuleDestroy(ze_module_handle_t module) {
   const std::lock_guard lock(machine()->mutex);
   machine()->clReleaseProgram(module->program);
   delete module;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeModuleBuildLogGetString(BuildLog log, std::size_t* size, char* text) {
+ze_result_t zeModuleBuildLogGetString(ze_module_build_log_handle_t log, std::size_t* size, char* text) {
   if (text != nullptr) std::memcpy(text, log->text.c_str(), std::min(*size, log->text.size() + 1));
   *size = log->text.size() + 1;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeModuleBuildLogDestroy(BuildLog log) {
+ze_result_t zeModuleBuildLogDestroy(ze_module_build_log_handle_t log) {
   delete log;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeModuleGetNativeBinary(Module module, std::size_t* size, std::uint8_t* bytes) {
+ze_result_t zeModuleGetNativeBinary(ze_module_handle_t module, std::size_t* size, std::uint8_t* bytes) {
   const std::string all = std::string(kNativeMark) + module->spirv;
   if (bytes != nullptr) std::memcpy(bytes, all.data(), std::min(*size, all.size()));
   *size = all.size();
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeKernelCreate(Module module, const KernelDesc* description, Kernel* kernel) {
-  if (description->type != Structure::kKernelDesc) return Result::kInvalidArgument;
-  const auto found = module->kernels.find(description->name);
-  if (found == module->kernels.end()) return Result::kInvalidArgument;
-  auto made = std::make_unique<KernelObject>();
+ze_result_t zeKernelCreate(ze_module_handle_t module, const ze_kernel_desc_t* description, ze_kernel_handle_t* kernel) {
+  if (description->stype != ZE_STRUCTURE_TYPE_KERNEL_DESC) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  const auto found = module->kernels.find(description->pKernelName);
+  if (found == module->kernels.end()) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  auto made = std::make_unique<_ze_kernel_handle_t>();
   made->name = found->first;
   made->parameters = found->second;
   made->arguments.resize(found->second.size());
   cl_int code = CL_SUCCESS;
   const std::lock_guard lock(machine()->mutex);
   made->kernel = machine()->clCreateKernel(module->program, made->name.c_str(), &code);
-  if (code != CL_SUCCESS) return Result::kInvalidArgument;
+  if (code != CL_SUCCESS) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   *kernel = made.release();
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeKernelDestroy(Kernel kernel) {
+ze_result_t zeKernelDestroy(ze_kernel_handle_t kernel) {
   const std::lock_guard lock(machine()->mutex);
   machine()->clReleaseKernel(kernel->kernel);
   delete kernel;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeKernelSetGroupSize(Kernel kernel, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
-  if (x == 0 || y == 0 || z == 0 || std::uint64_t{x} * y * z > 1024) return Result::kInvalidArgument;
+ze_result_t zeKernelSetGroupSize(ze_kernel_handle_t kernel, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  if (x == 0 || y == 0 || z == 0 || std::uint64_t{x} * y * z > 1024) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   kernel->group[0] = x;
   kernel->group[1] = y;
   kernel->group[2] = z;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeKernelSetIndirectAccess(Kernel, std::uint32_t) { return Result::kSuccess; }
+ze_result_t zeKernelSetIndirectAccess(ze_kernel_handle_t, std::uint32_t) { return ZE_RESULT_SUCCESS; }
 
-Result zeKernelSetArgumentValue(Kernel kernel, std::uint32_t index, std::size_t size, const void* value) {
+ze_result_t zeKernelSetArgumentValue(ze_kernel_handle_t kernel, std::uint32_t index, std::size_t size,
+                                     const void* value) {
   if (index >= kernel->parameters.size() || size != kernel->parameters[index].size || value == nullptr) {
     faults().note("zeKernelSetArgumentValue: argument " + std::to_string(index) + " of " + kernel->name + " with " +
                   std::to_string(size) + " bytes");
-    return Result::kInvalidArgument;
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   }
   std::uint64_t bits = 0;
   std::memcpy(&bits, value, size);
   kernel->arguments[index] = bits;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
 }  // extern "C"

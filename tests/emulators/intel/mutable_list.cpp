@@ -7,89 +7,95 @@
 #include "tests/emulators/intel/machine.hpp"
 
 using namespace crucible::emulator;
-using namespace crucible_intel::ze;
 
 namespace {
 
-Result refuse(const std::string& why) {
+ze_result_t refuse(const std::string& why) {
   faults().note(why);
-  return Result::kInvalidArgument;
+  return ZE_RESULT_ERROR_INVALID_ARGUMENT;
 }
 
 /// Where the new bytes go; null with a note when the change is none.
-std::optional<std::uint64_t>* place_of(const ListObject& list, const MutableArgumentDesc& change) {
-  const auto found = list.launches.find(change.command);
-  if (change.type != Structure::kMutableArgumentDesc || found == list.launches.end() || found->second == nullptr) {
-    faults().note("a change of command " + std::to_string(change.command) + ", which the list does not have");
+std::optional<std::uint64_t>* place_of(const _ze_command_list_handle_t& list,
+                                       const ze_mutable_kernel_argument_exp_desc_t& change) {
+  const auto found = list.launches.find(change.commandId);
+  if (change.stype != ZE_STRUCTURE_TYPE_MUTABLE_KERNEL_ARGUMENT_EXP_DESC || found == list.launches.end() ||
+      found->second == nullptr) {
+    faults().note("a change of command " + std::to_string(change.commandId) + ", which the list does not have");
     return nullptr;
   }
-  KernelObject& kernel = found->second->kernel;
-  if (change.index >= kernel.arguments.size() || change.size != kernel.parameters[change.index].size ||
-      change.value == nullptr) {
-    faults().note("a change of argument " + std::to_string(change.index) + " of " + kernel.name + " to " +
-                  std::to_string(change.size) + " bytes");
+  _ze_kernel_handle_t& kernel = found->second->kernel;
+  if (change.argIndex >= kernel.arguments.size() || change.argSize != kernel.parameters[change.argIndex].size ||
+      change.pArgValue == nullptr) {
+    faults().note("a change of argument " + std::to_string(change.argIndex) + " of " + kernel.name + " to " +
+                  std::to_string(change.argSize) + " bytes");
     return nullptr;
   }
-  return &kernel.arguments[change.index];
+  return &kernel.arguments[change.argIndex];
 }
 
 }  // namespace
 
 extern "C" {
 
-Result zeCommandListGetNextCommandIdExp(List list, const MutableCommandIdDesc* description, std::uint64_t* id) {
-  if (description->type != Structure::kMutableCommandIdDesc) return Result::kInvalidArgument;
+ze_result_t zeCommandListGetNextCommandIdExp(ze_command_list_handle_t list,
+                                             const ze_mutable_command_id_exp_desc_t* description, std::uint64_t* id) {
+  if (description->stype != ZE_STRUCTURE_TYPE_MUTABLE_COMMAND_ID_EXP_DESC) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   if (!list->is_mutable) return refuse("a command's number is asked for in a list that is not mutable");
   if (list->state != ListState::kOpen) return refuse("a command's number is asked for in a closed list");
-  if ((description->flags & ~kMutableArguments) != 0) return Result::kUnsupportedFeature;
+  if ((description->flags & ~ZE_MUTABLE_COMMAND_EXP_FLAG_KERNEL_ARGUMENTS) != 0)
+    return ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
   if (list->next_id != 0) return refuse("a command's number is asked for twice");
   static std::atomic<std::uint64_t> handed_out = 0;  // over all lists, so that a number of one is refused by another
   *id = list->next_id = ++handed_out;
   list->launches[*id] = nullptr;
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
 /// All changes or none.
-Result zeCommandListUpdateMutableCommandsExp(List list, const MutableCommandsDesc* description) {
+ze_result_t zeCommandListUpdateMutableCommandsExp(ze_command_list_handle_t list,
+                                                  const ze_mutable_commands_exp_desc_t* description) {
   if (const auto rule = faults().hit(Site::kRecord, "update")) {
     act(*rule);
-    if (rule->action == Action::kFail) return Result::kInvalidArgument;
+    if (rule->action == Action::kFail) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   }
-  if (description->type != Structure::kMutableCommandsDesc || description->flags != 0) return Result::kInvalidArgument;
+  if (description->stype != ZE_STRUCTURE_TYPE_MUTABLE_COMMANDS_EXP_DESC || description->flags != 0)
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   if (list->state == ListState::kOpen) return refuse("a list is changed before it is closed");
   if (list->commands->running != 0) return refuse("a list is changed while it runs");
-  for (auto* one = static_cast<const MutableArgumentDesc*>(description->next); one != nullptr;
-       one = static_cast<const MutableArgumentDesc*>(one->next)) {
-    if (place_of(*list, *one) == nullptr) return Result::kInvalidArgument;
+  for (auto* one = static_cast<const ze_mutable_kernel_argument_exp_desc_t*>(description->pNext); one != nullptr;
+       one = static_cast<const ze_mutable_kernel_argument_exp_desc_t*>(one->pNext)) {
+    if (place_of(*list, *one) == nullptr) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   }
-  for (auto* one = static_cast<const MutableArgumentDesc*>(description->next); one != nullptr;
-       one = static_cast<const MutableArgumentDesc*>(one->next)) {
+  for (auto* one = static_cast<const ze_mutable_kernel_argument_exp_desc_t*>(description->pNext); one != nullptr;
+       one = static_cast<const ze_mutable_kernel_argument_exp_desc_t*>(one->pNext)) {
     std::uint64_t bits = 0;
-    std::memcpy(&bits, one->value, one->size);
+    std::memcpy(&bits, one->pArgValue, one->argSize);
     *place_of(*list, *one) = bits;
   }
   list->state = ListState::kChanged;
   return present_state();
 }
 
-Result zeDriverGetExtensionProperties(Driver, std::uint32_t* count, ExtensionProperties* properties) {
-  const auto rule = faults().hit(Site::kQuery, kMutableListExtension);
+ze_result_t zeDriverGetExtensionProperties(ze_driver_handle_t, std::uint32_t* count,
+                                           ze_driver_extension_properties_t* properties) {
+  const auto rule = faults().hit(Site::kQuery, ZE_MUTABLE_COMMAND_LIST_EXP_NAME);
   const std::uint32_t all = rule && rule->action == Action::kFail ? 0 : 1;
   if (properties != nullptr && *count != 0 && all != 0) {
-    std::strncpy(properties->name, kMutableListExtension, sizeof properties->name - 1);
+    std::strncpy(properties->name, ZE_MUTABLE_COMMAND_LIST_EXP_NAME, sizeof properties->name - 1);
     properties->version = 1 << 16;
   }
   *count = properties == nullptr ? all : std::min(*count, all);
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
-Result zeDriverGetExtensionFunctionAddress(Driver, const char* name, void** address) {
+ze_result_t zeDriverGetExtensionFunctionAddress(ze_driver_handle_t, const char* name, void** address) {
   constexpr std::string_view kNextId = "zeCommandListGetNextCommandIdExp",
                              kUpdate = "zeCommandListUpdateMutableCommandsExp";
-  if (name != kNextId && name != kUpdate) return Result::kInvalidArgument;
+  if (name != kNextId && name != kUpdate) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
   *address = name == kNextId ? reinterpret_cast<void*>(&zeCommandListGetNextCommandIdExp)
                              : reinterpret_cast<void*>(&zeCommandListUpdateMutableCommandsExp);
-  return Result::kSuccess;
+  return ZE_RESULT_SUCCESS;
 }
 
 }  // extern "C"

@@ -1,13 +1,13 @@
-// Putting signal handlers back: see process_guard.hpp.
-#include "backends/intel/process_guard.hpp"
+// Putting signal handlers back: see signal_guard.hpp.
+#include "plugins/sdk/signal_guard.hpp"
 
-namespace crucible_intel {
+namespace crucible::sdk {
 
-ProcessGuard::ProcessGuard() {
+SignalGuard::SignalGuard() {
   for (int signal = 1; signal < 32; ++signal) sigaction(signal, nullptr, &actions_[static_cast<std::size_t>(signal)]);
 }
 
-ProcessGuard::~ProcessGuard() {
+SignalGuard::~SignalGuard() {
   for (int signal = 1; signal < 32; ++signal) {
     const struct sigaction& before = actions_[static_cast<std::size_t>(signal)];
     struct sigaction now = {};
@@ -17,4 +17,4 @@ ProcessGuard::~ProcessGuard() {
   }
 }
 
-}  // namespace crucible_intel
+}  // namespace crucible::sdk
