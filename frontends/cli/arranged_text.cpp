@@ -12,8 +12,12 @@ std::string arranged_text(const ArrangedMemory& arranged, std::size_t label_widt
   const runtime::ArrangeReport& report = arranged.report;
   std::string text;
   if (report.moved > 0) {
-    text += fmt::format("{:<{}}{} steps moved: {} alive at most instead of {}\n", "order", label_width, report.moved,
-                        format_bytes(report.bound_ordered), format_bytes(report.bound_as_recorded));
+    const std::string now = format_bytes(report.bound_ordered), before = format_bytes(report.bound_as_recorded);
+    const std::string difference =
+        now != before ? fmt::format(" instead of {}", before)
+                      : fmt::format(", {} fewer", format_bytes(report.bound_as_recorded - report.bound_ordered));
+    text +=
+        fmt::format("{:<{}}{} steps moved: {} alive at most{}\n", "order", label_width, report.moved, now, difference);
   }
   if (report.repeats > 0 || report.transfers > 0) {
     text += fmt::format("{:<{}}{} steps run again (an estimated {:.0f}% more work), {} transfers of {}\n", "budget",

@@ -175,6 +175,8 @@ TEST(PlanTables, SayWhatABudgetLedTo) {
   EXPECT_THAT(text,
               HasSubstr("budget       4 steps run again (an estimated 25% more work), 5 transfers of 6.00 MiB\n"));
   EXPECT_THAT(text, HasSubstr("host         3.00 MiB at most, of what waits or lives there\n"));
+  plan.arranged.report.bound_as_recorded = plan.arranged.report.bound_ordered + 512;
+  EXPECT_THAT(plan_text(plan), HasSubstr("order        31 steps moved: 8.00 MiB alive at most, 512 B fewer\n"));
   const auto json = plan.to_json()["memory"];
   EXPECT_EQ(json["budget_bytes"], 1 << 20);
   EXPECT_EQ(json["repeated_share"], 0.25);
