@@ -68,6 +68,20 @@ class Decorator {
     }
     if (chance(3)) bind(p);
     if (chance(2)) p.left_out = {text(), text()};
+    for (const Op& op : p.ops) {
+      if (chance(8)) mean(p, op);
+    }
+  }
+
+  void mean(Program& p, const Op& op) {
+    Meaning meaning{"attention", {{"scale", false, {Scalar{kNone, false, real(), 0}}}, {"dims", true, {}}}, {}, {}};
+    for (std::uint64_t n = random_() % 3; n > 0; --n)
+      meaning.attributes[1].numbers.push_back(Scalar{kNone, true, 0, static_cast<std::int64_t>(random_())});
+    for (const Operand& input : op.inputs) {
+      if (!input.is_scalar()) meaning.inputs.push_back({text(), input});
+    }
+    for (const Operand& output : op.outputs) meaning.outputs.push_back({text(), output});
+    p.meanings.push_back(std::move(meaning));
   }
 
   /// Bounds of whatever list of whole numbers there is.
@@ -148,7 +162,8 @@ std::string difference(const Program& a, const Program& b) {
     return "slots";
   if (differ(a.states, b.states, [](const State& x, const State& y) {
         return x.start == y.start && x.end == y.end && x.initial_blob == y.initial_blob && x.final_blob == y.final_blob;
-      })) return "states";
+      }))
+    return "states";
   if (differ(a.inputs, b.inputs, [](const Input& x, const Input& y) {
         return x.value == y.value && x.blobs == y.blobs && x.is_draw == y.is_draw;
       }))
@@ -166,7 +181,22 @@ std::string difference(const Program& a, const Program& b) {
     return "opaques";
   if (differ(a.composites, b.composites, [](const auto& x, const auto& y) {
         return x->name == y->name && identity(*x) == identity(*y) && to_text(x->body) == to_text(y->body);
-      })) return "composites";
+      }))
+    return "composites";
+  const auto same_roles = [&](const std::vector<Role>& x, const std::vector<Role>& y) {
+    return !differ(x, y, [](const Role& r, const Role& t) { return r.name == t.name && same(r.operand, t.operand); });
+  };
+  const auto same_attribute = [](const CompositeAttribute& x, const CompositeAttribute& y) {
+    return x.name == y.name && x.is_list == y.is_list &&
+           std::ranges::equal(x.numbers, y.numbers, [](const Scalar& m, const Scalar& n) {
+             return m.is_integer == n.is_integer && same(m.real, n.real) && m.integer == n.integer;
+           });
+  };
+  if (differ(a.meanings, b.meanings, [&](const Meaning& x, const Meaning& y) {
+        return x.name == y.name && !differ(x.attributes, y.attributes, same_attribute) &&
+               same_roles(x.inputs, y.inputs) && same_roles(x.outputs, y.outputs);
+      }))
+    return "meanings";
   return "";
 }
 

@@ -418,16 +418,32 @@ void describe(Archive& a, std::shared_ptr<const Composite>& entry) {
   if constexpr (Archive::kReads) entry = std::make_shared<const Composite>(std::move(composite));
 }
 
-/// Behind everything else, and only where there are some: programs without composites are what they were before there
-/// were any.
 template <class Archive>
-void describe_composites(Archive& a, Program& program) {
+void describe(Archive& a, Role& role) {
+  fields(a, role.name, role.operand);
+}
+
+template <class Archive>
+void describe(Archive& a, Meaning& meaning) {
+  put(a, meaning.name);
+  list(a, meaning.attributes);
+  list(a, meaning.inputs);
+  list(a, meaning.outputs);
+}
+
+/// Composites and meanings: behind everything else, and only where there are some. Programs without them are what they
+/// were before there were any.
+template <class Archive>
+void describe_names(Archive& a, Program& program) {
   if constexpr (Archive::kReads) {
     if (a.is_at_end()) return;
     list(a, program.composites);
-    if (program.composites.empty()) a.fail("more follows behind its end");
+    const bool has_more = a.error() == nullptr && !a.is_at_end();
+    if (has_more) list(a, program.meanings);
+    if (has_more ? program.meanings.empty() : program.composites.empty()) a.fail("more follows behind its end");
   } else {
-    if (!program.composites.empty()) list(a, program.composites);
+    if (!program.composites.empty() || !program.meanings.empty()) list(a, program.composites);
+    if (!program.meanings.empty()) list(a, program.meanings);
   }
 }
 
@@ -450,7 +466,7 @@ std::vector<std::byte> to_binary(const Program& program) {
   Writer body;
   auto& unchanged = const_cast<Program&>(program);  // a writer changes nothing
   describe(body, unchanged);
-  describe_composites(body, unchanged);
+  describe_names(body, unchanged);
   Writer file;
   file.raw(kMagic);
   std::uint64_t version = kVersion;
@@ -486,7 +502,7 @@ Result<Program> from_binary(std::span<const std::byte> bytes) {
   reader.strings();
   Program program;
   describe(reader, program);
-  if (reader.error() == nullptr) describe_composites(reader, program);
+  if (reader.error() == nullptr) describe_names(reader, program);
   if (reader.error() != nullptr) return bad(reader.error());
   if (!reader.is_at_end()) return bad("more follows behind its end");
   if (auto valid = verify(program); !valid) return bad(valid.error().message);

@@ -35,34 +35,6 @@ bool is_kind(std::string_view text) {
 /// Words that the text form has for something else among an op's operands.
 bool is_reserved(std::string_view text) { return text == "slot" || text == "body"; }
 
-Result<void> check_attributes(const Composite& composite, std::size_t entry) {
-  for (std::size_t i = 0; i < composite.attributes.size(); ++i) {
-    const CompositeAttribute& attribute = composite.attributes[i];
-    if (!is_word(attribute.name) || is_reserved(attribute.name)) {
-      return broken("composite {} ({}): '{}' cannot be the name of an attribute", entry, composite.name,
-                    attribute.name);
-    }
-    for (std::size_t other = 0; other < i; ++other) {
-      if (composite.attributes[other].name == attribute.name) {
-        return broken("composite {} ({}): two attributes are called {}", entry, composite.name, attribute.name);
-      }
-    }
-    if (!attribute.is_list && attribute.numbers.size() != 1) {
-      return broken("composite {} ({}): attribute {} has {} numbers and is no list", entry, composite.name,
-                    attribute.name, attribute.numbers.size());
-    }
-    for (const Scalar& number : attribute.numbers) {
-      if (number.slot != kNone)
-        return broken("composite {} ({}): attribute {} names a slot", entry, composite.name, attribute.name);
-      if (number.is_integer ? number.real != 0 : number.integer != 0) {
-        return broken("composite {} ({}): attribute {} holds two numbers; is_integer says which one is meant", entry,
-                      composite.name, attribute.name);
-      }
-    }
-  }
-  return {};
-}
-
 /// What a body has not: it is a piece of an iteration, and nothing of a recording belongs to it.
 Result<void> check_body(const Composite& composite, std::size_t entry) {
   const Program& body = composite.body;
@@ -75,6 +47,7 @@ Result<void> check_body(const Composite& composite, std::size_t entry) {
   if (!body.sources.empty()) return wrong("has sources");
   if (!body.left_out.empty()) return wrong("leaves outputs out");
   if (!body.opaques.empty() || !body.composites.empty()) return wrong("has entries of other ops");
+  if (!body.meanings.empty()) return wrong("has meanings");
   if (body.outputs.empty()) return wrong("has no outputs");
   for (const Op& op : body.ops) {
     if (static_cast<int>(op.kind) >= kOpKindCount)
@@ -145,14 +118,38 @@ std::string identity(const Composite& composite) {
   return text + "\n" + std::string(reinterpret_cast<const char*>(body.data()), body.size());
 }
 
+Result<void> verify_name(std::string_view name, std::string_view where) {
+  return is_word(name) && !is_kind(name) ? Result<void>() : broken("{}: '{}' cannot be its name", where, name);
+}
+
+Result<void> verify_attributes(const std::vector<CompositeAttribute>& attributes, std::string_view where) {
+  for (std::size_t i = 0; i < attributes.size(); ++i) {
+    const CompositeAttribute& attribute = attributes[i];
+    if (!is_word(attribute.name) || is_reserved(attribute.name))
+      return broken("{}: '{}' cannot be the name of an attribute", where, attribute.name);
+    for (std::size_t other = 0; other < i; ++other) {
+      if (attributes[other].name == attribute.name)
+        return broken("{}: two attributes are called {}", where, attribute.name);
+    }
+    if (!attribute.is_list && attribute.numbers.size() != 1) {
+      return broken("{}: attribute {} has {} numbers and is no list", where, attribute.name, attribute.numbers.size());
+    }
+    for (const Scalar& number : attribute.numbers) {
+      if (number.slot != kNone) return broken("{}: attribute {} names a slot", where, attribute.name);
+      if (number.is_integer ? number.real != 0 : number.integer != 0) {
+        return broken("{}: attribute {} holds two numbers; is_integer says which one is meant", where, attribute.name);
+      }
+    }
+  }
+  return {};
+}
+
 Result<void> verify_composites(const Program& program) {
   for (std::size_t entry = 0; entry < program.composites.size(); ++entry) {
     if (!program.composites[entry]) return broken("composite {} is empty", entry);
     const Composite& composite = *program.composites[entry];
-    if (!is_word(composite.name) || is_kind(composite.name)) {
-      return broken("composite {}: '{}' cannot be its name", entry, composite.name);
-    }
-    CRUCIBLE_TRY_VOID(check_attributes(composite, entry));
+    CRUCIBLE_TRY_VOID(verify_name(composite.name, fmt::format("composite {}", entry)));
+    CRUCIBLE_TRY_VOID(verify_attributes(composite.attributes, fmt::format("composite {} ({})", entry, composite.name)));
     CRUCIBLE_TRY_VOID(check_body(composite, entry));
   }
   return {};

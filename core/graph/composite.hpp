@@ -15,13 +15,6 @@
 
 namespace crucible::graph {
 
-/// What an implementation needs to know besides the operands: one fixed number, or a list of them.
-struct CompositeAttribute {
-  std::string name;  // "eps", "dims"
-  bool is_list = false;
-  std::vector<Scalar> numbers;  // exactly one where it is no list
-};
-
 /// The entry of Program::composites that an op of kind kComposite names by its attribute `index`. Never changed once it
 /// is in a program: copies of the program share it, and ops that compute the same from other operands do.
 struct Composite {
@@ -45,6 +38,11 @@ std::string op_name(const Program& program, const Op& op);
 /// Everything that decides what a composite computes, as bytes that only equal ones share.
 std::string identity(const Composite& composite);
 
+/// What a composite and its attributes may be called, and which numbers attributes have. Errors: kInternal; `where`
+/// begins their text.
+Result<void> verify_name(std::string_view name, std::string_view where);
+Result<void> verify_attributes(const std::vector<CompositeAttribute>& attributes, std::string_view where);
+
 /// The rules of the entries themselves: names, attributes, and a body that is a valid program of neutral ops. Errors:
 /// kInternal.
 Result<void> verify_composites(const Program& program);
@@ -57,7 +55,8 @@ Result<void> verify_composite(const Program& program, OpId index);
 using KeepsComposite = std::function<bool(const Composite& composite, const Op& op)>;
 
 /// Puts the body of each composite op that `keeps` declines (null: all) in the op's place: ops and values stand in the
-/// order in which they stood when the composite was made. Entries that no op names any more go.
+/// order in which they stood when the composite was made. Entries that no op names any more go. Of composites that
+/// scheduling asks for by name, the meaning stays (meaning.hpp).
 void expand_composites(Program& program, const KeepsComposite& keeps = nullptr);
 
 /// Entries that no op names go, equal ones become one.

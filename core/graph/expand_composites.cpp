@@ -4,15 +4,16 @@
 #include <vector>
 
 #include "core/graph/composite.hpp"
+#include "core/graph/meaning.hpp"
 
 namespace crucible::graph {
 namespace {
 
 /// A value of a body that no result is, and where it stands among the values around it.
 struct Inner {
-  std::uint64_t place;    // 3 v + 1 is the place of the old value v; 3 v is before it, 3 v + 2 behind it
-  std::uint32_t op;       // index in Expansion::ops_
-  std::uint32_t value;    // in the body
+  std::uint64_t place;  // 3 v + 1 is the place of the old value v; 3 v is before it, 3 v + 2 behind it
+  std::uint32_t op;     // index in Expansion::ops_
+  std::uint32_t value;  // in the body
 };
 
 class Expansion {
@@ -29,6 +30,9 @@ class Expansion {
 
   void run() {
     if (ops_.empty()) return;
+    for (const OpId id : ops_) {
+      if (is_scheduled_by_name(composite_of(program_, program_.ops[id]).name)) add_meaning(program_, program_.ops[id]);
+    }
     place_values();
     write_ops();
     for (State& state : program_.states) {
@@ -38,6 +42,7 @@ class Expansion {
     for (Input& input : program_.inputs) input.value = renamed_[input.value];
     for (Constant& constant : program_.constants) constant.value = renamed_[constant.value];
     for (Output& output : program_.outputs) output.operand.value = renamed_[output.operand.value];
+    for_each_meant(program_, [&](Operand& operand) { operand.value = renamed_[operand.value]; });
     renumber_composites(program_);
   }
 
@@ -155,13 +160,13 @@ class Expansion {
   }
 
   Program& program_;
-  std::vector<bool> is_expanded_;     // per op
-  std::vector<OpId> ops_;             // those
+  std::vector<bool> is_expanded_;  // per op
+  std::vector<OpId> ops_;          // those
   std::vector<Inner> inner_;
-  std::vector<std::size_t> begins_;   // per expanded op: where its values begin in locals_
-  std::vector<ValueId> locals_;       // per value of its body: the new value
-  std::vector<ValueId> renamed_;      // per old value: the new one
-  std::vector<SlotId> slots_;         // per slot of a body: the program's
+  std::vector<std::size_t> begins_;  // per expanded op: where its values begin in locals_
+  std::vector<ValueId> locals_;      // per value of its body: the new value
+  std::vector<ValueId> renamed_;     // per old value: the new one
+  std::vector<SlotId> slots_;        // per slot of a body: the program's
 };
 
 }  // namespace

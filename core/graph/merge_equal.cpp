@@ -1,8 +1,8 @@
 // The pass merge_equal: ops that compute the same from the same become one. Frameworks recompute in the backward pass
 // what the forward pass had (attention scores, masks, activations); within one iteration that is the same value.
 #include <bit>
-#include <numeric>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -11,6 +11,7 @@
 
 #include "core/base/hash.hpp"
 #include "core/graph/composite.hpp"
+#include "core/graph/meaning.hpp"
 #include "core/graph/opaque.hpp"
 #include "core/graph/passes.hpp"
 #include "core/graph/view.hpp"
@@ -150,6 +151,7 @@ void merge_equal(Program& program) {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) renamed[op.outputs[i].value] = same.outputs[i].value;
   }
   for (Output& output : program.outputs) output.operand.value = renamed[output.operand.value];
+  for_each_meant(program, [&](Operand& operand) { operand.value = renamed[operand.value]; });
 }
 
 }  // namespace crucible::graph

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/graph/meaning.hpp"
 #include "core/graph/queries.hpp"
 #include "core/graph/view.hpp"
 
@@ -377,6 +378,10 @@ class Outliner {
   }
 
   void renumber() {
+    std::erase_if(program_.meanings, [&](const Meaning& meaning) {
+      const auto is_inside = [&](const Role& role) { return is_gone_[role.operand.value]; };
+      return std::ranges::any_of(meaning.inputs, is_inside) || std::ranges::any_of(meaning.outputs, is_inside);
+    });
     std::vector<ValueId> renamed(program_.values.size(), kNone);
     ValueId next = 0;
     for (ValueId v = 0; v < program_.values.size(); ++v) {
@@ -402,6 +407,7 @@ class Outliner {
     for (Input& input : program_.inputs) input.value = renamed[input.value];
     for (Constant& constant : program_.constants) constant.value = renamed[constant.value];
     for (Output& output : program_.outputs) output.operand.value = renamed[output.operand.value];
+    for_each_meant(program_, [&](Operand& operand) { operand.value = renamed[operand.value]; });
   }
 
   Program& program_;
@@ -413,9 +419,9 @@ class Outliner {
 
   // Of the outline at hand.
   std::vector<ValueId> made_;
-  std::vector<bool> used_;             // per input role: the body reads it
-  std::vector<std::size_t> choices_;   // per read of a value from outside: its role
-  std::vector<Scalar> slots_;          // those that the body reads
+  std::vector<bool> used_;            // per input role: the body reads it
+  std::vector<std::size_t> choices_;  // per read of a value from outside: its role
+  std::vector<Scalar> slots_;         // those that the body reads
   std::vector<Role> results_;
   std::vector<std::pair<ValueId, std::uint32_t>> order_;  // the body's values: the program's, and the role of an input
   std::vector<std::uint32_t> role_local_;                 // per input role: its number in the body

@@ -10,12 +10,6 @@
 
 namespace crucible::graph {
 
-/// A value as a composite's operand or result: under which name, through which view.
-struct Role {
-  std::string name;
-  Operand operand;
-};
-
 /// Ops from `first` on up to `end` that are a composite by their meaning.
 struct Outline {
   OpId first = 0, end = 0;

@@ -22,7 +22,7 @@ namespace {
 
 Error bad(std::string message) { return Error{ErrorCode::kBadInput, std::move(message)}; }
 
-constexpr std::array kDTypes = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32, DType::kI64,
+constexpr std::array kDTypes = {DType::kBool, DType::kU8,   DType::kI8,  DType::kI16, DType::kI32, DType::kI64,
                                 DType::kF16,  DType::kBF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128};
 
 DType read_dtype(TextCursor& c) {
@@ -221,10 +221,13 @@ class Parser {
     if (c.take("input")) return read_input(c);
     if (c.take("constant")) return read_constant(c);
     if (c.take("output")) return read_output(c);
+    if (c.take("meaning")) return read_meaning(c);
     if (c.take("left out")) return program_.left_out.push_back(c.quoted("a reason"));
     if (c.at("composite")) return read_composite(c);
     if (c.take("source")) return read_source(c);
-    c.expected("'slot', 'state', 'input', 'constant', an op's result, 'output', 'left out', 'composite' or 'source'");
+    c.expected(
+        "'slot', 'state', 'input', 'constant', an op's result, 'output', 'meaning', 'left out', 'composite' or "
+        "'source'");
   }
 
   /// Lists whose entries are numbered: the numbers are there for people, and must be right.
@@ -408,6 +411,38 @@ class Parser {
     return true;
   }
 
+  static std::vector<CompositeAttribute> read_named_attributes(TextCursor& c) {
+    std::vector<CompositeAttribute> attributes;
+    c.expect("(");
+    if (c.take(")")) return attributes;
+    do {
+      if (!read_named_attribute(c, attributes)) c.expected("an attribute such as eps=1e-05");
+    } while (!c.failed() && c.take(","));
+    c.expect(")");
+    return attributes;
+  }
+
+  static std::vector<Role> read_roles(TextCursor& c) {
+    std::vector<Role> roles;
+    do {
+      Role& role = roles.emplace_back();
+      role.name = c.quoted("what a value is called");
+      c.at("%") ? void(role.operand = read_operand(c)) : c.expected("a value");
+    } while (!c.failed() && c.take(","));
+    return roles;
+  }
+
+  void read_meaning(TextCursor& c) {
+    Meaning meaning;
+    meaning.outputs = read_roles(c);
+    c.expect("=");
+    meaning.name = c.identifier();
+    meaning.attributes = read_named_attributes(c);
+    c.expect("of");
+    if (!c.at_end()) meaning.inputs = read_roles(c);
+    program_.meanings.push_back(std::move(meaning));
+  }
+
   void read_composite(TextCursor& c) {
     if (is_body_) return c.fail("a body has no composites of its own");
     c.expect("composite");
@@ -415,13 +450,7 @@ class Parser {
     c.expect(":");
     entry_.emplace();
     entry_->composite.name = c.identifier();
-    c.expect("(");
-    if (!c.take(")")) {
-      do {
-        if (!read_named_attribute(c, entry_->composite.attributes)) c.expected("an attribute such as eps=1e-05");
-      } while (!c.failed() && c.take(","));
-      c.expect(")");
-    }
+    entry_->composite.attributes = read_named_attributes(c);
     entry_->line = c.line();
   }
 

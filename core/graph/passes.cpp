@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/progress.hpp"
+#include "core/graph/meaning.hpp"
 #include "core/graph/opaque.hpp"
 
 namespace crucible::graph {
@@ -22,6 +23,7 @@ void for_each_operand(Program& program, Visit visit) {
     for (Operand& operand : op.outputs) visit(operand);
   }
   for (Output& output : program.outputs) visit(output.operand);
+  for_each_meant(program, visit);
 }
 
 /// Keeps the items whose flag is set; returns the new index of each old one (kNone where it is gone).
@@ -197,12 +199,14 @@ void merge_generators(Program& program) {
     }
   }
   for (Output& output : program.outputs) output.operand.value = renamed[output.operand.value];
+  for_each_meant(program, [&](Operand& operand) { operand.value = renamed[operand.value]; });
 }
 
 void eliminate_dead(Program& program) {
   std::vector<bool> used;
   const auto live = live_ops(program, used);
   for (const State& state : program.states) used[state.start] = used[state.start] || program.is_variant;
+  leave_meanings_to(program, used);
   const auto new_op = keep(program.ops, live);
   renumber_values(program, used, new_op);
   renumber_slots_and_sources(program);

@@ -179,6 +179,18 @@ std::string attributes_text(const Op& op) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string meaning_text(const Meaning& meaning) {
+  const auto roles = [](const std::vector<Role>& all) {
+    std::string text;
+    for (const Role& role : all)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", quoted(role.name), operand_text(role.operand));
+    return text;
+  };
+  const Composite named{meaning.name, meaning.attributes, {}};
+  return fmt::format("meaning {} = {}({}) of {}\n", roles(meaning.outputs), meaning.name, attributes_text(named),
+                     roles(meaning.inputs));
+}
+
 std::string to_text(const Program& program) {
   std::string text = fmt::format("crucible program {}: {} ops, {} values, {} iterations\n", kTextVersion,
                                  program.ops.size(), program.values.size(), program.iterations);
@@ -200,11 +212,12 @@ std::string to_text(const Program& program) {
   }
   for (const Op& op : program.ops) text += op_text(program, op);
   for (const Output& output : program.outputs) {
-    const std::string recorded = output.is_bounds()  ? "bounds " + bounds_text(output.bounds)
+    const std::string recorded = output.is_bounds()   ? "bounds " + bounds_text(output.bounds)
                                  : output.is_tensor() ? "blobs " + blobs_text(output.blobs)
                                                       : "recorded " + reals_text(output.recorded);
     text += fmt::format("output {} {} ({})\n", quoted(output.name), operand_text(output.operand), recorded);
   }
+  for (const Meaning& meaning : program.meanings) text += meaning_text(meaning);
   for (const std::string& why : program.left_out) text += fmt::format("left out {}\n", quoted(why));
   for (std::size_t i = 0; i < program.composites.size(); ++i) {
     if (!program.composites[i]) continue;

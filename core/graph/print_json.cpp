@@ -72,14 +72,32 @@ Json op_json(const Program& program, const Op& op) {
   return json;
 }
 
-Json composite_json(const Composite& composite) {
-  Json attributes = Json::array();
-  for (const CompositeAttribute& attribute : composite.attributes) {
+Json named_attributes_json(const std::vector<CompositeAttribute>& attributes) {
+  Json list = Json::array();
+  for (const CompositeAttribute& attribute : attributes) {
     Json numbers = Json::array();
     for (const Scalar& number : attribute.numbers) numbers.push_back(operand_json({kNone, {}, number}));
-    attributes.push_back({{"name", attribute.name}, {"is_list", attribute.is_list}, {"numbers", numbers}});
+    list.push_back({{"name", attribute.name}, {"is_list", attribute.is_list}, {"numbers", numbers}});
   }
-  return Json{{"name", composite.name}, {"attributes", attributes}, {"body", Json::parse(to_json(composite.body))}};
+  return list;
+}
+
+Json composite_json(const Composite& composite) {
+  return Json{{"name", composite.name},
+              {"attributes", named_attributes_json(composite.attributes)},
+              {"body", Json::parse(to_json(composite.body))}};
+}
+
+Json meaning_json(const Meaning& meaning) {
+  const auto roles = [](const std::vector<Role>& all) {
+    Json list = Json::array();
+    for (const Role& role : all) list.push_back({{"name", role.name}, {"operand", operand_json(role.operand)}});
+    return list;
+  };
+  return Json{{"name", meaning.name},
+              {"attributes", named_attributes_json(meaning.attributes)},
+              {"inputs", roles(meaning.inputs)},
+              {"outputs", roles(meaning.outputs)}};
 }
 
 std::string escaped(std::string_view text) {
@@ -135,6 +153,8 @@ std::string to_json(const Program& program) {
   for (const auto& opaque : program.opaques) json["opaques"].push_back(Json::parse(to_json(*opaque)));
   if (!program.composites.empty()) json["composites"] = Json::array();
   for (const auto& composite : program.composites) json["composites"].push_back(composite_json(*composite));
+  if (!program.meanings.empty()) json["meanings"] = Json::array();
+  for (const Meaning& meaning : program.meanings) json["meanings"].push_back(meaning_json(meaning));
   if (!program.left_out.empty()) json["left_out"] = program.left_out;
   return json_without_commands(json.dump(2, ' ', false, Json::error_handler_t::replace));
 }

@@ -193,9 +193,9 @@ struct Op {
 
 /// A named number per iteration, of one type in all of them.
 struct Slot {
-  std::string name;             // "lr-like: aten::addcdiv_.value of blocks.0.norm1.weight"
-  std::vector<Number> values;   // one per recorded iteration
-  bool is_integer = false;      // i64 (truth values: 0 and 1), else f64; so is each of the values
+  std::string name;            // "lr-like: aten::addcdiv_.value of blocks.0.norm1.weight"
+  std::vector<Number> values;  // one per recorded iteration
+  bool is_integer = false;     // i64 (truth values: 0 and 1), else f64; so is each of the values
 };
 
 /// A state value at the start of the iteration, and the value that holds it at the end.
@@ -238,6 +238,26 @@ struct Output {
   bool is_number() const { return !is_tensor() && !is_bounds(); }
 };
 
+/// What an implementation needs to know besides the operands: one fixed number, or a list of them.
+struct CompositeAttribute {
+  std::string name;  // "eps", "dims"
+  bool is_list = false;
+  std::vector<Scalar> numbers;  // exactly one where it is no list
+};
+
+/// A value as a composite's operand or result: under which name, through which view.
+struct Role {
+  std::string name;
+  Operand operand;
+};
+
+/// What values are by name, said beside the ops that compute them (meaning.hpp).
+struct Meaning {
+  std::string name;  // of a composite: "attention"
+  std::vector<CompositeAttribute> attributes;
+  std::vector<Role> inputs, outputs;
+};
+
 /// Ops stand in an order that respects definitions before uses. Blob numbers are those of the trace's BlobStore.
 struct Program {
   std::vector<Value> values;
@@ -250,6 +270,7 @@ struct Program {
   std::vector<Output> outputs;
   std::vector<std::shared_ptr<const Opaque>> opaques;  // shared: copies of a program have the same, which never change
   std::vector<std::shared_ptr<const Composite>> composites;  // likewise
+  std::vector<Meaning> meanings;
   std::vector<std::string> left_out;  // recorded outputs that the program cannot give, each with the reason
   std::uint32_t iterations = 0;
   /// One of several programs over the same states, or one whose states are given anew in between (variants.hpp): it

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/graph/composite.hpp"
+#include "core/graph/meaning.hpp"
 #include "core/graph/op_table.hpp"
 #include "core/graph/program.hpp"
 #include "core/graph/verify_ops.hpp"
@@ -304,6 +305,7 @@ Result<void> check_slots_and_outputs(const Program& program, const std::vector<b
 Result<void> verify(const Program& program) {
   CRUCIBLE_TRY_VOID(check_values(program));
   CRUCIBLE_TRY_VOID(verify_composites(program));
+  CRUCIBLE_TRY_VOID(verify_meanings(program));
   std::vector<bool> defined(program.values.size(), false);
   for (ValueId v = 0; v < program.values.size(); ++v) {
     defined[v] = program.values[v].kind != ValueKind::kTemporary;

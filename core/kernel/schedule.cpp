@@ -22,7 +22,7 @@
 #include "core/kernel/fuse/fusion.hpp"
 #include "core/kernel/fuse/in_place.hpp"
 #include "core/kernel/ir/read_ir.hpp"
-#include "core/kernel/fuse/library_attention.hpp"
+#include "core/kernel/fuse/named_attention.hpp"
 #include "core/kernel/fuse/library_epilogue.hpp"
 #include "core/kernel/fuse/recompute_scores.hpp"
 #include "core/kernel/fuse/rematerialize.hpp"

@@ -13,6 +13,7 @@
 #include "core/base/progress.hpp"
 #include "core/base/words.hpp"
 #include "core/graph/computed_nans.hpp"
+#include "core/graph/meaning.hpp"
 #include "core/graph/passes.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/aten/attention/composed_attention.hpp"
@@ -36,12 +37,13 @@ std::string module_of(const trace::Trace& trace, const trace::Op& op) {
 
 class Lowering {
  public:
-  /// `outlines`: gets what is a composite; null: none is wanted.
+  /// `outlines`: gets what is a composite. `wants_all`: else those alone that scheduling asks for by name.
   Lowering(const trace::Trace& trace, const Alignment& alignment, Opaques opaques,
-           std::vector<graph::Outline>* outlines)
+           std::vector<graph::Outline>& outlines, bool wants_all)
       : trace_(trace),
         opaques_(opaques),
         outlines_(outlines),
+        wants_all_(wants_all),
         alignment_(alignment),
         emitter_(program_),
         storages_(trace, alignment, emitter_),
@@ -163,6 +165,12 @@ class Lowering {
     emitter_.set_source(static_cast<std::uint32_t>(program_.sources.size() - 1));
   }
 
+  /// Null for an op that is none, or none that somebody asks for.
+  const CompositeRow* wanted_composite(std::string_view entry) const {
+    const CompositeRow* row = find_composite(entry);
+    return row != nullptr && (wants_all_ || graph::is_scheduled_by_name(row->composite)) ? row : nullptr;
+  }
+
   Result<void> lower_op(std::uint32_t position) {
     add_source(position);
     if (op(position).phase == trace::Phase::kBackward) losses_.read_present(storages_);
@@ -172,8 +180,8 @@ class Lowering {
       CompositeLog log;
       if (const Entry* entry = entry_of(position)) {
         call.set_entry_name(entry->name);
-        const bool may_be_composite = outlines_ != nullptr && entry->complexity == Complexity::kWhole;
-        if (may_be_composite && (log.row = find_composite(entry->name)) != nullptr) call.log_composite(&log);
+        if (entry->complexity == Complexity::kWhole && (log.row = wanted_composite(entry->name)) != nullptr)
+          call.log_composite(&log);
         const std::string broken = preconditions(op(position).schema, entry->name).broken_by(trace_, op(position));
         if (!broken.empty()) {
           emitter_.fail(broken);
@@ -191,7 +199,7 @@ class Lowering {
       const bool is_shaped = emitter_.shaping_number().has_value();
       if (emitter_.failure().empty() || opaques_ == Opaques::kRefuse || is_shaped) {
         call.finish();
-        if (emitter_.failure().empty() && log.row != nullptr) call.outline(*outlines_);
+        if (emitter_.failure().empty() && log.row != nullptr) call.outline(outlines_);
         if (emitter_.failure().empty()) emitter_.bounds().emit(emitter_);
         return checked(position);
       }
@@ -232,9 +240,8 @@ class Lowering {
     if (const auto& number = emitter_.shaping_number()) shaping_ = {position, number->first, number->second};
     const std::string module = module_of(trace_, op(position));
     return Error{ErrorCode::kBadInput,
-                 fmt::format("op {} ({}{}{} at {}): {}", position, op_name(position),
-                             module.empty() ? "" : " in ", module, trace_.site_text(op(position).site),
-                             emitter_.failure())};
+                 fmt::format("op {} ({}{}{} at {}): {}", position, op_name(position), module.empty() ? "" : " in ",
+                             module, trace_.site_text(op(position).site), emitter_.failure())};
   }
 
   /// Each schema is read once.
@@ -246,7 +253,8 @@ class Lowering {
 
   const trace::Trace& trace_;
   Opaques opaques_;
-  std::vector<graph::Outline>* outlines_;
+  std::vector<graph::Outline>& outlines_;
+  const bool wants_all_;
   const Alignment& alignment_;
   std::unordered_map<trace::SchemaId, Preconditions> preconditions_;
   graph::Program program_;
@@ -284,7 +292,7 @@ Result<graph::Variants> lower_groups(const trace::Trace& trace, std::vector<Alig
   while (!waiting.empty()) {
     alignments.push_back(std::move(waiting.extract(waiting.begin()).mapped()));
     outlines.emplace_back();
-    lowerings.emplace_back(trace, alignments.back(), opaques, wants_composites ? &outlines.back() : nullptr);
+    lowerings.emplace_back(trace, alignments.back(), opaques, outlines.back(), wants_composites);
     if (const Result<void> lowered = lowerings.back().lower_ops(); !lowered) {
       const std::optional<ArgumentPath> number = lowerings.back().shaping_number();
       if (!number) return lowered.error();
@@ -307,8 +315,7 @@ Result<graph::Variants> lower_groups(const trace::Trace& trace, std::vector<Alig
       std::ranges::any_of(variants.turns, [](const graph::Turn& turn) { return !turn.given.empty(); });
   for (std::size_t v = 0; v < alignments.size(); ++v) {
     CRUCIBLE_TRY(graph::Program program, lowerings[v].finish(alignments.size() > 1 || is_given));
-    std::vector<graph::Outline>* const wanted = wants_composites ? &outlines[v] : nullptr;
-    const bool is_changed = recognize_composed_attention(program, wanted) > 0;
+    const bool is_changed = recognize_composed_attention(program, &outlines[v]) > 0;
     const bool is_outlined = graph::outline(program, std::move(outlines[v])) > 0;
     if (is_changed || is_outlined) CRUCIBLE_TRY_VOID(graph::verify(program));
     if (passes != nullptr) CRUCIBLE_TRY_VOID(graph::run_passes(program, *passes));
@@ -346,7 +353,7 @@ Result<graph::Program> lower_without_passes(const trace::Trace& trace, Opaques o
 }
 
 Result<graph::Variants> lower_variants(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {
-  // Where nobody takes composites, none are made only to be taken apart again.
+  // Where nobody takes composites, none are made only to be taken apart again, but those whose names are asked for.
   const graph::PassContext passes{.blobs = trace.blob_store.get(), .keeps = keeps};
   return lower_ops(trace, opaques, keeps != nullptr, &passes);
 }

@@ -19,7 +19,7 @@ struct Shape {
   std::int64_t batch, heads, rows, keys, width;
 };
 
-/// One program, op by op; nothing but its result is kept.
+/// One program, op by op, and what it is by name; nothing but its result is kept.
 class AttentionWriter {
  public:
   AttentionWriter(const Shape& s, DType dtype, bool is_causal, bool is_packed, std::uint64_t seed)
@@ -33,13 +33,18 @@ class AttentionWriter {
     const auto input = [&](std::int64_t rows) {
       View view = View::contiguous({s.batch, s.heads, rows, s.width});
       if (is_packed) view.strides = {rows * s.heads * s.width, s.width, s.heads * s.width, 1};
-      return copied(writer_.input(dtype, view, Pattern::kUnit), DType::kF32);
+      return writer_.input(dtype, view, Pattern::kUnit);
     };
-    const Operand q = input(s.rows), k = input(s.keys), v = input(s.keys);
+    const Operand query = input(s.rows), key = input(s.keys), value = input(s.keys);
+    const Operand q = copied(query, DType::kF32), k = copied(key, DType::kF32), v = copied(value, DType::kF32);
     Operand transposed = k;
     std::swap(transposed.view.sizes[2], transposed.view.sizes[3]);
     std::swap(transposed.view.strides[2], transposed.view.strides[3]);
-    write(q, transposed, v, is_causal);
+    const Operand result = write(q, transposed, v, is_causal);
+    graph::Meaning meaning{"attention", {}, {{"query", query}, {"key", key}, {"value", value}}, {{"output", result}}};
+    meaning.attributes.push_back({"scale", false, {OpsWriter::number(kScale).scalar}});
+    if (is_causal) meaning.attributes.push_back({"causal", false, {OpsWriter::number(1).scalar}});
+    writer_.program.program.meanings.push_back(std::move(meaning));
   }
 
   OpsProgram take() { return std::move(writer_.program); }
@@ -90,11 +95,11 @@ class AttentionWriter {
               scores.view.sizes);
   }
 
-  void write(const Operand& q, const Operand& k, const Operand& v, bool is_causal) {
+  Operand write(const Operand& q, const Operand& k, const Operand& v, bool is_causal) {
     const Sizes sizes = {shape_.batch, shape_.heads, shape_.rows, shape_.keys},
                 out = {shape_.batch, shape_.heads, shape_.rows, shape_.width};
     Attributes scale;
-    scale.alpha = 0.5;
+    scale.alpha = kScale;
     Operand x = op(OpKind::kMatMul, {q, k}, sizes, DType::kF32, scale);
     if (is_causal) x = masked(x);
     const Operand top = reduce(OpKind::kReduceMax, x);
@@ -105,8 +110,10 @@ class AttentionWriter {
     const Operand result = copied(divided, dtype_);
     writer_.program.program.outputs.push_back({.name = "result", .operand = result, .recorded = {}, .blobs = {0}});
     writer_.program.is_random = true;  // of many ops
+    return result;
   }
 
+  static constexpr double kScale = 0.5;
   const Shape shape_;
   const DType dtype_;
   OpsWriter writer_;

@@ -49,18 +49,12 @@ std::vector<NotFused> refused_attention(const graph::Program& program, const Sch
   return fuse_attention(program, units, options);
 }
 
-/// Of the first product of probabilities and values that the step does, or makes the probabilities of.
+/// Of the first attention that the step does a part of.
 NotCalled why_not_called(const graph::Program& program, const Step& step) {
   if (step.kind == StepKind::kLibrary && step.library.kind == LibraryKind::kAttention) return NotCalled::kNoAttention;
-  const AttentionForms forms(program);
-  const graph::IdLists readers = graph::readers(program);
-  for (const OpId op : step.ops) {
-    std::vector<OpId> products = {op};
-    for (const graph::Operand& output : program.ops[op].outputs)
-      products.insert(products.end(), readers[output.value].begin(), readers[output.value].end());
-    for (const OpId product : products) {
-      if (const NotCalled why = forms.at(product).why; why != NotCalled::kNoAttention) return why;
-    }
+  for (const NamedAttention& named : named_attentions(program)) {
+    const auto is_part = [&](OpId op) { return std::ranges::binary_search(named.body, op); };
+    if (named.why != NotCalled::kNoAttention && std::ranges::any_of(step.ops, is_part)) return named.why;
   }
   return NotCalled::kNoAttention;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/kernel/fuse/fusion.hpp"
-#include "core/kernel/fuse/library_attention.hpp"
+#include "core/kernel/fuse/named_attention.hpp"
 #include "core/kernel/schedule.hpp"
 
 namespace crucible::kernel {

@@ -22,7 +22,7 @@ struct Unit {
   bool is_attention() const { return !inner.empty() || !outer.empty(); }
   graph::OpId anchor =
       graph::kNone;  // the product whose epilogue the group is, or without one the other ops (library_epilogue.hpp)
-  std::uint32_t library_attention = graph::kNone;  // the call that it is (library_attention.hpp)
+  std::uint32_t library_attention = graph::kNone;  // the call that it is (named_attention.hpp)
 };
 
 /// Why two units are not one kernel.

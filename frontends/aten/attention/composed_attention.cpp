@@ -22,9 +22,9 @@ namespace {
 
 using graph::kNone;
 using graph::Op;
+using graph::Operand;
 using graph::OpId;
 using graph::OpKind;
-using graph::Operand;
 using graph::Program;
 using graph::ValueId;
 using graph::View;
@@ -35,8 +35,8 @@ struct Found {
   std::optional<Operand> mask;          // [b, h, queries, keys]
   bool is_causal = false;
   double scale = 1;
-  Sizes sizes;  // b, h, queries, keys
-  OpId output = kNone;                                         // the product with the values
+  Sizes sizes;                                                                // b, h, queries, keys
+  OpId output = kNone;                                                        // the product with the values
   OpId value_gradient = kNone, query_gradient = kNone, key_gradient = kNone;  // the last two behind their scale
 };
 
@@ -375,11 +375,15 @@ class Writer {
   }
 
   /// Moves the new ops to where the old results stood, and turns readers of those to the new ones.
-  void finish(std::vector<graph::Outline>* outlines) {
+  void finish(std::vector<graph::Outline>& outlines) {
     for (Op& op : program_.ops) {
       for (Operand& input : op.inputs) rename(input);
     }
     for (graph::Output& output : program_.outputs) rename(output.operand);
+    outlines.insert(outlines.end(), outlines_.begin(), outlines_.end());
+    for (graph::Outline& outline : outlines) {
+      for (graph::Role& role : outline.inputs) rename(role.operand);
+    }
     std::ranges::stable_sort(chunks_, {}, &Chunk::at);
     std::vector<Op> ops;
     ops.reserve(program_.ops.size());
@@ -398,9 +402,7 @@ class Writer {
       place(id);
     }
     program_.ops = std::move(ops);
-    if (outlines == nullptr) return;
-    outlines->insert(outlines->end(), outlines_.begin(), outlines_.end());
-    std::erase_if(*outlines, [&](graph::Outline& outline) {
+    std::erase_if(outlines, [&](graph::Outline& outline) {
       const OpId length = outline.end - outline.first,
                  last = outline.first == outline.end ? kNone : moved[outline.end - 1];
       if (last == kNone || last + 1 - moved[outline.first] != length) return true;  // new ops stand between its own
@@ -494,7 +496,8 @@ int recognize_composed_attention(graph::Program& program, std::vector<graph::Out
   if (all.empty()) return 0;
   Writer writer(program);
   for (const Found& found : all) writer.replace(found);
-  writer.finish(outlines);
+  std::vector<graph::Outline> unasked;
+  writer.finish(outlines != nullptr ? *outlines : unasked);
   return static_cast<int>(all.size());
 }
 

@@ -177,6 +177,9 @@ TEST_P(Recognized, IsACompositeEach) {
     }
   }
   graph::expand_composites(whole);
+  ASSERT_EQ(whole.meanings.size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(whole.meanings[i].name, names[i]);
+  whole.meanings.clear();
   EXPECT_EQ(graph::to_text(whole), graph::to_text(decomposed));
 }
 

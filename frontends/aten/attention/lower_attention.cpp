@@ -68,6 +68,7 @@ Attention attention_of(OpCall& c) {
     a.left = limit(c, "window_size_left");
     if (!a.right) a.right = limit(c, "window_size_right");
   }
+  if (rows_first(c)) c.turn_results({"output", "grad_query", "grad_key", "grad_value"});
   c.role("query", a.query);
   c.role("key", a.key);
   c.role("value", a.value);

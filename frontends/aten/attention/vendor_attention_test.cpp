@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/graph/meaning.hpp"
+#include "core/graph/reference_composite.hpp"
 #include "frontends/aten/testing/vendor_case.hpp"
 
 namespace crucible::aten {
@@ -225,6 +227,58 @@ TEST(Vendors, AttentionGradientsAreOneProgram) {
                                   B::number(0), is_causal, B::none(), B::none(), B::number(0.375)};
                     });
     EXPECT_EQ(program_of(overrideable), wanted);
+  }
+}
+
+/// The name, operands and results of the only meaning: [batch, heads, rows, width] whatever the kernel's layout.
+void expect_meaning(const graph::Program& program, std::string_view name, bool causal,
+                    const std::vector<std::string_view>& results) {
+  ASSERT_EQ(program.meanings.size(), 1u);
+  const graph::Meaning& meaning = program.meanings[0];
+  EXPECT_EQ(meaning.name, name);
+  EXPECT_EQ(graph::number_of(meaning, "scale", 0), 0.375);
+  EXPECT_EQ(graph::number_of(meaning, "causal", 0), causal);
+  for (const std::string_view role : {"query", "key", "value"}) {
+    const graph::Role* operand = graph::find_input(meaning, role);
+    ASSERT_NE(operand, nullptr) << role;
+    EXPECT_EQ(operand->operand.view.sizes, role == "query" ? kQuery : kKey);
+  }
+  for (const std::string_view role : results) {
+    const graph::Role* result = graph::find_output(meaning, role);
+    ASSERT_NE(result, nullptr) << role;
+    const bool is_of_keys = role == "grad_key" || role == "grad_value";
+    EXPECT_EQ(result->operand.view.sizes, is_of_keys ? kKey : kQuery) << role;
+  }
+}
+
+TEST(Vendors, AttentionKeepsItsName) {
+  const std::vector<std::string_view> gradients = {"grad_query", "grad_key", "grad_value"};
+  for (const bool causal : {false, true}) {
+    expect_meaning(lowered(on_cpu(causal, false)), "attention", causal, {"output"});
+    expect_meaning(lowered(on_cpu_backward(causal)), "attention_backward", causal, gradients);
+    EXPECT_TRUE(lowered(on_cpu(causal, false), graph::reference_keeps).meanings.empty()) << "it is a composite still";
+  }
+  const graph::Program masked = lowered(on_cpu(false, true));
+  ASSERT_EQ(masked.meanings.size(), 1u);
+  EXPECT_NE(graph::find_input(masked.meanings[0], "mask"), nullptr);
+  // Rows before heads: so is the result in memory, and its view shows heads first.
+  const Shape rows{2, 3, 2, 4}, columns{2, 5, 2, 4};
+  for (const bool causal : {false, true}) {
+    Case flash = with_schema(
+        on_cpu(false, false),
+        "aten::_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, "
+        "SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, bool return_debug_mask, *, float? scale=None) -> "
+        "(Tensor output, Tensor softmax_logsumexp, Tensor rng_state, Tensor unused, Tensor debug_attn_mask)",
+        [=](const Ids& in) {
+          return Args{t(in[0]),      t(in[1]),     t(in[2]),           B::none(),         B::none(),      B::integer(3),
+                      B::integer(5), B::number(0), B::boolean(causal), B::boolean(false), B::number(0.375)};
+        });
+    flash.inputs = {rows, columns, columns};
+    flash.results = {rows, kLog};
+    expect_meaning(lowered(flash), "attention", causal, {"output"});
+    const auto whole = numbers_of(flash, graph::reference_keeps), body = numbers_of(flash);
+    expect_near(whole.at("result 0"), body.at("result 0"));
+    expect_near(whole.at("result 1"), body.at("result 1"));
   }
 }
 

@@ -100,6 +100,7 @@ const CompositeRow kRows[] = {
     {"aten::_efficient_attention_forward", "attention", {}, kAttention, kMask},
     {"aten::_efficient_attention_backward", "attention_backward", {}, kAttentionGradients, kMask},
     {"aten::_scaled_dot_product_attention_math", "attention", {}, {"output", "probabilities"}, kMask},
+    {"aten::_scaled_dot_product_attention_math_for_mps", "attention", {}, {"output", "probabilities"}, kMask},
     {"aten::_fused_adam_", "adam", kAdam, {}},
     {"aten::_fused_adam_.tensor_lr", "adam", kAdam, {}},
     {"aten::_fused_adamw_", "adamw", kAdam, {}},
@@ -156,6 +157,10 @@ void OpCall::refuse_composite() {
 
 void OpCall::role(std::string_view name, const Term& term) {
   if (log_ != nullptr) log_->set_input(name, term);
+}
+
+void OpCall::turn_results(std::initializer_list<std::string_view> names) {
+  if (log_ != nullptr) log_->turned = names;
 }
 
 void OpCall::note(std::string_view attribute, double number, bool is_integer) {
@@ -237,6 +242,12 @@ void OpCall::outline(std::vector<graph::Outline>& outlines) {
         part.outputs.push_back({named.name, {entry->value, {recorded.offset, recorded.sizes, recorded.strides}, {}}});
       }
       if (!term.is_number()) part.outputs.push_back({named.name, term.operand});
+    }
+    for (graph::Role& role : part.outputs) {
+      graph::View& view = role.operand.view;
+      if (view.sizes.size() != 4 || std::ranges::find(log_->turned, role.name) == log_->turned.end()) continue;
+      std::swap(view.sizes[1], view.sizes[2]);
+      std::swap(view.strides[1], view.strides[2]);
     }
     outlines.push_back(std::move(part));
   }

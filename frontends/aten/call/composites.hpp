@@ -49,6 +49,8 @@ struct CompositeLog {
       written;  // in the order of OpCall's writes; `element` is the result's number where there is no name
   std::vector<graph::CompositeAttribute> attributes;
   std::vector<Part> parts;
+  std::vector<std::string_view>
+      turned;  // results that an implementation sees with the middle two of four dimensions in turn
 
   void add_input(std::string_view name, const Term& term, std::size_t element = 0, bool is_list = false);
   /// Takes the place of what was asked for under the name.

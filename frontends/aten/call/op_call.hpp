@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -143,6 +144,8 @@ class OpCall {
   void refuse_composite();
   /// The operand of this name, where an argument does not show it as an implementation wants to see it.
   void role(std::string_view name, const Term& term);
+  /// An implementation wants to see these results with the middle two of their four dimensions in turn.
+  void turn_results(std::initializer_list<std::string_view> names);
   void note(std::string_view attribute, double number, bool is_integer = true);
   /// Ops from now on up to the next part are a composite of their own, with item `element` of each list.
   void begin_part(std::size_t element);

@@ -54,15 +54,19 @@ Case with_schema(Case test, std::string schema, std::function<Args(const Ids&)> 
   return test;
 }
 
-std::string program_of(const Case& test) {
+graph::Program lowered(const Case& test, const graph::KeepsComposite& keeps) {
   TraceBuilder b;
   build(test, b);
-  auto program = lower(b.trace());
+  auto program = lower(b.trace(), Opaques::kRefuse, keeps);
   EXPECT_TRUE(program) << test.schema << ": " << program.error().message;
-  if (!program) return test.schema;
-  program->sources.clear();  // which name the vendors' ops
-  for (graph::Op& op : program->ops) op.source = graph::kNone;
-  return graph::to_text(*program);
+  return program ? *std::move(program) : graph::Program{};
+}
+
+std::string program_of(const Case& test) {
+  graph::Program program = lowered(test);
+  program.sources.clear();  // which name the vendors' ops
+  for (graph::Op& op : program.ops) op.source = graph::kNone;
+  return graph::to_text(program);
 }
 
 std::string refusal_of(const Case& test) {
@@ -73,10 +77,10 @@ std::string refusal_of(const Case& test) {
   return program ? "" : program.error().message;
 }
 
-std::map<std::string, std::vector<float>> numbers_of(const Case& test) {
+std::map<std::string, std::vector<float>> numbers_of(const Case& test, const graph::KeepsComposite& keeps) {
   TraceBuilder b;
   build(test, b);
-  const auto program = lower(b.trace());
+  const auto program = lower(b.trace(), Opaques::kRefuse, keeps);
   EXPECT_TRUE(program) << test.schema << ": " << program.error().message;
   if (!program) return {};
   const auto replay = graph::replay_reference(*program, *b.trace().blob_store, 1);

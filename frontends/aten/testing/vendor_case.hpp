@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/graph/composite.hpp"
 #include "frontends/aten/testing/trace_builder.hpp"
 
 namespace crucible::aten {
@@ -32,6 +33,9 @@ Case with_schema(Case test, std::string schema, std::function<Args(const Ids&)> 
 /// What element k of input i is.
 float content_of(std::size_t i, std::size_t k);
 
+/// The program of it; an empty one where the test has failed.
+graph::Program lowered(const Case& test, const graph::KeepsComposite& keeps = nullptr);
+
 /// The text of the program without what names its source.
 std::string program_of(const Case& test);
 
@@ -39,7 +43,7 @@ std::string program_of(const Case& test);
 std::string refusal_of(const Case& test);
 
 /// All states at the end by name: "result 0", and "input 3" where the op writes that.
-std::map<std::string, std::vector<float>> numbers_of(const Case& test);
+std::map<std::string, std::vector<float>> numbers_of(const Case& test, const graph::KeepsComposite& keeps = nullptr);
 
 /// Within 2e-6 of the larger of 1 and the wanted number.
 void expect_near(const std::vector<float>& a, const std::vector<float>& wanted);
