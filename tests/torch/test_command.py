@@ -40,6 +40,8 @@ class Examples(RecorderTest):
 
 
 class ProgramStaysAsItIs(RecorderTest):
+    fresh = True
+
     def test_arguments_output_and_exit_code(self):
         program = LOOP + "print(sys.argv[1:])\nprint('to stderr', file=sys.stderr)\nsys.exit(7)\n"
         arguments = ["--flag", "a b", "[1,2]", "", "--", "-o", "%%x"]
@@ -152,6 +154,8 @@ data = iter(data)
 
 
 class WhatTheCommandSays(RecorderTest):
+    fresh = True
+
     def test_json(self):
         done = self.record(LOOP + "print('the program speaks')\n",
                            options=("--json", "--iterations", "3", "--warmup", "1"))
