@@ -43,13 +43,13 @@ def python(build):
 
 def start(folder):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    with open(folder / "log", "w") as log:
+    with open(folder / "log", "a") as log:
         server = subprocess.Popen([sys.executable, SERVER, folder], env=environment, stdin=subprocess.DEVNULL,
                                   stdout=log, stderr=log, start_new_session=True)
     for _ in range(START_TIME_LIMIT_S * 20):
         if listens(folder):
             return
         if server.poll() is not None:
-            raise RuntimeError(f"the process that programs are forked from ended: {(folder / 'log').read_text()}")
+            raise RuntimeError(f"the process that programs are forked from ended: {(folder / 'log').read_text()[-2000:]}")
         time.sleep(0.05)
     raise RuntimeError("the process that programs are forked from does not listen")

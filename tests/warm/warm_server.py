@@ -27,7 +27,7 @@ import tempfile
 import threading
 import types
 
-IDLE_S = 40
+IDLE_S = 90
 MOST_FILES = 64
 HIGH = 700  # descriptors from here on are ours while those of a program get their numbers
 LIMITS = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "NOFILE", "AS", "NPROC")  # as in warm_python.cpp

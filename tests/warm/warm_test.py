@@ -82,7 +82,8 @@ class Warm(unittest.TestCase):
 
     def test_numbers_that_nobody_seeded_are_others_each_time(self):
         look = "import random, torch; print(torch.initial_seed(), random.random())"
-        self.assertNotEqual(*(self.run_with(self.python, "-c", look).stdout for _ in range(2)))
+        for one, other in zip(*(self.run_with(self.python, "-c", look).stdout.split() for _ in range(2)), strict=True):
+            self.assertNotEqual(one, other)
 
     def test_what_is_decided_by_the_start_is_started_afresh(self):
         before = self.forked()
