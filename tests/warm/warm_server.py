@@ -85,6 +85,10 @@ class Late:
         spec = self._specs.get(name)
         if spec is None:
             return None
+        if "." not in name:  # another one may stand in front of it: in the program's folder, in PYTHONPATH
+            found = importlib.machinery.PathFinder.find_spec(name)
+            if found is None or found.origin != spec.origin:
+                return None
         spec = copy.copy(spec)
         spec.loader = self
         return spec

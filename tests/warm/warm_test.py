@@ -30,6 +30,9 @@ PROGRAMS = {
     "torch first": "import torch, sys; print('torch.nn' in sys.modules, 'torch._dynamo' in sys.modules)",
     "a part first": "import torch.nn.functional as F; print(F.relu.__name__, F.__spec__.name, __import__('torch').nn.functional is F)",
     "the compiler": "import torch; torch._dynamo.config; import sympy; print(torch._dynamo.__spec__.origin, sympy.__file__)",
+    "another torch": "import os, sys\nos.makedirs('other/torch', exist_ok=True)\n"
+                     "open('other/torch/__init__.py', 'w').write('VALUE = 3')\nsys.path.insert(0, 'other')\n"
+                     "import torch\nprint(torch.VALUE)",
     "found": "import importlib.util as u; print(u.find_spec('torch').origin, u.find_spec('torch._dynamo').name)",
     "numbers": "import torch; torch.manual_seed(1); print(torch.randn(3), torch.get_num_threads())",
     "backward": "import torch\nx = torch.ones(3, requires_grad=True)\nx.exp().sum().backward()\nprint(x.grad)",
