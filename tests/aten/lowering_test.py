@@ -16,6 +16,9 @@ import unittest
 from device_only import DEVICE_ONLY
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "warm"))
+import warm  # noqa: E402
+
 EXAMPLES = HERE.parents[1] / "examples"
 CRUCIBLE = os.environ.get("CRUCIBLE", "crucible")
 REFERENCE = os.environ.get("CRUCIBLE_REFERENCE", "crucible_reference")
@@ -41,7 +44,11 @@ def run(*command):
 
 
 def record(trace, iterations, warmup, *script):
-    run(CRUCIBLE, "record", "-o", trace, "--iterations", iterations, "--warmup", warmup, "--", sys.executable, *script)
+    run(CRUCIBLE, "record", "-o", trace, "--iterations", iterations, "--warmup", warmup, "--", python(), *script)
+
+
+def python():
+    return warm.python(pathlib.Path(CRUCIBLE).parent)
 
 
 def replay(trace, *options):
@@ -54,7 +61,7 @@ class Ops(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         trace = pathlib.Path(cls.folder.name) / "ops.crtrace"
         record(trace, 3, 1, HERE / "op_cases.py")
-        lines = run(sys.executable, HERE / "op_cases.py", "--list").splitlines()
+        lines = run(python(), HERE / "op_cases.py", "--list").splitlines()
         cls.cases = [line.split("\t") for line in lines]
         cls.result = replay(trace)
         cls.whole = replay(trace, "--composites")

@@ -15,6 +15,9 @@ import time
 
 import rows
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "warm"))
+import warm  # noqa: E402
+
 INPUTS = pathlib.Path(__file__).resolve().parent / "inputs"
 TIME_LIMIT_S = 240
 
@@ -44,8 +47,9 @@ def aborted_while_it_ended(done):
 def record(row, trace):
     """Records the row's script; a list of what is wrong with that."""
     path = os.pathsep.join(filter(None, [os.environ.get("CRUCIBLE_PYTHON_FOLDER"), os.environ.get("PYTHONPATH")]))
+    python = sys.executable if row.fresh else warm.python(pathlib.Path(os.environ["CRUCIBLE"]).parent)
     for _ in range(3 if row.forks else 1):
-        done = crucible("record", "-o", trace, *row.record, "--", sys.executable, INPUTS / row.file, *row.arguments,
+        done = crucible("record", "-o", trace, *row.record, "--", python, INPUTS / row.file, *row.arguments,
                         environment={**row.environment, "PYTHONPATH": path})
         if not aborted_while_it_ended(done):
             break

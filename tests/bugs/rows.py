@@ -33,6 +33,7 @@ class Row:
     also: typing.Sequence[typing.Sequence[str]] = ()  # further commands; TRACE stands for the recording; exit code 0
     ways: typing.Sequence[str] = tuple(WAYS)
     forks: bool = False  # its ops run on threads of the framework's own, which may abort at the end (bugs_test.py)
+    fresh: bool = False  # recorded in an interpreter of its own (tests/warm): how it starts is a part of it
     broken: str = ""                                # why it is not a test yet
 
 
@@ -68,7 +69,8 @@ ROWS = [
     *(Row(f"complex_layers_{how}", "32c_complex_layers.py", [how]) for how in ("sgd", "adam", "double")),
     Row("dataloader_worker", "dataloader_worker.py"),
     *(Row(f"loader_workers_{kind}", "loader_workers.py", [kind]) for kind in ("int", "float")),
-    *(Row(f"step_{'_'.join(how).replace('-', '') or 'plain'}", "33_step.py", how)
+    *(Row(f"step_{'_'.join(how).replace('-', '') or 'plain'}", "33_step.py", how,
+          fresh="--exec" in how or "--workers" in how)
       for how in ([], ["--chdir"], ["--exec"], ["--workers"], ["--workers", "--spawn"], ["--main-guard"])),
     Row("step_exit", "33_step.py", ["--exit"],
         exit_code=7), *(Row(f"values_by_{how}", "44_values_by_list_and_numpy.py", [how], says=[
@@ -78,7 +80,8 @@ ROWS = [
     Row("values_by_clone", "44_values_by_list_and_numpy.py", ["clone"]),
     Row("identity", "52_identity.py", verified=False, also=[("plan", "TRACE", "--objective", "least-memory")]),
     Row("product_with_itself", "53_product_with_itself.py", bit_equal=True),
-    *(Row(f"transformed_{how}", "57_scripted_and_transformed.py", [how], forks=how.startswith("fork"))
+    *(Row(f"transformed_{how}", "57_scripted_and_transformed.py", [how], forks=how.startswith("fork"),
+          fresh=how in ("compile", "fork", "fork_grad"))
       for how in ("plain", "compile", "trace", "script", "fork", "fork_grad", "vmap", "double", "hooks")),
     Row("transformed_thread", "57_scripted_and_transformed.py", ["thread"],
         says=["yes, but 8 ops ran on threads that are not recorded"],

@@ -18,8 +18,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CRUCIBLE = pathlib.Path(os.environ["CRUCIBLE"])
 PLUGIN = "libcrucible_cpu.so"
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "warm")]
 import recordings  # noqa: E402
+import warm  # noqa: E402
 
 
 def crucible(*arguments, env=None, **options):
@@ -55,7 +56,7 @@ class Folder(unittest.TestCase):
     def record(self, text, *options):
         """Records a script given as text; returns the process and the path of the trace."""
         trace = self.folder / f"{self._testMethodName}.crtrace"
-        return crucible("record", "-o", trace, *options, "--", sys.executable, self.script(text)), trace
+        return crucible("record", "-o", trace, *options, "--", warm.python(CRUCIBLE.parent), self.script(text)), trace
 
     def assert_refused(self, done, code, *words):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)

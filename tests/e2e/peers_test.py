@@ -12,7 +12,7 @@ import sys
 import unittest
 
 import e2e_test
-from e2e_test import ROOT, crucible
+from e2e_test import CRUCIBLE, ROOT, crucible, warm
 
 MODEL = """
     import sys, torch, torch.nn as nn
@@ -38,7 +38,7 @@ class Peers(e2e_test.Folder):
         return json.loads(done.stdout)["files"][0]["rows"]
 
     def command(self, text):
-        return shlex.join([sys.executable, str(self.script(text))])
+        return shlex.join([warm.python(CRUCIBLE.parent), str(self.script(text))])
 
     def reason(self, trace, script, *options, peer="eager"):
         """Why the peer was not timed; the backend beside it was."""

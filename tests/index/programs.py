@@ -8,6 +8,7 @@ replay_index.cpp compares them.
 """
 
 import argparse
+import gc
 import os
 import random
 import sys
@@ -254,7 +255,9 @@ def main():
             print("\n".join([source_of(seed, torch)[0], *source_of(seed, torch)[1]]))
         return
     import crucible
+    import torch._dynamo  # as the first optimizer does
 
+    gc.freeze()  # each recording collects what is left of the last one: not of torch, too
     left_out = [
         seed for seed in range(arguments.first, arguments.first + arguments.count)
         if not record(seed, arguments.folder, torch, crucible)

@@ -50,7 +50,7 @@ def largest_plan(trace, count):
 def measure(row, folder, options):
     trace = folder / f"{row.name}.crtrace"
     progress(f"{row.name}: recording")
-    done = loops_test.record(row, trace)
+    done = loops_test.record(row, trace, sys.executable)
     if not trace.exists():
         return {"program": row.name, "verified": False, "reason": loops_test.last_line(done)}
     progress(f"{row.name}: replaying")

@@ -13,6 +13,9 @@ import tempfile
 
 import rows
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "warm"))
+import warm  # noqa: E402
+
 INPUTS = pathlib.Path(__file__).resolve().parent / "inputs"
 TIME_LIMIT_S = 240
 
@@ -31,8 +34,8 @@ def last_line(done):
     return next((line for line in reversed((done.stdout + done.stderr).splitlines()) if line.strip()), "")
 
 
-def record(row, trace):
-    return crucible("record", "--json", "-o", trace, *row.record, "--", sys.executable, INPUTS / (row.file or f"{row.name}.py"),
+def record(row, trace, python):
+    return crucible("record", "--json", "-o", trace, *row.record, "--", python, INPUTS / (row.file or f"{row.name}.py"),
                     *row.arguments)
 
 
@@ -117,11 +120,12 @@ def content_hash(trace):
 
 def faults(row, folder):
     trace = folder / f"{row.name}.crtrace"
-    done = record(row, trace)
+    python = sys.executable if row.fresh else warm.python(pathlib.Path(os.environ["CRUCIBLE"]).parent)
+    done = record(row, trace, python)
     if done.returncode != 0 or not trace.exists():
         yield f"record: exit code {done.returncode}: {last_line(done)}"
         return
-    alone = run([sys.executable, INPUTS / (row.file or f"{row.name}.py"), *row.arguments])
+    alone = run([python, INPUTS / (row.file or f"{row.name}.py"), *row.arguments])
     # With --json the program's own output goes to standard error.
     if alone.returncode != 0 or alone.stdout not in done.stderr:
         yield "recorded, the program prints something else than alone"
@@ -133,7 +137,7 @@ def faults(row, folder):
         yield from (f"no final state is called {name}" for name in row.states if f'"{name}"' not in info)
     if row.content:
         again = folder / f"{row.name}.again.crtrace"
-        record(row, again)
+        record(row, again, sys.executable)
         if content_hash(again) != content_hash(trace):
             yield "recorded again, it has another content"
 

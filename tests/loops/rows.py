@@ -25,7 +25,8 @@ class Row:
     says: typing.Sequence[str] = ()         # words behind the verdict
     lacks: str = ""                         # words of what `record` says is not recorded
     refused: str = ""                       # in place of a verdict: words of the refusal
-    content: bool = False                   # recorded again, it must have the same content
+    content: bool = False                   # recorded again, by a fresh interpreter, it must have the same content
+    fresh: bool = False                     # every time an interpreter of its own (tests/warm): it starts more of them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +57,9 @@ ROWS = [
     Row("two_workers_one_content", content=True, absent=MADE),
     Row("workers_that_stay", "loader_workers.py", ["2", "fork", "file_system", "persistent"], absent=MADE,
         record=["--iterations", "10"], iterations=10),
-    Row("workers_spawned", "loader_workers.py", ["1", "spawn"], absent=MADE),
-    Row("workers_of_a_server", "loader_workers.py", ["1", "forkserver", "file_system"], absent=MADE),
+    Row("workers_spawned", "loader_workers.py", ["1", "spawn"], absent=MADE, fresh=True),
+    Row("workers_of_a_server", "loader_workers.py", ["1", "forkserver", "file_system"], absent=MADE,
+        fresh=True),
     Row("gru_no_optimizer", kind="period"),
     Row("module_before_optimizer", summary=["4 calls of a module before the program trained had been recorded first"]),
     Row("delayed_actor"),

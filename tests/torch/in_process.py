@@ -10,6 +10,9 @@ sys.path.insert(0, os.path.join(BUILD, "python"))
 
 import crucible
 import torch
+import torch._dynamo  # as the first optimizer does
+
+gc.freeze()  # each recording and each test collects what is left of the last one: not of torch, too
 
 
 class InProcessTest(RecorderTest):

@@ -1,5 +1,6 @@
 """What the recorder's tests share: writing a small program, recording it, reading the file back."""
 
+import functools
 import json
 import os
 import struct
@@ -12,6 +13,8 @@ import unittest
 BUILD = os.environ.get("CRUCIBLE_BUILD") or sys.exit("set CRUCIBLE_BUILD to the build folder")
 CRUCIBLE = os.path.join(BUILD, "crucible")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "warm"))
+import warm  # noqa: E402
 
 # A model, an optimizer and a loop; tests put code into it.
 LOOP = """
@@ -30,8 +33,16 @@ for step in range(10):
 """
 
 
+@functools.cache
+def warm_python():
+    return warm.python(BUILD)
+
+
 class RecorderTest(unittest.TestCase):
     """Each test has its own folder, removed at its end."""
+
+    fresh = False  # whether programs get an interpreter of their own: where its start is what is tested
+
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="crucible-test-")
@@ -53,7 +64,10 @@ class RecorderTest(unittest.TestCase):
         """Runs `crucible record` on a program; returns the finished process."""
         path = self.script(text)
         return self.run_command(
-            [CRUCIBLE, "record", "-o", self.output, *options, "--", sys.executable, path, *arguments], **keywords)
+            [CRUCIBLE, "record", "-o", self.output, *options, "--", self.python(), path, *arguments], **keywords)
+
+    def python(self):
+        return sys.executable if self.fresh else warm_python()
 
     def recorded(self, text, *arguments, options=("--iterations", "2")):
         """Records, insists that it worked, returns the trace."""

@@ -13,11 +13,13 @@ from support import CRUCIBLE, LOOP, ROOT, RecorderTest
 
 
 class Examples(RecorderTest):
+    """tests/e2e does the same with fresh interpreters, and replays."""
+
     def check_example(self, name):
         path = os.path.join(ROOT, "examples", name)
-        plain = self.run_command([sys.executable, path, "--steps", "6"])
+        plain = self.run_command([self.python(), path, "--steps", "6"])
         recorded = self.run_command(
-            [CRUCIBLE, "record", "-o", self.output, "--iterations", "2", "--", sys.executable, path, "--steps", "6"])
+            [CRUCIBLE, "record", "-o", self.output, "--iterations", "2", "--", self.python(), path, "--steps", "6"])
         self.assertEqual(recorded.returncode, 0, recorded.stderr)
         self.assertEqual(recorded.stdout, plain.stdout, "losses under recording differ from the plain run's")
         self.assertIn("crucible: recorded 2 iterations, ", recorded.stderr)
@@ -40,6 +42,8 @@ class Examples(RecorderTest):
 
 
 class ProgramStaysAsItIs(RecorderTest):
+    fresh = True
+
     def test_arguments_output_and_exit_code(self):
         program = LOOP + "print(sys.argv[1:])\nprint('to stderr', file=sys.stderr)\nsys.exit(7)\n"
         arguments = ["--flag", "a b", "[1,2]", "", "--", "-o", "%%x"]

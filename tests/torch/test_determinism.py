@@ -56,6 +56,8 @@ def first_difference(one, other):
 
 
 class Determinism(RecorderTest):
+    fresh = True
+
     def recording(self, key, threads, prefix=(), seed="0"):
         """A recording of PROGRAM under a key; returns its path."""
         path = os.path.join(self.folder, f"{key}.crtrace")

@@ -13,6 +13,8 @@ LOOK = "import os; print('child', os.environ.get('CRUCIBLE_RECORDING'), os.envir
 class BecomingAnother(RecorderTest):
     """os.exec: scripts that set an environment variable and start themselves anew."""
 
+    fresh = True
+
     AGAIN = "import os, sys\nif 'again' not in sys.argv:\n    {before}os.environ['OMP_NUM_THREADS'] = '1'\n    {call}\n"
 
     def test_the_program_that_it_becomes_is_recorded(self):
@@ -45,6 +47,8 @@ class BecomingAnother(RecorderTest):
 
 
 class Children(RecorderTest):
+    fresh = True
+
     def test_spawned_children_see_nothing(self):
         program = LOOP + f"    if step == 3: import subprocess; subprocess.run([sys.executable, '-c', {LOOK!r}], check=True)\n"
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

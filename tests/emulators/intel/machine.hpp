@@ -24,12 +24,12 @@
 
 namespace crucible::emulator {
 
-#define CRUCIBLE_EMULATOR_CL_FUNCTIONS(X)                                                                 \
-  X(clGetPlatformIDs)                                                                                     \
-  X(clGetDeviceIDs)                                                                                       \
-  X(clCreateContext) X(clCreateCommandQueueWithProperties) X(clCreateProgramWithIL) X(clBuildProgram)     \
-      X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) \
-          X(clSetKernelArgSVMPointer) X(clEnqueueNDRangeKernel) X(clFinish)
+#define CRUCIBLE_EMULATOR_CL_FUNCTIONS(X)                                                                        \
+  X(clGetPlatformIDs)                                                                                            \
+  X(clGetDeviceIDs)                                                                                              \
+  X(clCreateContext) X(clCreateCommandQueueWithProperties) X(clCreateProgramWithIL) X(clCreateProgramWithBinary) \
+      X(clGetProgramInfo) X(clBuildProgram) X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel)       \
+          X(clReleaseKernel) X(clSetKernelArg) X(clSetKernelArgSVMPointer) X(clEnqueueNDRangeKernel) X(clFinish)
 
 /// One per process; made by zeInit.
 struct Machine {

@@ -1,7 +1,10 @@
 // Modules and kernels: SPIR-V that Intel's OpenCL driver compiles, its loops ordered first
 // (plugins/spirv/ordered_loops.hpp), because that driver would sum floats in another order than a device does. A
-// "native" binary is the SPIR-V behind a word of ours.
+// "native" binary is a word of ours, the SPIR-V and what that driver made of it: as on a device, to load one compiles
+// nothing.
+#include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "plugins/spirv/ordered_loops.hpp"
 #include "tests/emulators/intel/machine.hpp"
@@ -52,6 +55,40 @@ std::map<std::string, std::vector<KernelParameter>> kernels_of(const crucible::s
   return kernels;
 }
 
+/// The parts of a native binary, whose second part may be empty.
+struct Native {
+  std::string_view spirv, code;
+};
+
+std::string native_of(const Native& parts) {
+  const std::uint64_t length = parts.spirv.size();
+  std::string all(kNativeMark);
+  all.append(reinterpret_cast<const char*>(&length), sizeof length);
+  return all.append(parts.spirv).append(parts.code);
+}
+
+/// Nothing where the bytes are no native binary.
+std::optional<Native> parts_of(std::string_view bytes) {
+  std::uint64_t length = 0;
+  if (!bytes.starts_with(kNativeMark) || bytes.size() < kNativeMark.size() + sizeof length) return std::nullopt;
+  bytes.remove_prefix(kNativeMark.size());
+  std::memcpy(&length, bytes.data(), sizeof length);
+  bytes.remove_prefix(sizeof length);
+  if (length > bytes.size()) return std::nullopt;
+  return Native{bytes.substr(0, length), bytes.substr(length)};
+}
+
+/// What the OpenCL driver made of a program, for its one device; "" where it does not hand it out.
+std::string code_of(cl_program program) {
+  std::size_t size = 0;
+  if (machine()->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS)
+    return "";
+  std::string code(size, '\0');
+  auto* place = reinterpret_cast<unsigned char*>(code.data());
+  return machine()->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof place, &place, nullptr) == CL_SUCCESS ? code
+                                                                                                                : "";
+}
+
 std::string build_log(cl_program program) {
   std::string log(20000, '\0');
   machine()->clGetProgramBuildInfo(program, machine()->device, CL_PROGRAM_BUILD_LOG, log.size(), log.data(), nullptr);
@@ -78,9 +115,12 @@ ze_result_t zeModuleCreate(ze_context_handle_t, ze_device_handle_t, const ze_mod
   }
   if (machine()->is_lost) return ZE_RESULT_ERROR_DEVICE_LOST;
   std::string_view bytes(reinterpret_cast<const char*>(description->pInputModule), description->inputSize);
+  std::string_view code_before;
   if (description->format == ZE_MODULE_FORMAT_NATIVE) {
-    if (!bytes.starts_with(kNativeMark)) return ZE_RESULT_ERROR_INVALID_NATIVE_BINARY;
-    bytes.remove_prefix(kNativeMark.size());
+    const std::optional<Native> parts = parts_of(bytes);
+    if (!parts) return ZE_RESULT_ERROR_INVALID_NATIVE_BINARY;
+    bytes = parts->spirv;
+    code_before = parts->code;
   }
   if (bytes.size() < 20 || bytes.size() % 4 != 0) return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
   crucible::spirv::Words words(bytes.size() / 4);
@@ -92,8 +132,15 @@ ze_result_t zeModuleCreate(ze_context_handle_t, ze_device_handle_t, const ze_mod
   Machine& cl = *machine();
   const std::lock_guard lock(cl.mutex);
   cl_int code = CL_SUCCESS;
-  made->program = cl.clCreateProgramWithIL(cl.context, words.data(), words.size() * 4, &code);
-  if (code != CL_SUCCESS) return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
+  if (code_before.empty()) {
+    made->program = cl.clCreateProgramWithIL(cl.context, words.data(), words.size() * 4, &code);
+    if (code != CL_SUCCESS) return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
+  } else {
+    const auto* place = reinterpret_cast<const unsigned char*>(code_before.data());
+    const std::size_t size = code_before.size();
+    made->program = cl.clCreateProgramWithBinary(cl.context, 1, &cl.device, &size, &place, nullptr, &code);
+    if (code != CL_SUCCESS) return ZE_RESULT_ERROR_INVALID_NATIVE_BINARY;  // another version's of that driver
+  }
   code = cl.clBuildProgram(made->program, 1, &cl.device, description->pBuildFlags, nullptr, nullptr);
   if (code != CL_SUCCESS) {
     if (log != nullptr) said.text = build_log(made->program);
@@ -123,7 +170,8 @@ ze_result_t zeModuleBuildLogDestroy(ze_module_build_log_handle_t log) {
 }
 
 ze_result_t zeModuleGetNativeBinary(ze_module_handle_t module, std::size_t* size, std::uint8_t* bytes) {
-  const std::string all = std::string(kNativeMark) + module->spirv;
+  const std::lock_guard lock(machine()->mutex);
+  const std::string all = native_of({module->spirv, code_of(module->program)});
   if (bytes != nullptr) std::memcpy(bytes, all.data(), std::min(*size, all.size()));
   *size = all.size();
   return ZE_RESULT_SUCCESS;
