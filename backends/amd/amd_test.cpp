@@ -54,8 +54,8 @@ class AmdDevice : public ::testing::Test {
 
 TEST_F(AmdDevice, AMissingCompilerIsNamedAndTheDeviceStillCopies) {
   const auto device = take(try_open(amd(), {{"hiprtc", "/nowhere/libhiprtc.so.6"}, {"compiler", "hiprtc"}}));
-  const KernelText kernel = sums(3, DType::kF32);
-  const auto module = Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1));
+  const KernelSource kernel = sums(3, DType::kF32);
+  const auto module = Module::compile(device, std::span(&kernel, 1));
   ASSERT_FALSE(module);
   EXPECT_THAT(module.error().message, HasSubstr("/nowhere/libhiprtc.so.6"));
   Buffer buffer = take(Buffer::allocate(device, 16, 64));

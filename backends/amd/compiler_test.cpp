@@ -1,6 +1,8 @@
 // clang in HIPRTC's place: that it is found and makes code objects, that a broken HIPRTC is noticed without harm, and
 // what is said where neither can be used. The runtime is testing/code_loader.cpp: it takes real code objects and runs
 // nothing.
+#include "backends/amd/compiler.hpp"
+
 #include <elf.h>
 
 #include <cstdio>
@@ -8,11 +10,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "backends/amd/compiler.hpp"
-#include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/child_program.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/testing/device_plugin.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
@@ -21,7 +22,7 @@ namespace crucible_amd {
 namespace {
 
 using namespace crucible;
-using backend::KernelText;
+using backend::KernelSource;
 using backend::PluginUnderTest;
 using backend::sums;
 using backend::take;
@@ -74,10 +75,10 @@ class Script {
 };
 
 std::string sums_text() {
-  const KernelText kernel = sums(3, DType::kF32);
+  const KernelSource kernel = sums(3, DType::kF32);
   const auto printed =
       sdk::print_thread_kernel(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()), sdk::dialect_hip(), "sums");
-  return sdk::adapt_prelude(kernel::math_prelude(), sdk::dialect_hip()) + "\n" + printed.text;
+  return sdk::math_text(sdk::dialect_hip()) + "\n" + printed.text;
 }
 
 TEST(AmdClang, MakesCodeObjectsForEveryGeneration) {
@@ -108,7 +109,10 @@ TEST(AmdClang, MatrixKernelsAreCodeForEveryGenerationThatHasTheUnits) {
                                        (bits & 16) != 0, bits % 3 != 0,   bits % 3 == 2};
       const sdk::KernelBatch batch = sdk::write_matrix_kernel(variant, unit, sdk::dialect_hip());
       const Hiprtc::Compiled compiled = clang().compile(batch.text, architecture, 6, batch.names.front());
-      EXPECT_EQ(compiled.bytes.substr(0, 4), "\x7f" "ELF") << architecture << " " << batch.names.front();
+      EXPECT_EQ(compiled.bytes.substr(0, 4),
+                "\x7f"
+                "ELF")
+          << architecture << " " << batch.names.front();
       EXPECT_EQ(compiled.log, "");
     }
   }
@@ -153,8 +157,11 @@ const Hiprtc& broken() {
 TEST(AmdTrial, EveryWayToBeBrokenIsToldAndHarmsNobody) {
   if (!fs::exists(CRUCIBLE_TEST_EMULATED_HIP)) GTEST_SKIP() << "no emulated runtime was built";
   const Hiprtc& compiler = broken();
-  for (const auto& [how, words] : {std::pair("crash", "signal 11"), {"abort", "signal 6"}, {"exit", "status 9"},
-                                   {"refuse", "cannot compile one small kernel"}, {"hang", "after 1 s"}}) {
+  for (const auto& [how, words] : {std::pair("crash", "signal 11"),
+                                   {"abort", "signal 6"},
+                                   {"exit", "status 9"},
+                                   {"refuse", "cannot compile one small kernel"},
+                                   {"hang", "after 1 s"}}) {
     setenv("CRUCIBLE_BROKEN_HIPRTC", how, 1);
     EXPECT_THAT(try_hiprtc(compiler, "gfx942", 1), HasSubstr(words));
   }
@@ -182,8 +189,8 @@ class AmdCodeObjects : public ::testing::Test {
     PluginUnderTest plugin = {"amd", "hip", {{"library", kLoader}, {"clang", kClang}}};
     auto device = try_open(plugin, more);
     if (!device) return device.error();
-    const KernelText kernel = sums(3, DType::kF32);
-    return backend::Module::compile(*device, kernel::math_prelude(), std::span(&kernel, 1));
+    const KernelSource kernel = sums(3, DType::kF32);
+    return backend::Module::compile(*device, std::span(&kernel, 1));
   }
   static std::string error_of(const backend::Options& more) {
     const auto module = compile(more);

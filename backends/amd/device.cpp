@@ -9,10 +9,10 @@
 #include "backends/amd/profiler.hpp"
 #include "backends/amd/smi.hpp"
 #include "backends/amd/tables.hpp"
-#include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_amd {
@@ -79,7 +79,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     const std::string compiler = describe_compiler(*device, note);
     const std::string arch = architecture_of(*device->driver, facts.device);
     sdk::report(sink, user,
-                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "AMD"),
+                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "AMD"), sdk::math_item(),
                  sdk::text_item("driver", "HIP " + version_text(device->driver->version)),
                  sdk::text_item("architecture", arch.empty() ? "as the compiler finds it" : arch),
                  sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),
@@ -108,18 +108,17 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     const bool has_profiler = find_profiler(facts, profiler) != nullptr;
     const std::string no_smi = smi_refusal();
     using sdk::Answer;
-    sdk::report(
-        sink, user,
-        {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
-         sdk::answer_item("compile.ir", Answer::kYes, "printed as HIP C++ for HIPRTC or clang"),
-         sdk::answer_item("f64", Answer::kYes, "all devices have it"),
-         sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
-         sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-         sdk::answer_item("async", Answer::kYes, "submit returns at once"),
-         sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
-         sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
-         sdk::answer_item("profile", has_profiler ? Answer::kYes : Answer::kNo, profiler),
-         sdk::answer_item("health", Answer::kYes, no_smi.empty() ? smi()->name() : no_smi)});
+    sdk::report(sink, user,
+                {sdk::answer_item("compile.opaque", Answer::kNo, "opaque ops are a framework's"),
+                 sdk::answer_item("compile.ir", Answer::kYes, "printed as HIP C++ for HIPRTC or clang"),
+                 sdk::answer_item("f64", Answer::kYes, "all devices have it"),
+                 sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("async", Answer::kYes, "submit returns at once"),
+                 sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
+                 sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
+                 sdk::answer_item("profile", has_profiler ? Answer::kYes : Answer::kNo, profiler),
+                 sdk::answer_item("health", Answer::kYes, no_smi.empty() ? smi()->name() : no_smi)});
   });
 }
 

@@ -12,6 +12,7 @@
 #include "backends/cpu/process.hpp"
 #include "backends/cpu/processors.hpp"
 #include "backends/cpu/sdk.hpp"
+#include "plugins/sdk/mathematics.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -71,24 +72,24 @@ struct Outcome {
   }
 };
 
-/// Writes one C file with what stands before everything, the prelude and the kernels. "" or what went wrong.
-std::string write_source(const std::filesystem::path& file, const std::string& before, const std::string& prelude,
+/// Writes one C file with what stands before everything, the mathematics and the kernels. "" or what went wrong.
+std::string write_source(const std::filesystem::path& file, const std::string& before, const std::string& mathematics,
                          const std::vector<const Text*>& texts) {
   std::ofstream stream(file, std::ios::binary);
-  stream << before << prelude << "\n";
+  stream << before << mathematics << "\n";
   for (const Text* text : texts) stream << text->text << "\n";
   return stream.flush() ? "" : "cannot write " + file.string() + ": " + std::strerror(errno);
 }
 
 /// Writes and compiles the objects' sources, all at the same time.
-std::vector<Outcome> compile_objects(const Compiler& compiler, const std::string& prelude,
+std::vector<Outcome> compile_objects(const Compiler& compiler, const std::string& mathematics,
                                      const std::vector<Object>& objects) {
   std::vector<Outcome> outcomes(objects.size());
   std::vector<Command> commands;
   std::vector<std::size_t> which;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const std::string stem = objects[i].stem.string();
-    outcomes[i].write_problem = write_source(stem + ".c", compiler.before, prelude, objects[i].kernels);
+    outcomes[i].write_problem = write_source(stem + ".c", compiler.before, mathematics, objects[i].kernels);
     if (!outcomes[i].write_problem.empty()) continue;
     commands.push_back(command_for(compiler, stem));
     which.push_back(i);
@@ -162,8 +163,8 @@ void WorkFolder::keep(const std::filesystem::path& stem) {
   }
 }
 
-Build::Build(const Compiler& compiler, const KernelCache& cache, const std::string& prelude,
-             std::vector<const Text*> kernels) {
+Build::Build(const Compiler& compiler, const KernelCache& cache, std::vector<const Text*> kernels) {
+  const std::string mathematics = math_text(dialect_c());
   std::vector<std::filesystem::path> patterns = {temporary_pattern()};
   // Beside the objects, so that they can be renamed into place.
   if (cache.usable()) patterns.insert(patterns.begin(), cache.folder() / KernelCache::kWorkName);
@@ -172,7 +173,7 @@ Build::Build(const Compiler& compiler, const KernelCache& cache, const std::stri
   std::vector<Object> tried;
   for (std::vector<const Text*>& file : split(std::move(kernels)))
     tried.push_back({folder->next_stem(), std::move(file), folder});
-  const std::vector<Outcome> outcomes = compile_objects(compiler, prelude, tried);
+  const std::vector<Outcome> outcomes = compile_objects(compiler, mathematics, tried);
   std::string first_problem;
   for (std::size_t i = 0; i < tried.size(); ++i) {
     if (!outcomes[i].is_good) {
@@ -182,7 +183,7 @@ Build::Build(const Compiler& compiler, const KernelCache& cache, const std::stri
         folder = folders_.back().get();
       }
       tried[i] = {folder->next_stem(), std::move(tried[i].kernels), folder};
-      const Outcome again = compile_objects(compiler, prelude, {tried[i]})[0];
+      const Outcome again = compile_objects(compiler, mathematics, {tried[i]})[0];
       if (!again.is_good) give_up(compiler, tried[i], again);
     }
     objects_.push_back(std::move(tried[i]));

@@ -50,8 +50,7 @@ class Build {
  public:
   /// Compiles the kernels. Errors: UNAVAILABLE when no file can be written or the compiler does not work here at all;
   /// INTERNAL with the compiler's words when it does not like the text, which is then kept.
-  Build(const Compiler& compiler, const KernelCache& cache, const std::string& prelude,
-        std::vector<const Text*> kernels);
+  Build(const Compiler& compiler, const KernelCache& cache, std::vector<const Text*> kernels);
 
   /// Their files live as long as this.
   const std::vector<Object>& objects() const { return objects_; }

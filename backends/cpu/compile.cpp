@@ -1,15 +1,11 @@
-// Compile table: kernels, which the SDK prints as C, to loaded ones. What the cache does not have is compiled
+// Compile table: kernel IR, which the SDK prints as C, to loaded kernels. What the cache does not have is compiled
 // (build.hpp), loaded with dlopen and put into the cache; what another process is compiling just now is waited for.
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <cctype>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -26,57 +22,29 @@
 #include "backends/cpu/sealed.hpp"
 #include "backends/cpu/sha256.hpp"
 #include "backends/cpu/tables.hpp"
-#include "plugins/sdk/c_dialect.hpp"
-#include "plugins/sdk/careful.hpp"
+#include "plugins/sdk/mathematics.hpp"
+#include "plugins/sdk/module_table.hpp"
 
 namespace crucible_cpu {
 namespace {
 
-bool is_identifier(const std::string& name) {
-  const auto is_part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-  return !name.empty() && std::all_of(name.begin(), name.end(), is_part) &&
-         std::isdigit(static_cast<unsigned char>(name[0])) == 0;
-}
-
-/// What the compiler gets of one kernel. Errors: UNSUPPORTED when it has neither text nor IR, and those of
-/// read_kernel().
-std::string text_of(const crucible_kernel_source& source, const std::string& name) {
-  if (source.text.size != 0) return to_string(source.text);
-  if (source.ir == nullptr)
-    throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " has neither text nor kernel IR", {{"kernel", name}});
-  return print_kernel(read_kernel(source.ir, source.ir_size), dialect_c(), name);
-}
-
-/// The kernels asked for, each with its key in the cache, each name once. The key is of what the compiler gets, so that
-/// another printer does not find what this one wrote. Errors: INVALID_ARGUMENT, and those of read_kernel().
-std::vector<Text> read_texts(const Compiler& compiler, const std::string& prelude,
-                             const crucible_kernel_source* sources, std::uint32_t count) {
-  std::map<std::string, Text> all;
-  Sha256 beginning;  // of all keys; the prelude is longer than most kernels
+/// What the compiler gets of each kernel, with its key in the cache. The key is of what the compiler gets, so that
+/// another printer does not find what this one wrote.
+std::vector<Text> print_texts(const Compiler& compiler, const ModuleSources& sources) {
+  Sha256 beginning;  // of all keys; the mathematics are longer than most kernels
   beginning.update_field("crucible kernel 1");
   beginning.update_field(compiler.identity);
-  beginning.update_field(prelude);
-  const SizedArray<crucible_kernel_source> each(sources);  // of an older or newer host
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const crucible_kernel_source source = each[i];
-    Text text{to_string(source.name), "", ""};
-    if (!is_identifier(text.name)) {
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT,
-                    "kernel " + std::to_string(i) + ": '" + text.name + "' is not a C name");
-    }
-    text.text = text_of(source, text.name);
+  beginning.update_field(math_text(dialect_c()));
+  std::vector<Text> all;
+  for (const auto& [name, kernel] : sources.kernels) {
+    Text text{name, print_kernel(kernel, dialect_c(), name), ""};
     Sha256 hash = beginning;
     hash.update_field(text.name);
     hash.update_field(text.text);
     text.key = hash.hex();
-    const auto [known, is_new] = all.try_emplace(text.name, text);
-    if (!is_new && known->second.text != text.text) {
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + text.name);
-    }
+    all.push_back(std::move(text));
   }
-  std::vector<Text> result;
-  for (auto& [name, text] : all) result.push_back(std::move(text));
-  return result;
+  return all;
 }
 
 /// Takes the given kernels from an object that was opened; `handle` may be null, with the reason in `problem`. False
@@ -99,8 +67,8 @@ bool take_kernels(crucible_module& module, void* handle, const std::filesystem::
 }
 
 /// Takes what the cache has; returns what must be compiled.
-std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache, const std::vector<const Text*>& texts,
-                                     std::uint64_t& binary_bytes) {
+std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache,
+                                     const std::vector<const Text*>& texts) {
   std::map<std::string, std::vector<const Text*>> by_object;
   std::vector<const Text*> missing;
   for (const Text* text : texts) {
@@ -116,7 +84,7 @@ std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache
     if (bytes && take_kernels(module, open_sealed(*bytes, problem), cache.object_path(object), bytes->size(), wanted,
                               true, problem)) {
       for (const Text* text : wanted) module.kernels[text->name].binary = object;
-      binary_bytes += bytes->size();
+      module.binary_bytes += bytes->size();
     } else {
       log(LogLevel::kInfo, "compile", "a cached object was not usable: " + problem);
       missing.insert(missing.end(), wanted.begin(), wanted.end());
@@ -126,10 +94,10 @@ std::vector<const Text*> load_cached(crucible_module& module, KernelCache& cache
 }
 
 /// Compiles, loads and stores the kernels. Errors: INTERNAL, UNAVAILABLE.
-void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCache& cache, const std::string& prelude,
-                     const std::vector<const Text*>& kernels, std::uint64_t& binary_bytes) {
+void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCache& cache,
+                     const std::vector<const Text*>& kernels) {
   cache.remove_leftovers();
-  const Build build(compiler, cache, prelude, kernels);
+  const Build build(compiler, cache, kernels);
   bool stored = true;
   for (const Object& object : build.objects()) {
     const std::string stem = object.stem.string();
@@ -145,7 +113,7 @@ void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCa
     }
     std::ifstream words(stem + ".log");
     module.log.append(std::istreambuf_iterator<char>(words), {});
-    binary_bytes += error ? 0 : bytes;
+    module.binary_bytes += error ? 0 : bytes;
     const auto name = cache.add_object(stem + ".so");
     if (name) {
       module.objects.back().path = cache.object_path(*name);
@@ -165,13 +133,12 @@ void compile_kernels(crucible_module& module, const Compiler& compiler, KernelCa
 /// at most so long, until it is stored or the lock is free. Returns how many were compiled. Errors: INTERNAL,
 /// UNAVAILABLE.
 std::size_t load_kernels(crucible_module& module, const Compiler& compiler, KernelCache& cache,
-                         const std::string& prelude, const std::vector<Text>& kernels,
-                         std::chrono::seconds longest_wait, std::uint64_t& binary_bytes) {
+                         const std::vector<Text>& kernels, std::chrono::seconds longest_wait) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLook(10);
   std::vector<const Text*> all;
   for (const Text& kernel : kernels) all.push_back(&kernel);
-  std::vector<const Text*> missing = load_cached(module, cache, all, binary_bytes);
+  std::vector<const Text*> missing = load_cached(module, cache, all);
   if (missing.empty()) return 0;
   KernelLocks locks(cache.usable() ? cache.folder() / "lock" : "");
   std::size_t compiled = 0;
@@ -196,8 +163,8 @@ std::size_t load_kernels(crucible_module& module, const Compiler& compiler, Kern
       continue;
     }
     // They may have been stored between the last look and the lock.
-    mine = load_cached(module, cache, mine, binary_bytes);
-    if (!mine.empty()) compile_kernels(module, compiler, cache, prelude, mine, binary_bytes);
+    mine = load_cached(module, cache, mine);
+    if (!mine.empty()) compile_kernels(module, compiler, cache, mine);
     compiled += mine.size();
     locks.unlock_all();
     missing = std::move(theirs);
@@ -206,96 +173,30 @@ std::size_t load_kernels(crucible_module& module, const Compiler& compiler, Kern
   return compiled;
 }
 
-crucible_status dialect(crucible_device* device, crucible_str* out) {
-  return guard([&] {
-    require(device != nullptr && out != nullptr, "compile.dialect: no device or no place for the answer");
-    *out = {"c", 1};
-  });
-}
-
-/// Checks, looks into the cache, compiles, loads. Errors: INVALID_ARGUMENT, UNAVAILABLE, INTERNAL.
-std::unique_ptr<crucible_module> make_module(const crucible_device& device, crucible_str prelude,
-                                             const crucible_kernel_source* sources, std::uint32_t count,
-                                             crucible_compile_info* info) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::string prelude_text = to_string(prelude);
-  const Compiler compiler = find_compiler(device.compiler, {crucible::sdk::is_careful(prelude_text), device.sanitizes});
-  const std::vector<Text> all = read_texts(compiler, prelude_text, sources, count);
-  KernelCache cache(device.cache_dir);
-  auto module = std::make_unique<crucible_module>();
-  crucible_compile_info result = {};
-  const std::chrono::seconds longest_wait(device.compile_wait_s);
-  result.from_cache =
-      load_kernels(*module, compiler, cache, prelude_text, all, longest_wait, result.binary_bytes) == 0 ? 1 : 0;
-  result.compile_ns = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
-  if (info != nullptr) {
-    result.struct_size = std::min<std::uint32_t>(info->struct_size, sizeof(result));
-    std::memcpy(static_cast<void*>(info), &result, result.struct_size);
+struct Modules {
+  /// Looks into the cache, compiles, loads. Errors: UNAVAILABLE, INTERNAL.
+  static void build(crucible_module& module, const ModuleSources& sources) {
+    const crucible_device& device = *module.device;
+    const Compiler compiler = find_compiler(device.compiler, {sources.is_careful, device.sanitizes});
+    const std::vector<Text> all = print_texts(compiler, sources);
+    KernelCache cache(device.cache_dir);
+    module.from_cache = load_kernels(module, compiler, cache, all, std::chrono::seconds(device.compile_wait_s)) == 0;
   }
-  return module;
-}
 
-crucible_status compile(crucible_device* device, crucible_str prelude, const crucible_str* names,
-                        const crucible_str* texts, std::uint32_t count, crucible_module** out,
-                        crucible_compile_info* info) {
-  return guard([&] {
-    require(device != nullptr && out != nullptr, "compile: no device or no place for the module");
-    require(count == 0 || (names != nullptr && texts != nullptr), "compile: names or texts are missing");
-    std::vector<crucible_kernel_source> sources;
-    for (std::uint32_t i = 0; i < count; ++i)
-      sources.push_back({sizeof(crucible_kernel_source), 0, names[i], texts[i], nullptr, 0});
-    *out = make_module(*device, prelude, sources.data(), count, info).release();
-  });
-}
+  static void describe(const crucible_kernel& kernel, crucible_kv_sink sink, void* user) {
+    report(sink, user,
+           {number_item("binary_bytes", kernel.binary_bytes),  // of the object that it shares with others
+            number_item("from_cache", kernel.from_cache ? 1 : 0), text_item("binary", kernel.binary)});
+  }
 
-crucible_status compile_sources(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources,
-                                std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
-  return guard([&] {
-    require(device != nullptr && out != nullptr, "compile_sources: no device or no place for the module");
-    require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
-    *out = make_module(*device, prelude, sources, count, info).release();
-  });
-}
-
-crucible_status kernel_info(crucible_kernel* kernel, crucible_kv_sink sink, void* user) {
-  return guard([&] {
-    require(kernel != nullptr && sink != nullptr, "compile.kernel_info: no kernel or no function to report to");
-    const crucible_kv items[] = {
-        number_item("binary_bytes", kernel->binary_bytes),  // of the object that it shares with others
-        number_item("from_cache", kernel->from_cache ? 1 : 0), text_item("binary", kernel->binary)};
-    sink(user, items, std::size(items));
-  });
-}
-
-crucible_status compile_log(crucible_module* module, crucible_kv_sink sink, void* user) {
-  return guard([&] {
-    require(module != nullptr && sink != nullptr, "compile.compile_log: no module or no function to report to");
-    const crucible_kv item = text_item("log", module->log);
-    sink(user, &item, 1);
-  });
-}
-
-crucible_status kernel(crucible_module* module, crucible_str name, crucible_kernel** out) {
-  return guard([&] {
-    require(module != nullptr && out != nullptr, "compile.kernel: no module or no place for the kernel");
-    const auto found = module->kernels.find(to_string(name));
-    if (found == module->kernels.end()) {
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "the module of " + std::to_string(module->kernels.size()) +
-                                                     " kernels has none named " + to_string(name));
-    }
-    *out = &found->second;
-  });
-}
-
-crucible_status unload(crucible_module* module) {
-  return guard([&] { delete module; });
-}
+  static void log(const crucible_module& module, crucible_kv_sink sink, void* user) {
+    report(sink, user, {text_item("log", module.log)});
+  }
+};
 
 }  // namespace
 
-const crucible_if_compile kCompileTable = {
-    sizeof(crucible_if_compile), CRUCIBLE_ABI_MINOR, dialect, compile, kernel, unload, compile_sources, kernel_info,
-    compile_log};
+const crucible_if_compile kCompileTable =
+    make_module_table<crucible_device, crucible_module, crucible_kernel, Modules>();
 
 }  // namespace crucible_cpu

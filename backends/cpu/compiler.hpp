@@ -10,7 +10,7 @@ namespace crucible_cpu {
 struct Compiler {
   std::filesystem::path path;
   std::vector<std::string> flags;
-  std::string before;    // C text that stands before the prelude
+  std::string before;    // C text that stands before the mathematics
   std::string identity;  // program file, flags and processor: equal identities make equal objects from equal text
 };
 

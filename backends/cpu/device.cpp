@@ -56,7 +56,9 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
   return guard([&] {
     require(sink != nullptr, "device.enumerate: no function to report to");
     const std::string name = processor_name();
-    const crucible_kv items[] = {text_item("id", kDeviceId), text_item("name", name), text_item("kind", "cpu"),
+    const crucible_kv items[] = {text_item("id", kDeviceId),
+                                 text_item("name", name),
+                                 text_item("kind", "cpu"),
                                  number_item("threads", static_cast<std::uint64_t>(usable_processors())),
                                  number_item("memory_bytes", machine_memory_bytes()),
                                  number_item("emulated", 0)};
@@ -92,6 +94,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                       processors = find_processors().in_words();
     std::vector<crucible_kv> items = {text_item("name", name),
                                       text_item("dialect", "c"),
+                                      math_item(),
                                       number_item("threads", static_cast<std::uint64_t>(device->threads)),
                                       number_item("register_bytes", register_bytes()),
                                       text_item("processors", processors),
@@ -110,8 +113,8 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     constexpr std::string_view kLibrary = "by oneDNN, when libdnnl.so.2 is there";
     const crucible_kv items[] = {
         answer_item("async", Answer::kYes, "submit returns at once"),
-        answer_item("compile.text", Answer::kYes, "C, by clang"),
-        answer_item("compile.ir", Answer::kYes, "printed as C"),
+        answer_item("compile.opaque", Answer::kNo, "opaque ops are a framework's"),
+        answer_item("compile.ir", Answer::kYes, "printed as C, for clang"),
         answer_item("library.matmul", Answer::kUnknown, kLibrary),
         answer_item("library.conv2d", Answer::kUnknown, kLibrary),
         answer_item("f64", Answer::kYes, ""),
@@ -233,8 +236,15 @@ std::string cpuinfo(const std::string& key) {
   return "";
 }
 
-const crucible_if_device kDeviceTable = {
-    sizeof(crucible_if_device), CRUCIBLE_ABI_MINOR, enumerate, open, close, properties, capabilities, score,
-    wait_idle, self_test};
+const crucible_if_device kDeviceTable = {sizeof(crucible_if_device),
+                                         CRUCIBLE_ABI_MINOR,
+                                         enumerate,
+                                         open,
+                                         close,
+                                         properties,
+                                         capabilities,
+                                         score,
+                                         wait_idle,
+                                         self_test};
 
 }  // namespace crucible_cpu

@@ -22,9 +22,12 @@ struct LoadedObject {
 }  // namespace crucible_cpu
 
 struct crucible_module {
+  crucible_device* device = nullptr;
   std::vector<crucible_cpu::LoadedObject> objects;
   std::map<std::string, crucible_kernel, std::less<>> kernels;
-  std::string log;  // the compiler's words, when it said anything
+  std::string log;                 // the compiler's words, when it said anything
+  std::uint64_t binary_bytes = 0;  // of all objects
+  bool from_cache = false;         // no kernel was compiled for it
 
   crucible_module() = default;
   crucible_module(const crucible_module&) = delete;

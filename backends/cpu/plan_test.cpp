@@ -84,11 +84,14 @@ class CpuPlan : public CpuTest, public testing::WithParamInterface<const char*> 
   static void TearDownTestSuite() { shared_cache_.reset(); }
   std::shared_ptr<Device> open_with(int threads) {
     if (shared_cache_ == nullptr) shared_cache_ = std::make_unique<TemporaryFolder>();
-    device_ =
-        open({{"threads", std::to_string(threads)}, {"library", GetParam()}, {"cache_dir", shared_cache_->path()}});
-    std::vector<KernelText> kernels;
-    for (const auto& [name, text] : kTexts) kernels.push_back({name, text});
-    module_.emplace(take(Module::compile(device_, "", kernels)));
+    const KernelsInC in_c(shared_cache_->path());
+    device_ = open({{"threads", std::to_string(threads)},
+                    {"library", GetParam()},
+                    {"cache_dir", shared_cache_->path() / "cache"},
+                    {"compiler", in_c.compiler()}});
+    std::vector<KernelSource> kernels;
+    for (const auto& [name, text] : kTexts) kernels.push_back(in_c.add(name, text));
+    module_.emplace(take(Module::compile(device_, kernels)));
     return device_;
   }
   crucible_kernel* kernel(const char* name) const { return take(module_->kernel(name)); }

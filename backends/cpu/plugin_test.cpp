@@ -98,8 +98,7 @@ TEST_F(CpuPlugin, AnswersNullArgumentsWithErrors) {
   EXPECT_TRUE(fails(backend.memory_table().alloc(nullptr, 1, 1, &buffer)));
   EXPECT_TRUE(fails(backend.memory_table().alloc(device->handle(), 1, 3, &buffer)));
   EXPECT_TRUE(fails(backend.memory_table().write(nullptr, 0, nullptr, 0)));
-  EXPECT_TRUE(
-      fails(backend.compile_table().compile(device->handle(), {nullptr, 0}, nullptr, nullptr, 1, nullptr, nullptr)));
+  EXPECT_TRUE(fails(backend.compile_table().compile(device->handle(), nullptr, 1, 0, nullptr, nullptr)));
   EXPECT_TRUE(fails(backend.queue_table().submit(nullptr, nullptr, nullptr, 0, nullptr, 0)));
   EXPECT_TRUE(fails(backend.library_table().claim(device->handle(), nullptr, nullptr)));
   EXPECT_EQ(buffer, nullptr);

@@ -39,10 +39,14 @@ class Sanitize : public CpuTest {
   void SetUp() override {
     if (!has_clang()) GTEST_SKIP() << "no clang on this machine";
     if (shared_cache_ == nullptr) shared_cache_ = std::make_unique<TemporaryFolder>();
-    device_ = open({{"sanitize", "true"}, {"threads", "2"}, {"cache_dir", shared_cache_->path()}});
-    std::vector<KernelText> kernels;
-    for (const auto& [name, body] : kTexts) kernels.push_back({name, text_of(name, body)});
-    module_.emplace(take(Module::compile(device_, "", kernels)));
+    in_c_.emplace(shared_cache_->path());
+    device_ = open({{"sanitize", "true"},
+                    {"threads", "2"},
+                    {"cache_dir", shared_cache_->path() / "cache"},
+                    {"compiler", in_c_->compiler()}});
+    std::vector<KernelSource> kernels;
+    for (const auto& [name, body] : kTexts) kernels.push_back(in_c_->add(name, text_of(name, body)));
+    module_.emplace(take(Module::compile(device_, kernels)));
     // Both lie in one allocation, as in an arena, with something between them that belongs to neither.
     arena_.emplace(make_buffer(device_, 4096));
     const std::vector<float> threes(1024, 3.0F);
@@ -74,6 +78,7 @@ class Sanitize : public CpuTest {
   }
   float at(std::size_t index) const { return download<float>(*arena_, 1024)[index]; }
 
+  std::optional<KernelsInC> in_c_;
   std::shared_ptr<Device> device_;
   std::optional<Module> module_;
   std::optional<Buffer> arena_;
@@ -136,9 +141,9 @@ TEST_F(Sanitize, AHostThatGivesNoSizesHasUndefinedOperationsFound) {
 
 TEST_F(Sanitize, KernelsThatDoNotCheckAreOthers) {
   close();
-  const auto plain = open({{"cache_dir", shared_cache_->path()}});
-  const std::vector<KernelText> kernels = {{"k_store", text_of("k_store", kTexts[0][1])}};
-  const Module module = take(Module::compile(plain, "", kernels));
+  const auto plain = open({{"cache_dir", shared_cache_->path() / "cache"}, {"compiler", in_c_->compiler()}});
+  const std::vector<KernelSource> kernels = {in_c_->add("k_store", text_of("k_store", kTexts[0][1]))};
+  const Module module = take(Module::compile(plain, kernels));
   const Buffer buffer = make_buffer(plain, 4096);
   OpList list;
   list.launch(take(module.kernel("k_store")), {buffer.address()}, 1, 1, {fixed(100)});
@@ -151,8 +156,8 @@ TEST_F(Sanitize, NeedsClang) {
   if (access("/usr/bin/gcc", X_OK) != 0) GTEST_SKIP() << "no gcc on this machine";
   close();
   const auto device = open({{"sanitize", "true"}, {"compiler", "/usr/bin/gcc"}});
-  const std::vector<KernelText> kernels = {{"k_store", text_of("k_store", kTexts[0][1])}};
-  const auto compiled = Module::compile(device, "", kernels);
+  const std::vector<KernelSource> kernels = {in_c_->add("k_store", text_of("k_store", kTexts[0][1]))};
+  const auto compiled = Module::compile(device, kernels);
   ASSERT_FALSE(compiled);
   EXPECT_THAT(compiled.error().message, HasSubstr("backend.cpu.sanitize"));
 }

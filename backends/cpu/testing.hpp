@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/kernels_in_c.hpp"
 
 #if defined(__SANITIZE_THREAD__)
 // oneDNN and its OpenMP threads are not built for the sanitizer, which therefore misses how they synchronise.
@@ -62,12 +63,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-inline bool has_clang() {
-  for (const char* name : {"clang-19", "clang-22", "clang-21", "clang-20", "clang-18", "clang-17"}) {
-    if (access((std::string("/usr/bin/") + name).c_str(), X_OK) == 0) return true;
-  }
-  return std::getenv("CRUCIBLE_CLANG") != nullptr;
-}
+inline bool has_clang() { return !clang_path().empty(); }
 
 /// Each test has a kernel cache of its own, unless it gives a folder.
 class CpuTest : public testing::Test {

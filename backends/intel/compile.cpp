@@ -6,7 +6,6 @@
 #include "backends/intel/process_guard.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/binary_cache.hpp"
-#include "plugins/sdk/careful.hpp"
 #include "plugins/sdk/host.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/named_kernels.hpp"
@@ -15,7 +14,6 @@ namespace crucible_intel {
 namespace {
 
 using namespace crucible;
-constexpr std::string_view kDialect = "spirv";
 // Nothing that fuses, reorders or flushes is asked for; division and square root have to be rounded correctly.
 constexpr const char* kFlags = "-cl-fp32-correctly-rounded-divide-sqrt";
 constexpr std::size_t kLongestLog = 4000;  // of an error's text
@@ -102,12 +100,9 @@ spirv::Buffers choose_buffers(const crucible_device& device, const sdk::Kernel& 
   return bytes <= device.facts.argument_bytes ? spirv::Buffers::kArguments : spirv::Buffers::kTable;
 }
 
-using Kernels = std::map<std::string, sdk::Kernel>;
-
-void write_and_build(crucible_module& module, const Kernels& kernels, const spirv::PreludeText& prelude,
-                     bool is_careful) {
-  spirv::KernelModule written(prelude);
-  for (const auto& [name, kernel] : kernels) {
+void write_and_build(crucible_module& module, const sdk::ModuleSources& sources) {
+  spirv::KernelModule written;
+  for (const auto& [name, kernel] : sources.kernels) {
     crucible_kernel& made = module.kernels[name];
     made.module = &module;
     made.name = name;
@@ -119,7 +114,8 @@ void write_and_build(crucible_module& module, const Kernels& kernels, const spir
   }
   const spirv::Words words = written.words();
   module.spirv_bytes = words.size() * sizeof(words[0]);
-  build_spirv(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes), is_careful);
+  build_spirv(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes),
+              sources.is_careful);
 }
 
 void create_kernels(crucible_module& module) {
@@ -137,18 +133,13 @@ void create_kernels(crucible_module& module) {
 }
 
 struct Modules {
-  static std::string_view dialect(const crucible_device&) { return kDialect; }
-
-  static void build(crucible_module& module, crucible_str prelude, const crucible_kernel_source* sources,
-                    std::uint32_t count) {
-    const Kernels read = sdk::read_kernels(sources, count);
+  static void build(crucible_module& module, const sdk::ModuleSources& sources) {
     module.device->watchdog.require_alive();
     try {
-      write_and_build(module, read, *spirv::shared_prelude(sdk::to_string(prelude)),
-                      sdk::is_careful(sdk::view(prelude)));
+      write_and_build(module, sources);
     } catch (const sdk::Failure& failure) {
       std::vector<std::string> names;
-      for (const auto& [name, kernel] : read) names.push_back(name);
+      for (const auto& [name, kernel] : sources.kernels) names.push_back(name);
       throw sdk::naming_kernels(failure, names);
     }
     create_kernels(module);

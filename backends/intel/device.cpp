@@ -11,6 +11,7 @@
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/signal_guard.hpp"
 #include "plugins/sdk/team_kernel.hpp"
 #include "plugins/sdk/text.hpp"
@@ -95,7 +96,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     sdk::report(
         sink, user,
         {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"), sdk::text_item("driver", facts.version),
-         sdk::text_item("dialect", "spirv"), sdk::number_item("threads", facts.units * facts.lanes),
+         sdk::text_item("dialect", "spirv"), sdk::math_item(), sdk::number_item("threads", facts.units * facts.lanes),
          sdk::number_item("lanes", facts.lanes), sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
          sdk::number_item("group_size", device->group_size),
          sdk::text_item(
@@ -125,7 +126,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     }
     using sdk::Answer;
     sdk::report(sink, user,
-                {sdk::answer_item("compile.text", Answer::kNo, "there is no compiler of texts"),
+                {sdk::answer_item("compile.opaque", Answer::kNo, "opaque ops are a framework's"),
                  sdk::answer_item("compile.ir", Answer::kYes, "written as SPIR-V"),
                  sdk::answer_item("f64", facts.has_f64 ? Answer::kYes : Answer::kNo, "as the driver says"),
                  sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),

@@ -49,7 +49,7 @@ Result<std::shared_ptr<Device>> try_open(const Options& options) {
 }
 
 /// buffer[0][i] = the sum of all the others at i, times a scalar where there is one; with one type for all.
-KernelText sums(std::uint32_t buffers, DType type, bool scaled = false) {
+KernelSource sums(std::uint32_t buffers, DType type, bool scaled = false) {
   IrBuilder b;
   for (std::uint32_t i = 0; i < buffers; ++i) b.add_buffer(type, i == 0);
   std::uint32_t scale = 0;
@@ -91,7 +91,7 @@ class Intel : public ::testing::Test {
     return "";
   }
 
-  crucible_op launch(const Module& module, const KernelText& kernel, const std::vector<std::uint64_t>& places,
+  crucible_op launch(const Module& module, const KernelSource& kernel, const std::vector<std::uint64_t>& places,
                      std::size_t count) {
     crucible_op op = {};
     op.struct_size = sizeof(op);
@@ -106,8 +106,9 @@ class Intel : public ::testing::Test {
 
   /// `kernel` over `count` items; all buffers lie in one arena, one behind the other, at odd places.
   template <class T>
-  std::vector<T> run(const KernelText& kernel, std::uint32_t buffers, std::size_t count, const std::vector<T>& values) {
-    const Module module = take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1)));
+  std::vector<T> run(const KernelSource& kernel, std::uint32_t buffers, std::size_t count,
+                     const std::vector<T>& values) {
+    const Module module = take(Module::compile(device_, std::span(&kernel, 1)));
     const std::uint64_t bytes = count * sizeof(T), step = bytes + 12 * sizeof(T);
     Buffer arena = take(Buffer::allocate(device_, step * buffers, 64));
     std::vector<std::uint64_t> places;
@@ -215,8 +216,8 @@ TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
     const bool patches = plans == "auto" && driver_has_mutable_lists();
     EXPECT_THAT(property("plans"), HasSubstr(patches ? "mutable" : "recorded ("));
     // f16 takes its scalar as the bits of a half: what is patched is converted as what is recorded.
-    const KernelText kernel = sums(2, DType::kF16, true);
-    const Module module = take(Module::compile(device_, kernel::math_prelude(), std::span(&kernel, 1)));
+    const KernelSource kernel = sums(2, DType::kF16, true);
+    const Module module = take(Module::compile(device_, std::span(&kernel, 1)));
     Buffer buffer = take(Buffer::allocate(device_, 8, 64));
     const std::vector<std::uint64_t> places = {buffer.address(), buffer.address() + 4};
     const std::uint16_t one = 0x3c00;
@@ -252,8 +253,8 @@ std::string patch_under_a_fault() {
   setenv("CRUCIBLE_EMU_FAULTS", "fail@record(update)#1", 1);
   const auto device = try_open({{"library", CRUCIBLE_EMULATED_LEVEL_ZERO}, {"cache_dir", "/dev/null"}});
   if (!device) return device.error().message;
-  const KernelText kernel = sums(2, DType::kF32, true);
-  const Module module = take(Module::compile(*device, kernel::math_prelude(), std::span(&kernel, 1)));
+  const KernelSource kernel = sums(2, DType::kF32, true);
+  const Module module = take(Module::compile(*device, std::span(&kernel, 1)));
   Buffer buffer = take(Buffer::allocate(*device, 8, 64));
   const std::uint64_t places[] = {buffer.address(), buffer.address() + 4};
   const float one = 1;
@@ -339,24 +340,14 @@ TEST_F(Intel, CompiledModulesAreKeptAndADamagedOneIsMadeAgain) {
       std::filesystem::temp_directory_path() / ("crucible-intel-" + std::to_string(getpid()));
   device_ = nullptr;  // a plugin is started once, with one set of options
   const auto device = take(try_open(options(folder.string())));
-  const KernelText kernel = sums(3, DType::kF32);
-  const auto from_cache = [&] {
-    return take(Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1))).from_cache();
-  };
+  const KernelSource kernel = sums(3, DType::kF32);
+  const auto from_cache = [&] { return take(Module::compile(device, std::span(&kernel, 1))).from_cache(); };
   EXPECT_FALSE(from_cache());
   EXPECT_TRUE(from_cache());
   for (const auto& file : std::filesystem::directory_iterator(folder))
     std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 1);
   EXPECT_FALSE(from_cache());
   std::filesystem::remove_all(folder);
-}
-
-TEST_F(Intel, APreludeThatIsNotKnownIsRefused) {
-  const KernelText kernel = sums(3, DType::kF32);
-  const auto module =
-      Module::compile(device_, "#define CRUCIBLE_FN static\nthis is not the prelude;\n", std::span(&kernel, 1));
-  ASSERT_FALSE(module);
-  EXPECT_THAT(module.error().message, HasSubstr("a definition that begins with this"));
 }
 
 TEST_F(Intel, TooMuchMemoryIsSaidInNumbers) {

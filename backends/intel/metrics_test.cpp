@@ -64,8 +64,8 @@ class Work {
     const kernel::ExprId item = b.open_grid(kernel::LoopMode::kSerial);
     b.store(0, item, b.add(b.load(0, item), b.scalar(scalar, DType::kF32)));
     b.close();
-    const KernelText kernel = {"adds", "", kernel::serialize_ir(b.finish())};
-    module_ = std::make_unique<Module>(take(Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1))));
+    const KernelSource kernel = {"adds", "", kernel::serialize_ir(b.finish())};
+    module_ = std::make_unique<Module>(take(Module::compile(device, std::span(&kernel, 1))));
     place_ = memory_.address();
     slot_ = {};
     slot_.slot = 0;

@@ -31,8 +31,6 @@ std::string_view name(Count count) {
       return "compilations";
     case Count::kKernelsCompiled:
       return "kernels_compiled";
-    case Count::kTextBytes:
-      return "text_bytes";
     case Count::kIrBytes:
       return "ir_bytes";
     case Count::kPlansBuilt:

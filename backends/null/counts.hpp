@@ -22,7 +22,6 @@ enum class Count : std::uint8_t {
   kBytesFilled,
   kCompilations,
   kKernelsCompiled,
-  kTextBytes,
   kIrBytes,
   kPlansBuilt,
   kOpsBuilt,

@@ -52,7 +52,9 @@ crucible_status close(crucible_device* device) {
 crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
-    sdk::report(sink, user, {sdk::text_item("note", "results are zeros: nothing that runs here can be verified")});
+    sdk::report(
+        sink, user,
+        {sdk::math_item(), sdk::text_item("note", "results are zeros: nothing that runs here can be verified")});
     counts().report(sink, user);
   });
 }
@@ -61,10 +63,9 @@ crucible_status capabilities(crucible_str id, crucible_kv_sink sink, void* user)
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
     check_id(id);
-    for (const std::string_view key : {"compile.text", "compile.ir"}) {
-      sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kYes, "taken and dropped")});
-    }
-    for (const std::string_view key : {"library.matmul", "library.conv2d", "f64", "f16", "bf16", "profile", "health"}) {
+    sdk::report(sink, user, {sdk::answer_item("compile.ir", sdk::Answer::kYes, "taken and dropped")});
+    for (const std::string_view key :
+         {"compile.opaque", "library.matmul", "library.conv2d", "f64", "f16", "bf16", "profile", "health"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kNo, "nothing is computed")});
     }
     sdk::report(sink, user, {sdk::answer_item("async", sdk::Answer::kYes, "submit returns at once")});

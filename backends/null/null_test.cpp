@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace crucible::backend {
@@ -44,8 +45,11 @@ TEST_F(Null, CountsBytesThatItDoesNotKeep) {
 }
 
 TEST_F(Null, CountsLaunchesPerReplay) {
-  const std::vector<KernelText> texts = {{"k", "no C at all"}};
-  const Module module = take(Module::compile(device_, "", texts));
+  kernel::KernelIr nothing;
+  nothing.variables = {{DType::kI64, false}};
+  nothing.body = {{.kind = kernel::StmtKind::kGrid, .id = 0, .body = {}}};
+  const std::vector<KernelSource> kernels = {{"k", "", kernel::serialize_ir(nothing)}};
+  const Module module = take(Module::compile(device_, kernels));
   Buffer memory = take(Buffer::allocate(device_, 4096, 64));
   const std::uint64_t buffers[] = {memory.address(), memory.address() + 2048};
   crucible_op ops[3] = {};
@@ -63,7 +67,7 @@ TEST_F(Null, CountsLaunchesPerReplay) {
   EXPECT_EQ(plan.times_from(), "nothing: no op takes any");
   auto counted = counts();
   EXPECT_EQ(counted["kernels_compiled"], "1");
-  EXPECT_EQ(counted["text_bytes"], "11");
+  EXPECT_EQ(counted["ir_bytes"], std::to_string(kernels[0].ir.size()));
   EXPECT_EQ(counted["ops_built"], "3");
   EXPECT_EQ(counted["replays"], "4");
   EXPECT_EQ(counted["launches"], "4");
@@ -91,21 +95,10 @@ TEST_F(Null, RefusesWhatNoDeviceTakes) {
   EXPECT_THAT(Plan::build(device_, std::span(&op, 1), 0).error().message, HasSubstr("a launch without a kernel"));
   op.kind = CRUCIBLE_OP_COPY;
   EXPECT_THAT(Plan::build(device_, std::span(&op, 1), 0).error().message, HasSubstr("it has 0 buffers and needs 2"));
-  const std::vector<KernelText> broken = {{"k", "", std::vector<std::byte>(60)}};
-  const crucible_kernel_source source = {sizeof(source), 0, {"k", 1}, {}, broken[0].ir.data(), broken[0].ir.size()};
-  crucible_module* module = nullptr;
-  const auto compiled =
-      to_result(device_->backend().compile_table().compile_sources(device_->handle(), {}, &source, 1, &module, nullptr),
-                "compiling");
-  ASSERT_FALSE(compiled);
-  EXPECT_THAT(compiled.error().message, HasSubstr("the first four bytes are not CKIR"));
-  const crucible_kernel_source empty = {sizeof(empty), 0, {"k", 1}, {}, nullptr, 0};
-  const auto refused =
-      to_result(device_->backend().compile_table().compile_sources(device_->handle(), {}, &empty, 1, &module, nullptr),
-                "compiling");
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("neither text nor kernel IR"));
-  EXPECT_EQ(module, nullptr);
+  const std::vector<KernelSource> broken = {{"k", "", std::vector<std::byte>(60)}}, opaque = {{"k", "{}"}};
+  EXPECT_THAT(Module::compile(device_, broken).error().message, HasSubstr("the first four bytes are not CKIR"));
+  EXPECT_THAT(Module::compile(device_, opaque).error().message,
+              HasSubstr("kernel k is an opaque op, and the device runs kernel IR alone"));
 }
 
 }  // namespace

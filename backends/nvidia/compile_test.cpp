@@ -94,7 +94,7 @@ sdk::ThreadKernels kernels_of_random_programs() {
 TEST_F(NvidiaCompile, MachineCodeForThreeGenerations) {
   const sdk::ThreadKernels kernels = kernels_of_random_programs();
   ASSERT_GT(kernels.size(), 30u);
-  const auto batches = sdk::batch_kernels(kernels, sdk::adapt_prelude(kernel::math_prelude(), sdk::dialect_cuda()));
+  const auto batches = sdk::batch_kernels(kernels, sdk::dialect_cuda());
   std::size_t next = 0;
   for (const int capability : {80, 90, 100}) {
     if (!compiler_->knows(capability)) continue;
@@ -103,7 +103,10 @@ TEST_F(NvidiaCompile, MachineCodeForThreeGenerations) {
       auto flags = numeric_flags();
       flags.push_back(compiler_->architecture_flag(capability, Code::kCubin));
       const auto compiled = compiler_->compile(batches[i].text, flags, Code::kCubin, batches[i].names.front());
-      EXPECT_EQ(compiled.bytes.substr(0, 4), "\x7f" "ELF") << capability;
+      EXPECT_EQ(compiled.bytes.substr(0, 4),
+                "\x7f"
+                "ELF")
+          << capability;
       EXPECT_EQ(compiled.log, "");
     }
   }
@@ -122,7 +125,10 @@ TEST_F(NvidiaCompile, EveryMatrixKernelIsMachineCode) {
                                        (bits & 16) != 0, bits % 3 != 0,   bits % 3 == 2};
       const sdk::KernelBatch batch = sdk::write_matrix_kernel(variant, sdk::MatrixUnit::kMma, sdk::dialect_cuda());
       const auto compiled = compiler_->compile(batch.text, flags, Code::kCubin, batch.names.front());
-      EXPECT_EQ(compiled.bytes.substr(0, 4), "\x7f" "ELF") << batch.names.front();
+      EXPECT_EQ(compiled.bytes.substr(0, 4),
+                "\x7f"
+                "ELF")
+          << batch.names.front();
       EXPECT_EQ(compiled.log, "") << batch.names.front();
       EXPECT_NE(compiled.bytes.find(batch.names.front()), std::string::npos);
     }
@@ -131,8 +137,7 @@ TEST_F(NvidiaCompile, EveryMatrixKernelIsMachineCode) {
 }
 
 TEST_F(NvidiaCompile, PtxRoundsEveryOperationByItself) {
-  const auto batches =
-      sdk::batch_kernels(kernels_of_random_programs(), sdk::adapt_prelude(kernel::math_prelude(), sdk::dialect_cuda()));
+  const auto batches = sdk::batch_kernels(kernels_of_random_programs(), sdk::dialect_cuda());
   auto flags = numeric_flags();
   flags.push_back(compiler_->architecture_flag(90, Code::kPtx));
   EXPECT_EQ(flags.back(), "--gpu-architecture=compute_90");

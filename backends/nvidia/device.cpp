@@ -8,10 +8,10 @@
 #include "backends/nvidia/nvrtc.hpp"
 #include "backends/nvidia/options.hpp"
 #include "backends/nvidia/tables.hpp"
-#include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_nvidia {
@@ -30,12 +30,12 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.enumerate: no function to report to");
     for (const DeviceFacts& facts : list_devices(cuda())) {
-      sdk::report(sink, user,
-                  {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "nvidia"),
-                   sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", facts.pci),
-                   sdk::number_item("threads", facts.units * kLanes),
-                   sdk::number_item("memory_bytes", facts.memory_bytes),
-                   sdk::number_item("emulated", facts.is_emulated() ? 1 : 0)});
+      sdk::report(
+          sink, user,
+          {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "nvidia"),
+           sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", facts.pci),
+           sdk::number_item("threads", facts.units * kLanes), sdk::number_item("memory_bytes", facts.memory_bytes),
+           sdk::number_item("emulated", facts.is_emulated() ? 1 : 0)});
     }
   });
 }
@@ -101,12 +101,11 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
       note = failure.what();
     }
     sdk::report(sink, user,
-                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "NVIDIA"),
+                {sdk::text_item("name", facts.name), sdk::text_item("vendor", "NVIDIA"), sdk::math_item(),
                  sdk::text_item("driver", "CUDA " + version_text(device->driver->version)),
                  sdk::text_item("architecture", facts.architecture()), sdk::text_item("compiler", compiler),
                  sdk::text_item("code", device->code), sdk::text_item("dialect", sdk::dialect_cuda().name),
-                 sdk::number_item("multiprocessors", facts.units),
-                 sdk::number_item("threads", facts.units * kLanes),
+                 sdk::number_item("multiprocessors", facts.units), sdk::number_item("threads", facts.units * kLanes),
                  sdk::number_item("lanes", kWarp), sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library),
                  sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
@@ -131,18 +130,17 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     if (cupti != nullptr && !cupti->no_counters.empty()) profiler = cupti->no_counters;
     const bool has_products = find_cublas(cuda(), facts, library) != nullptr,
                has_convolutions = find_cudnn(facts, convolutions) != nullptr;
-    sdk::report(
-        sink, user,
-        {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
-         sdk::answer_item("compile.ir", Answer::kYes, "printed as CUDA C++ for NVRTC"),
-         sdk::answer_item("f64", Answer::kYes, "all devices have it"),
-         sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
-         sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
-         sdk::answer_item("async", Answer::kYes, "submit returns at once"),
-         sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
-         sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
-         sdk::answer_item("profile", cupti != nullptr ? Answer::kYes : Answer::kNo, profiler),
-         sdk::answer_item("health", Answer::kYes, no_nvml.empty() ? "NVML" : no_nvml)});
+    sdk::report(sink, user,
+                {sdk::answer_item("compile.opaque", Answer::kNo, "opaque ops are a framework's"),
+                 sdk::answer_item("compile.ir", Answer::kYes, "printed as CUDA C++ for NVRTC"),
+                 sdk::answer_item("f64", Answer::kYes, "all devices have it"),
+                 sdk::answer_item("f16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("bf16", Answer::kYes, "stored; computed as f32"),
+                 sdk::answer_item("async", Answer::kYes, "submit returns at once"),
+                 sdk::answer_item("library.matmul", has_products ? Answer::kYes : Answer::kNo, library),
+                 sdk::answer_item("library.conv2d", has_convolutions ? Answer::kYes : Answer::kNo, convolutions),
+                 sdk::answer_item("profile", cupti != nullptr ? Answer::kYes : Answer::kNo, profiler),
+                 sdk::answer_item("health", Answer::kYes, no_nvml.empty() ? "NVML" : no_nvml)});
   });
 }
 

@@ -59,8 +59,8 @@ class NvidiaDevice : public ::testing::Test {
   Result<std::shared_ptr<Device>> compile_with(const Options& options) {
     auto device = try_open(nvidia(), options);
     if (!device) return device;
-    const KernelText kernel = sums(3, DType::kF32);
-    auto module = Module::compile(*device, kernel::math_prelude(), std::span(&kernel, 1));
+    const KernelSource kernel = sums(3, DType::kF32);
+    auto module = Module::compile(*device, std::span(&kernel, 1));
     if (!module) return module.error();
     return device;
   }

@@ -7,8 +7,7 @@
 #include "backends/opencl/program.hpp"
 #include "backends/opencl/tables.hpp"
 #include "backends/opencl/text.hpp"
-#include "plugins/sdk/c_dialect.hpp"
-#include "plugins/sdk/careful.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/named_kernels.hpp"
 #include "plugins/spirv/emit_kernel.hpp"
@@ -19,12 +18,12 @@ namespace {
 
 using namespace crucible;
 struct Source {
-  sdk::Kernel kernel;
+  const sdk::Kernel& kernel;
   Buffers buffers = Buffers::kArguments;
 };
 using Sources = std::map<std::string, Source>;
 
-Source plan_arguments(const crucible_device& device, const std::string& name, sdk::Kernel kernel) {
+Source plan_arguments(const crucible_device& device, const std::string& name, const sdk::Kernel& kernel) {
   // In SPIR-V a scalar may be two arguments, of two types.
   const std::uint64_t more = device.language == Language::kSpirv ? 8 * std::uint64_t{kernel.scalars.size()} : 0;
   const std::uint64_t most = device.facts.parameter_bytes - std::min<std::uint64_t>(device.facts.parameter_bytes, more);
@@ -36,12 +35,12 @@ Source plan_arguments(const crucible_device& device, const std::string& name, sd
                            device.facts.id + " takes " + std::to_string(device.facts.parameter_bytes),
                        {{"kernel", name}});
   }
-  return {std::move(kernel), buffers};
+  return {kernel, buffers};
 }
 
 /// Sets the kernels' arguments and the module's code. Errors: those of printing and writing.
-void write_c(crucible_module& module, const std::string& prelude, const Sources& sources) {
-  module.code = sdk::adapt_prelude(prelude, sdk::dialect_opencl()) + "\n";
+void write_c(crucible_module& module, const Sources& sources) {
+  module.code = sdk::math_text(sdk::dialect_opencl()) + "\n";
   for (const auto& [name, source] : sources) {
     crucible_kernel& kernel = module.kernels.at(name);
     for (std::uint32_t i = 0; i < source.kernel.scalars.size(); ++i) {
@@ -66,12 +65,11 @@ spirv::Buffers in_spirv(Buffers buffers) {
   return spirv::Buffers::kArguments;
 }
 
-void write_spirv(crucible_module& module, const std::string& prelude, const Sources& sources) {
+void write_spirv(crucible_module& module, const Sources& sources) {
   static_assert(spirv::kTableMemories == kTableMemories);
   const crucible_device& device = *module.device;
   const bool by_chunks = device.mapping == Mapping::kChunks;
-  const std::shared_ptr<const spirv::PreludeText> text = spirv::shared_prelude(prelude);
-  spirv::KernelModule written(*text);
+  spirv::KernelModule written;
   for (const auto& [name, source] : sources) {
     crucible_kernel& kernel = module.kernels.at(name);
     kernel.scalars = written.add(source.kernel, name, {.buffers = in_spirv(source.buffers), .by_chunks = by_chunks});
@@ -84,7 +82,7 @@ void write_spirv(crucible_module& module, const std::string& prelude, const Sour
   module.code.assign(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0]));
 }
 
-void write(crucible_module& module, const std::string& prelude, const Sources& sources) {
+void write(crucible_module& module, const Sources& sources) {
   for (const auto& [name, source] : sources) {
     crucible_kernel& kernel = module.kernels[name];
     kernel.module = &module;
@@ -94,26 +92,22 @@ void write(crucible_module& module, const std::string& prelude, const Sources& s
     kernel.buffers = source.buffers;
   }
   if (module.device->language == Language::kSpirv) {
-    write_spirv(module, prelude, sources);
+    write_spirv(module, sources);
   } else {
-    write_c(module, prelude, sources);
+    write_c(module, sources);
   }
 }
 
 struct Modules {
-  static std::string_view dialect(const crucible_device& device) { return dialect_name(device.language); }
-
-  static void build(crucible_module& module, crucible_str prelude, const crucible_kernel_source* kernels,
-                    std::uint32_t count) {
+  static void build(crucible_module& module, const sdk::ModuleSources& read) {
     crucible_device& device = *module.device;
     Sources sources;
-    for (auto& [name, kernel] : sdk::read_kernels(kernels, count))
-      sources.emplace(name, plan_arguments(device, name, std::move(kernel)));
+    for (const auto& [name, kernel] : read.kernels) sources.emplace(name, plan_arguments(device, name, kernel));
     device.watchdog.require_alive();
     Built built;
     try {
-      write(module, sdk::to_string(prelude), sources);
-      built = build_program(device, module.code, sdk::is_careful(sdk::view(prelude)));
+      write(module, sources);
+      built = build_program(device, module.code, read.is_careful);
     } catch (const sdk::Failure& failure) {
       std::vector<std::string> names;
       for (const auto& [name, source] : sources) names.push_back(name);

@@ -6,9 +6,9 @@
 
 #include "backends/opencl/options.hpp"
 #include "backends/opencl/tables.hpp"
-#include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_opencl {
@@ -21,10 +21,10 @@ crucible_status enumerate(crucible_kv_sink sink, void* user) {
     sdk::require(sink != nullptr, "device.enumerate: no function to report to");
     for (const DeviceFacts& facts : list_devices(opencl())) {
       sdk::report(sink, user,
-                  {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name),
-                   sdk::text_item("kind", "opencl"), sdk::text_item("uuid", facts.uuid),
-                   sdk::text_item("pci", facts.pci), sdk::number_item("threads", facts.threads()),
-                   sdk::number_item("memory_bytes", facts.memory_bytes), sdk::number_item("emulated", 0)});
+                  {sdk::text_item("id", facts.id), sdk::text_item("name", facts.name), sdk::text_item("kind", "opencl"),
+                   sdk::text_item("uuid", facts.uuid), sdk::text_item("pci", facts.pci),
+                   sdk::number_item("threads", facts.threads()), sdk::number_item("memory_bytes", facts.memory_bytes),
+                   sdk::number_item("emulated", 0)});
     }
   });
 }
@@ -151,7 +151,7 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     sdk::require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
     const DeviceFacts& facts = device->facts;
     sdk::report(sink, user,
-                {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor),
+                {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor), sdk::math_item(),
                  sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
                  sdk::text_item("driver", facts.driver), sdk::text_item("dialect", dialect_name(device->language)),
                  sdk::number_item("threads", facts.threads()), sdk::number_item("lanes", facts.lanes()),
@@ -174,7 +174,7 @@ crucible_status capabilities(crucible_str device_id, crucible_kv_sink sink, void
     using sdk::Answer;
     sdk::report(
         sink, user,
-        {sdk::answer_item("compile.text", Answer::kNo, "kernels come as kernel IR"),
+        {sdk::answer_item("compile.opaque", Answer::kNo, "opaque ops are a framework's"),
          sdk::answer_item("compile.ir", Answer::kYes,
                           facts.has_spirv() ? "printed as OpenCL C, or written as SPIR-V" : "printed as OpenCL C"),
          sdk::answer_item("f64", facts.has_f64() ? Answer::kYes : Answer::kNo, "cl_khr_fp64"),

@@ -35,7 +35,7 @@ T take(Result<T> result) {
 }
 
 /// buffer[0][i] = (buffer[1][i] + buffer[2][i] + ...) * scalar 0 + scalar 1.
-KernelText scaled(const std::string& name, std::uint32_t buffers) {
+KernelSource scaled(const std::string& name, std::uint32_t buffers) {
   IrBuilder b;
   for (std::uint32_t i = 0; i < buffers; ++i) b.add_buffer(DType::kF32, i == 0);
   const std::uint32_t factor = b.add_scalar(), summand = b.add_scalar();
@@ -146,8 +146,8 @@ class OpenClPlan : public ::testing::TestWithParam<std::tuple<std::string, std::
     EXPECT_EQ(arena_->address() % 4096, 0u);
   }
   /// A driver may take a quarter of a second for each.
-  void compile(const std::vector<KernelText>& kernels) {
-    module_ = std::make_unique<Module>(take(Module::compile(device_, kernel::math_prelude(), kernels)));
+  void compile(const std::vector<KernelSource>& kernels) {
+    module_ = std::make_unique<Module>(take(Module::compile(device_, kernels)));
   }
   std::uint64_t at(std::uint64_t row) const { return row * (kBytes + 64) + kOdd; }  // in the arena
   std::vector<float> row(std::uint64_t number) const {

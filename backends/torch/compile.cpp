@@ -1,4 +1,4 @@
-// Compile table: a text of the dialect `opaque-1` becomes a call that libtorch's dispatcher can make.
+// Compile table: the description of an opaque op becomes a call that libtorch's dispatcher can make.
 #include <map>
 #include <string>
 
@@ -17,29 +17,9 @@ namespace {
 using namespace crucible;
 
 struct Modules {
-  static std::string_view dialect(const crucible_device&) { return kDialect; }
-
-  static void build_texts(crucible_module& module, crucible_str, const crucible_str* names, const crucible_str* texts,
-                          std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) add(module, sdk::to_string(names[i]), sdk::view(texts[i]));
-  }
-
-  static void build(crucible_module& module, crucible_str, const crucible_kernel_source* sources, std::uint32_t count) {
-    const sdk::SizedArray<crucible_kernel_source> all(sources);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const crucible_kernel_source source = all[i];
-      const std::string name = sdk::to_string(source.name);
-      if (source.text.size == 0) {
-        throw sdk::Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " is no opaque op, and this plugin runs no other",
-                           {{"kernel", name}});
-      }
-      add(module, name, sdk::view(source.text));
-    }
-  }
-
- private:
-  static void add(crucible_module& module, const std::string& name, std::string_view text) {
-    module.kernels.emplace(name, crucible_kernel{Call::read(name, text)});
+  static void build_opaque(crucible_module& module, const sdk::ModuleSources& sources) {
+    for (const auto& [name, description] : sources.opaque_ops)
+      module.kernels.emplace(name, crucible_kernel{Call::read(name, description)});
   }
 };
 

@@ -66,7 +66,7 @@ crucible_status capabilities(crucible_str id, crucible_kv_sink sink, void* user)
   return sdk::guard([&] {
     sdk::require(sink != nullptr, "device.capabilities: no function to report to");
     check_id(id);
-    for (const std::string_view key : {"compile.text", "f64", "f16", "bf16"}) {
+    for (const std::string_view key : {"compile.opaque", "f64", "f16", "bf16"}) {
       sdk::report(sink, user, {sdk::answer_item(key, sdk::Answer::kYes, "of opaque ops")});
     }
     for (const std::string_view key : {"compile.ir", "library.matmul", "library.conv2d", "profile", "health"}) {

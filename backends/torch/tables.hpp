@@ -14,8 +14,6 @@ struct crucible_device : crucible::sdk::QueueOwner {
 
 namespace crucible_torch {
 
-inline constexpr std::string_view kDialect = "opaque-1";  // docs/opaque-ops.md
-
 extern const crucible::sdk::Options kOptions;    // plugin.cpp
 extern const crucible_if_device kDeviceTable;    // device.cpp
 extern const crucible_if_memory kMemoryTable;    // memory.cpp

@@ -55,12 +55,12 @@ struct OpaqueResult {
 /// The entry of Program::opaques that an op of kind kOpaque names by its attribute `index`. Never changed once it is in
 /// a program: copies of the program share it.
 struct Opaque {
-  std::string schema;              // "aten::frobnicate.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
-  std::vector<OpaqueArg> args;     // in the schema's order, defaults filled in
+  std::string schema;                 // "aten::frobnicate.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
+  std::vector<OpaqueArg> args;        // in the schema's order, defaults filled in
   std::vector<OpaqueResult> results;  // one per Op::outputs
   OpaqueEffect effect = OpaqueEffect::kPure;
-  std::string reason;  // why it has no lowering, for people; "" when its name is unknown. No part of its identity
-  std::string name() const;    // "aten::frobnicate.out"
+  std::string reason;        // why it has no lowering, for people; "" when its name is unknown. No part of its identity
+  std::string name() const;  // "aten::frobnicate.out"
 };
 
 /// The entry of an op of kind kOpaque. The program must pass verify().
@@ -93,10 +93,7 @@ std::vector<OpaqueUse> opaque_uses(const Program& program);
 /// says who cannot run them.
 std::string opaque_list(const Program& program);
 
-/// The op as a kernel text of the dialect kOpaqueDialect: one JSON document (docs/opaque-ops.md).
+/// The op as a plugin gets it that runs a framework's ops: one JSON document (docs/opaque-ops.md).
 std::string opaque_kernel(const Program& program, const Op& op);
-
-/// A plugin whose compile.dialect answers this takes opaque ops.
-inline constexpr std::string_view kOpaqueDialect = "opaque-1";
 
 }  // namespace crucible::graph

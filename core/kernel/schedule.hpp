@@ -81,7 +81,7 @@ struct Schedule {
   Numerics numerics = Numerics::kFast;
   bool epilogues = false;  // whether products could have them
   std::vector<Kernel> kernels;
-  std::vector<Step> steps;         // in execution order
+  std::vector<Step> steps;  // in execution order
   std::vector<InPlace>
       aliases;  // what the kernels allow: the operand is read at the indices at which the result is written
   std::vector<InPlace> in_place;   // of these, what the order of the steps allows, best first (in_place.hpp)
@@ -124,8 +124,5 @@ struct Prepared {
 /// As schedule(), of the program as rematerialize() changes it (rematerialize.hpp); values keep their numbers, and new
 /// ones come after them. Without fusion nothing changes.
 Result<Prepared> prepare(const graph::Program& program, const Options& options);
-
-/// C text that every batch of kernels starts with: types and math functions, self-contained (no #include).
-std::string_view math_prelude();
 
 }  // namespace crucible::kernel

@@ -15,13 +15,13 @@
 
 #include "core/base/terminal.hpp"
 #include "core/kernel/ir/ir_builder.hpp"
-#include "core/kernel/schedule.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/terminal_observer.hpp"
 #include "frontends/replay/open_device.hpp"
 #include "frontends/replay/plugin_access.hpp"
 #include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/capability.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -40,9 +40,12 @@ struct Check {
 
 std::string_view word(Verdict verdict) {
   switch (verdict) {
-    case Verdict::kOk: return "ok";
-    case Verdict::kMissing: return "missing";
-    case Verdict::kFailed: return "failed";
+    case Verdict::kOk:
+      return "ok";
+    case Verdict::kMissing:
+      return "missing";
+    case Verdict::kFailed:
+      return "failed";
   }
   return "";
 }
@@ -63,17 +66,11 @@ std::string compile_something(const std::shared_ptr<backend::Device>& device) {
   kernel::IrBuilder nothing;
   nothing.open_grid(kernel::LoopMode::kSerial);
   nothing.close();
-  const std::vector<backend::KernelText> texts = {{"doctor_probe", "", kernel::serialize_ir(nothing.finish())}};
-  const auto module = backend::Module::compile(device, kernel::math_prelude(), texts);
+  const std::vector<backend::KernelSource> kernels = {{"doctor_probe", "", kernel::serialize_ir(nothing.finish())}};
+  const auto module = backend::Module::compile(device, kernels);
   if (!module) return module.error().message;
   const auto kernel = module->kernel("doctor_probe");
   return kernel ? "" : kernel.error().message;
-}
-
-std::string dialect_of(const backend::Device& device) {
-  crucible_str dialect = {};
-  if (!backend::to_result(device.backend().tables().compile.dialect(device.handle(), &dialect), "dialect")) return "";
-  return {dialect.data, dialect.size};
 }
 
 Check check_device(config::Settings& settings, const std::string& plugin, const backend::DeviceInfo& info) {
@@ -86,7 +83,7 @@ Check check_device(config::Settings& settings, const std::string& plugin, const 
       !tested && tested.error().message.find("has no device.self_test") == std::string::npos) {
     return {check.name, Verdict::kFailed, tested.error().message, ""};
   }
-  if (dialect_of(**device) == "c") {
+  if (backend::has_capability((*device)->backend(), info.id, "compile.ir")) {
     if (const std::string problem = compile_something(*device); !problem.empty())
       return {check.name, Verdict::kFailed, problem, ""};
     check.detail += "; tests itself, compiles";
@@ -156,8 +153,10 @@ void check_cache(std::vector<Check>& checks) {
   const char* const set = std::getenv("CRUCIBLE_CACHE_DIR");
   const char* const xdg = std::getenv("XDG_CACHE_HOME");
   const char* const home = std::getenv("HOME");
-  const fs::path folder = set != nullptr ? fs::path(set) : xdg != nullptr ? fs::path(xdg) / "crucible"
-                          : home != nullptr ? fs::path(home) / ".cache/crucible" : fs::path("/tmp");
+  const fs::path folder = set != nullptr    ? fs::path(set)
+                          : xdg != nullptr  ? fs::path(xdg) / "crucible"
+                          : home != nullptr ? fs::path(home) / ".cache/crucible"
+                                            : fs::path("/tmp");
   fs::path there = folder;
   std::error_code error;
   while (!there.empty() && !fs::exists(there, error) && there != there.root_path()) there = there.parent_path();

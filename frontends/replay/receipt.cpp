@@ -7,10 +7,10 @@
 
 #include "core/base/hash.hpp"
 #include "core/graph/opaque.hpp"
-#include "runtime/measure/choices.hpp"
 #include "core/trace/mapped_file.hpp"
 #include "core/trace/reservations.hpp"
 #include "frontends/replay/plugin_access.hpp"
+#include "runtime/measure/choices.hpp"
 
 namespace crucible::replay {
 namespace {
@@ -114,9 +114,7 @@ Json opaque_json(const ReplayReport& report) {
   }
   Json json = {{"device", nullptr}, {"ops", ops}};
   if (ops.empty() || report.device == nullptr) return json;
-  const Result<std::string> dialect = report.device->dialect();
-  const bool takes_own = dialect && *dialect == graph::kOpaqueDialect;
-  const backend::Device* by = takes_own ? report.device : elsewhere.device.get();
+  const backend::Device* by = report.device->takes_opaque() ? report.device : elsewhere.device.get();
   if (by != nullptr) json["device"] = by->info().id;
   return json;
 }
@@ -232,9 +230,8 @@ Json receipt_json(const ReplayReport& report) {
                           : plugin_json(report.opened.settings, report.opened.plugin, report.device->backend());
   receipt["device"] = is_reference ? Json(nullptr) : device_json(*report.device);
   if (!report.opened.candidates.empty()) receipt["candidates"] = candidates_json(report.opened.candidates);
-  receipt["numerics"] =
-      runs_ops ? "reference: double precision and exact integers, rounded to each result's dtype"
-               : report.opened.settings.text("numerics");
+  receipt["numerics"] = runs_ops ? "reference: double precision and exact integers, rounded to each result's dtype"
+                                 : report.opened.settings.text("numerics");
   const std::size_t draws = count_draws(report.program());
   receipt["random"] = draws > 0 ? Json("recorded draws fed back") : Json("none");
   receipt["draws_per_iteration"] = draws;

@@ -1,4 +1,4 @@
-/* The boundary between Crucible and a backend plugin: a C ABI, version 0.3. It is not frozen before 1.0.
+/* The boundary between Crucible and a backend plugin: a C ABI, version 0.4. It is not frozen before 1.0.
  * Generated from abi.toml by gen/generate.py: change that. The reference with every rule is docs/abi-reference.md.
  *
  * A plugin is one shared object with one exported function, crucible_plugin_query. The host and the plugin exchange
@@ -17,8 +17,8 @@ extern "C" {
 #endif
 
 #define CRUCIBLE_ABI_MAJOR 0u
-#define CRUCIBLE_ABI_MINOR 3u
-#define CRUCIBLE_ABI_OLDEST_MINOR 3u /* the oldest minor whose hosts and plugins work with this one's */
+#define CRUCIBLE_ABI_MINOR 4u
+#define CRUCIBLE_ABI_OLDEST_MINOR 4u /* the oldest minor whose hosts and plugins work with this one's */
 #define CRUCIBLE_MAGIC 0x31435243u
 #define CRUCIBLE_EXPORT __attribute__((visibility("default")))
 
@@ -75,6 +75,13 @@ typedef int32_t crucible_code;
 #define CRUCIBLE_OP_COPY 2u /* buffers[0] = destination, buffers[1] = source, `size` bytes; may not overlap */
 #define CRUCIBLE_OP_FILL 3u /* buffers[0], `size` bytes of value `pattern` */
 #define CRUCIBLE_OP_LIBRARY 4u /* buffers as in the description, then the scratch if it asked for some */
+
+/* What the data of a crucible_kernel_source is. */
+#define CRUCIBLE_FORM_KERNEL_IR 1u /* serialised kernel IR (docs/kernel-ir.md) */
+#define CRUCIBLE_FORM_OPAQUE_OP 2u /* the description of a framework's op (docs/opaque-ops.md) */
+
+/* Flags of compile.compile; a plugin leaves those alone that it does not know. */
+#define CRUCIBLE_COMPILE_CAREFUL 1u /* the kernels came out wrong: with less optimisation, where the compiler has less */
 
 /* By what the times of queue.timeline_times are measured. */
 #define CRUCIBLE_CLOCK_HOST 0u /* the host's clock, before the plan was handed to the device and when it was seen to be done */
@@ -146,14 +153,13 @@ typedef struct crucible_compile_info {
   uint64_t binary_bytes;
 } crucible_compile_info;
 
-/* One kernel: its serialised kernel IR, or its text in the device's dialect, or both; the plugin takes what it prefers. */
+/* One kernel. A form that the device does not take, or that the plugin does not know, is UNSUPPORTED with payload kernel. */
 typedef struct crucible_kernel_source {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t form;
   crucible_str name;
-  crucible_str text;
-  const void* ir;
-  uint64_t ir_size;
+  const void* data;
+  uint64_t size;
 } crucible_kernel_source;
 
 /* A tensor's elements in a buffer, in elements; rank <= CRUCIBLE_MAX_RANK. */
@@ -226,8 +232,8 @@ typedef struct crucible_if_device {
   crucible_status (*enumerate)(crucible_kv_sink sink, void* user); /* [ANY] one call of the sink per device; opens nothing; keys id name kind uuid pci (str) threads memory_bytes emulated (u64) */
   crucible_status (*open)(crucible_str device_id, crucible_device** out_device); /* [ANY] options come through host.get_option */
   crucible_status (*close)(crucible_device* device); /* [OBJ] after everything made from it is gone */
-  crucible_status (*properties)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] also notes: what is missing and what that costs */
-  crucible_status (*capabilities)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] yes, no or unknown with a reason, before anything is opened; keys library.matmul library.conv2d compile.ir compile.text f64 f16 bf16 profile health async; since 0.2 */
+  crucible_status (*properties)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] also notes: what is missing and what that costs; math, where it takes kernel IR: the identity of the mathematics that its kernels call, which strict numerics compare with the host's */
+  crucible_status (*capabilities)(crucible_str device_id, crucible_kv_sink sink, void* user); /* [ANY] yes, no or unknown with a reason, before anything is opened; keys library.matmul library.conv2d compile.ir compile.opaque f64 f16 bf16 profile health async; since 0.2 */
   crucible_status (*score)(crucible_str device_id, const crucible_kv* workload, uint32_t count, uint64_t* out_score, crucible_kv_sink why, void* user); /* [ANY] 0 cannot run it; higher is faster, comparable between plugins: expected GFLOP/s or GB/s times 1000; workload keys ops flops bytes peak_bytes; since 0.2 */
   crucible_status (*wait_idle)(crucible_device* device, uint64_t timeout_ns); /* [ANY] all queues empty; CANCELLED when the time is over; since 0.2 */
   crucible_status (*self_test)(crucible_device* device, uint32_t level, crucible_kv_sink sink, void* user); /* [OBJ] asked by crucible doctor: a small computation, checked; since 0.2 */
@@ -262,15 +268,13 @@ typedef struct crucible_if_queue {
   crucible_status (*timeline_times)(crucible_timeline* timeline, uint64_t value, uint64_t* out_begin_ns, uint64_t* out_end_ns, uint32_t* out_clock); /* [ANY][NB] when the work that signalled this value began and ended, in nanoseconds of the host's CLOCK_MONOTONIC, and by which clock that was measured; UNAVAILABLE where no work did, or more than 16 values ago; since 0.3 */
 } crucible_if_queue;
 
-/* Kernels in a form that the device declares, to a loaded module. */
+/* Kernels, each in a form that the device takes (capabilities compile.ir and compile.opaque), to a loaded module. */
 #define CRUCIBLE_IF_COMPILE 0x0004u /* mandatory */
 typedef struct crucible_if_compile {
   uint32_t struct_size, if_minor;
-  crucible_status (*dialect)(crucible_device* device, crucible_str* out_dialect); /* [ANY] of the texts that compile takes: c, opencl, cuda, hip, or the plugin's own */
-  crucible_status (*compile)(crucible_device* device, crucible_str prelude, const crucible_str* names, const crucible_str* texts, uint32_t count, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] kernels that share the text `prelude`; each texts[i] defines the function names[i]; cached on disk by content (option cache_dir) */
+  crucible_status (*compile)(crucible_device* device, const crucible_kernel_source* sources, uint32_t count, uint32_t flags, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] in this form since 0.4; one name twice stands for one kernel; the plugin prints, compiles and keeps on disk (option cache_dir, by content); UNSUPPORTED with payload kernel names one that the device refuses; flags: CRUCIBLE_COMPILE_CAREFUL */
   crucible_status (*kernel)(crucible_module* module, crucible_str name, crucible_kernel** out_kernel); /* [ANY] */
   crucible_status (*unload)(crucible_module* module); /* [OBJ] after plans that use it */
-  crucible_status (*compile_sources)(crucible_device* device, crucible_str prelude, const crucible_kernel_source* sources, uint32_t count, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] as compile, from serialised kernel IR; UNSUPPORTED with payload kernel names one that the device refuses; since 0.2 */
   crucible_status (*kernel_info)(crucible_kernel* kernel, crucible_kv_sink sink, void* user); /* [ANY] keys binary_bytes registers shared_bytes, from_cache (0: compiled for this module); since 0.2 */
   crucible_status (*compile_log)(crucible_module* module, crucible_kv_sink sink, void* user); /* [ANY] the compiler's own words, key log; since 0.2 */
 } crucible_if_compile;

@@ -16,7 +16,7 @@
 namespace crucible::abi {
 
 /// Whether host and plugin understand each other: the other side's numbers are given. Newer minors have only more at the
-/// end; minors before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone. The only place where minors are compared.
+/// end; minors before CRUCIBLE_ABI_OLDEST_MINOR hand over kernels in a way that is gone. The only place where minors are compared.
 constexpr bool understands(std::uint32_t major, std::uint32_t minor) {
   return major == CRUCIBLE_ABI_MAJOR && minor >= CRUCIBLE_ABI_OLDEST_MINOR;
 }
@@ -102,11 +102,9 @@ inline crucible_status timeline_times(crucible_timeline*, uint64_t, uint64_t*, u
 }  // namespace missing::queue
 
 namespace missing::compile {
-inline crucible_status dialect(crucible_device*, crucible_str*) { return unimplemented<"the plugin has no compile.dialect: use a newer one">(); }
-inline crucible_status compile(crucible_device*, crucible_str, const crucible_str*, const crucible_str*, uint32_t, crucible_module**, crucible_compile_info*) { return unimplemented<"the plugin has no compile.compile: use a newer one">(); }
+inline crucible_status compile(crucible_device*, const crucible_kernel_source*, uint32_t, uint32_t, crucible_module**, crucible_compile_info*) { return unimplemented<"the plugin has no compile.compile: use a newer one">(); }
 inline crucible_status kernel(crucible_module*, crucible_str, crucible_kernel**) { return unimplemented<"the plugin has no compile.kernel: use a newer one">(); }
 inline crucible_status unload(crucible_module*) { return unimplemented<"the plugin has no compile.unload: use a newer one">(); }
-inline crucible_status compile_sources(crucible_device*, crucible_str, const crucible_kernel_source*, uint32_t, crucible_module**, crucible_compile_info*) { return unimplemented<"the plugin has no compile.compile_sources: use a newer one">(); }
 inline crucible_status kernel_info(crucible_kernel*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no compile.kernel_info: use a newer one">(); }
 inline crucible_status compile_log(crucible_module*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no compile.compile_log: use a newer one">(); }
 }  // namespace missing::compile
@@ -193,11 +191,9 @@ inline void fill(crucible_if_queue& table) {
 }
 
 inline void fill(crucible_if_compile& table) {
-  if (table.dialect == nullptr) table.dialect = missing::compile::dialect;
   if (table.compile == nullptr) table.compile = missing::compile::compile;
   if (table.kernel == nullptr) table.kernel = missing::compile::kernel;
   if (table.unload == nullptr) table.unload = missing::compile::unload;
-  if (table.compile_sources == nullptr) table.compile_sources = missing::compile::compile_sources;
   if (table.kernel_info == nullptr) table.kernel_info = missing::compile::kernel_info;
   if (table.compile_log == nullptr) table.compile_log = missing::compile::compile_log;
 }

@@ -115,29 +115,6 @@ void library_misuse(const Settings& settings) {
   scratch.expect_untouched("a refused library.claim");
 }
 
-void compile_sources_misuse(const Settings& settings) {
-  Opened opened(settings);
-  const auto compile = need(opened.tables.compile.compile_sources, "compile.compile_sources");
-  Canary<crucible_module*> module;
-  crucible_kernel_source source{};
-  source.struct_size = sizeof(source);
-  source.name = borrow("ck_x");
-  const std::initializer_list<crucible_code> codes = {kInvalid, CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_DATA_CORRUPT,
-                                                      CRUCIBLE_E_INTERNAL};
-  expect_error(compile(opened.device, {}, &source, 1, module.out(), nullptr), codes,
-               "compile.compile_sources of a kernel with neither text nor IR");
-  const std::vector<std::byte> junk = noise(300, 5);
-  source.ir = junk.data();
-  source.ir_size = junk.size();
-  expect_error(compile(opened.device, {}, &source, 1, module.out(), nullptr), codes,
-               "compile.compile_sources of 300 bytes of noise as IR");
-  expect_error(compile(opened.device, {}, nullptr, 1, module.out(), nullptr), {kInvalid},
-               "compile.compile_sources of 1 kernel at NULL");
-  expect_error(compile(nullptr, {}, &source, 1, module.out(), nullptr), {kInvalid},
-               "compile.compile_sources without a device");
-  module.expect_untouched("a refused compile.compile_sources");
-}
-
 }  // namespace
 
 std::vector<Case> api_optional_cases() {
@@ -149,7 +126,6 @@ std::vector<Case> api_optional_cases() {
       make("profile.misuse", "the profile functions refuse NULL arguments and unknown counters", profile_misuse),
       make("health.misuse", "the health functions refuse NULL arguments and unknown devices", health_misuse),
       make("library.misuse", "claim refuses damaged descriptions", library_misuse),
-      make("compile.sources_misuse", "compile_sources refuses kernels that are none", compile_sources_misuse),
   };
 }
 

@@ -9,14 +9,6 @@
 namespace crucible::conformance {
 namespace {
 
-/// A kernel that writes `number`; with another number it is another kernel of the same name.
-std::vector<KernelText> writes(int number) {
-  return {{"ck_writes",
-           fmt::format("void ck_writes(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-                       "  for (int64_t i = begin; i < end; ++i) ((int32_t*)buffers[0])[i] = {} + HELP;\n}}\n",
-                       number)}};
-}
-
 std::int32_t written_by(Opened& opened, crucible_kernel* kernel) {
   Memory out(opened, 40);
   OpList list;
@@ -25,42 +17,40 @@ std::int32_t written_by(Opened& opened, crucible_kernel* kernel) {
   return out.values<std::int32_t>(10)[9];
 }
 
-std::string prelude(int help) { return fmt::format("#include <stdint.h>\n#define HELP {}\n", help); }
-
 void by_content(const Settings& settings) {
   Opened opened(settings);
-  need_c_dialect(opened);
+  const auto result_of = [&](std::int64_t number, std::uint32_t flags) {
+    const Kernels kernels(opened, {writing_kernel("ck_writes", number)}, flags);
+    return static_cast<std::uint64_t>(written_by(opened, kernels.find("ck_writes")));
+  };
   for (int round = 0; round < 2; ++round) {  // the second round may come from a cache
-    const Kernels one(opened, prelude(0), writes(1)), two(opened, prelude(0), writes(2)),
-        three(opened, prelude(20), writes(2));
+    const Kernels one(opened, {writing_kernel("ck_writes", 1)}), two(opened, {writing_kernel("ck_writes", 2)});
     expect_equal(static_cast<std::uint64_t>(written_by(opened, one.find("ck_writes"))), 1,
                  "the result of the first kernel of this name");
     expect_equal(static_cast<std::uint64_t>(written_by(opened, two.find("ck_writes"))), 2,
                  "the result of another kernel of the same name");
-    expect_equal(static_cast<std::uint64_t>(written_by(opened, three.find("ck_writes"))), 22,
-                 "the result of the same text with another prelude");
+    expect_equal(result_of(2, CRUCIBLE_COMPILE_CAREFUL), 2, "the result of the same kernel, compiled carefully");
+    expect_equal(result_of(3, CRUCIBLE_COMPILE_CAREFUL), 3, "the result of another kernel, compiled carefully");
+    expect_equal(result_of(3, ~std::uint32_t{0} << 8), 3, "the result of a kernel with flags that nobody knows");
   }
 }
 
 void info(const Settings& settings) {
   Opened opened(settings);
-  need_c_dialect(opened);
-  const std::vector<KernelText> texts = writes(7);
-  const crucible_str name = borrow(texts[0].name), text = borrow(texts[0].text);
-  const std::string head = prelude(0);
+  if (!opened.may_have("compile.ir")) unsupported("the device takes no kernel IR, and the kit's kernels are that");
+  const kernel::Kernel kernel = writing_kernel("ck_writes", 7);
+  const crucible_kernel_source twice[] = {source_of(kernel), source_of(kernel)};
   crucible_compile_info info{};
   info.struct_size = sizeof(info);
   crucible_module* module = nullptr;
-  expect_ok(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow(head), &name, &text, 1,
-                                                                   &module, &info),
-            "compile.compile with a place for info");
+  const auto compile = must(opened.tables.compile.compile, "compile.compile");
+  expect_ok(compile(opened.device, twice, 2, 0, &module, &info), "compile.compile of a kernel that is named twice");
   expect(info.from_cache <= 1, "from_cache is 0 or 1", fmt::format("{}", info.from_cache));
   expect(info.binary_bytes > 0, "binary_bytes tells the compiled size", "0");
   expect(info.struct_size <= sizeof(info), "struct_size does not grow", fmt::format("{}", info.struct_size));
   expect_ok(must(opened.tables.compile.unload, "compile.unload")(module), "compile.unload");
   module = nullptr;
-  expect_ok(opened.tables.compile.compile(opened.device, {}, nullptr, nullptr, 0, &module, nullptr),
-            "compile.compile of no kernels");
+  expect_ok(compile(opened.device, nullptr, 0, 0, &module, nullptr), "compile.compile of no kernels");
   expect_ok(opened.tables.compile.unload(module), "compile.unload of an empty module");
 }
 
@@ -88,7 +78,8 @@ std::vector<Case> behaviour_compile_cases() {
   };
   return {
       make("compile.by_content",
-           "a kernel is what its text and prelude say, whatever was compiled under its name before", by_content, true),
+           "a kernel is what its IR says, whatever was compiled under its name before, and with whichever flags",
+           by_content, true),
       make("compile.info", "compile tells how large the compiled module is (binary_bytes); no kernels are a module too",
            info, true),
       make("compile.kernel_info", "kernel_info tells what is known of a kernel", kernel_info, true),

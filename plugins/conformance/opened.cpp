@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/kernel/schedule.hpp"
-
 namespace crucible::conformance {
 
 std::vector<std::string> device_ids(const Subject& subject) {
@@ -76,35 +74,24 @@ void Memory::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t byte) {
             fmt::format("memory.fill of {} bytes at {}", size, offset));
 }
 
-Kernels::Kernels(Opened& opened) : Kernels(opened, kernel::math_prelude(), test_kernels()) {}
+crucible_kernel_source source_of(const kernel::Kernel& kernel) {
+  crucible_kernel_source source{};
+  source.struct_size = sizeof(source);
+  source.form = kernel.is_opaque() ? CRUCIBLE_FORM_OPAQUE_OP : CRUCIBLE_FORM_KERNEL_IR;
+  source.name = borrow(kernel.name);
+  source.data = kernel.is_opaque() ? static_cast<const void*>(kernel.opaque.data()) : kernel.ir.data();
+  source.size = kernel.is_opaque() ? kernel.opaque.size() : kernel.ir.size();
+  return source;
+}
 
-Kernels::Kernels(Opened& opened, std::string_view prelude, const std::vector<KernelText>& texts) : opened_(opened) {
-  const std::string dialect = dialect_of(opened);
-  const auto count = static_cast<std::uint32_t>(texts.size());
-  const std::string what = fmt::format("compiling {} kernels", count);
-  const bool has_ir = std::ranges::none_of(texts, [](const KernelText& text) { return text.ir.empty(); });
-  if (dialect == "c" && (!has_ir || opened.tables.compile.compile_sources == nullptr)) {  // the latter of a host of 0.1
-    if (has_ir) prelude = "#include <stdint.h>\n";
-    std::vector<crucible_str> names, bodies;
-    for (const KernelText& text : texts) names.push_back(borrow(text.name)), bodies.push_back(borrow(text.text));
-    expect_ok(must(opened.tables.compile.compile, "compile.compile")(opened.device, borrow(prelude), names.data(),
-                                                                     bodies.data(), count, &module_, nullptr),
-              what);
-  } else {
-    const auto compile = opened.tables.compile.compile_sources;
-    if (compile == nullptr)
-      unsupported(
-          fmt::format("the device takes texts in the dialect {} and no kernel IR; the kit has C and IR", dialect));
-    std::vector<crucible_kernel_source> sources;
-    for (const KernelText& text : texts) {
-      if (text.ir.empty())
-        unsupported(fmt::format("the kernel {} is there in C alone, and the device takes {}", text.name, dialect));
-      sources.push_back(
-          {sizeof(crucible_kernel_source), 0, borrow(text.name), {nullptr, 0}, text.ir.data(), text.ir.size()});
-    }
-    expect_ok(compile(opened.device, borrow(kernel::math_prelude()), sources.data(), count, &module_, nullptr),
-              what + " from kernel IR");
-  }
+Kernels::Kernels(Opened& opened, const std::vector<kernel::Kernel>& kernels, std::uint32_t flags) : opened_(opened) {
+  if (!opened.may_have("compile.ir")) unsupported("the device takes no kernel IR, and the kit's kernels are that");
+  std::vector<crucible_kernel_source> sources;
+  for (const kernel::Kernel& kernel : kernels) sources.push_back(source_of(kernel));
+  const std::string what = fmt::format("compiling {} kernels", sources.size());
+  expect_ok(must(opened.tables.compile.compile, "compile.compile")(
+                opened.device, sources.data(), static_cast<std::uint32_t>(sources.size()), flags, &module_, nullptr),
+            what);
   expect(module_ != nullptr, what + " hands out a module", "NULL");
 }
 
@@ -116,20 +103,6 @@ crucible_kernel* Kernels::find(std::string_view name) const {
             fmt::format("compile.kernel of {}", name));
   expect(kernel != nullptr, fmt::format("compile.kernel of {} hands out a kernel", name), "NULL");
   return kernel;
-}
-
-std::string dialect_of(Opened& opened) {
-  crucible_str dialect{};
-  expect_ok(must(opened.tables.compile.dialect, "compile.dialect")(opened.device, &dialect), "compile.dialect");
-  const std::string name = to_string(dialect);
-  expect(!name.empty(), "compile.dialect names the dialect of the device", "an empty name");
-  return name;
-}
-
-void need_c_dialect(Opened& opened) {
-  const std::string name = dialect_of(opened);
-  if (name != "c")
-    unsupported(fmt::format("the device takes kernels in the dialect {}, and the kit has these in C alone", name));
 }
 
 std::vector<crucible_scalar> padded(std::vector<crucible_scalar> scalars) {

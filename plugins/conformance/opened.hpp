@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/kernel/schedule.hpp"
 #include "plugins/conformance/subject.hpp"
 #include "plugins/conformance/verdict.hpp"
 
@@ -66,18 +67,23 @@ class Memory {
   crucible_buffer* handle_ = nullptr;
 };
 
-struct KernelText {
-  std::string name, text;
-  std::vector<std::byte> ir{};  // the same kernel as serialised kernel IR; empty: there is none
-};
+inline constexpr std::uint32_t kTestScalars = 16;  // that ck_scalars is launched with, always
+/// The kit's kernels; what each does stands beside it (test_kernels.cpp).
+const std::vector<kernel::Kernel>& test_kernels();
+/// Writes `number` into an i32 buffer; with another number it is another kernel of the same name.
+kernel::Kernel writing_kernel(std::string name, std::int64_t number);
+/// Writes the sum of its two scalars, computed as `computed`, into a buffer of `stored`.
+kernel::Kernel adding_kernel(std::string name, DType stored, DType computed);
+
+/// A kernel as compile takes it; borrows it.
+crucible_kernel_source source_of(const kernel::Kernel& kernel);
 
 /// Compiled kernels, unloaded at the end.
 class Kernels {
  public:
-  /// The kit's own kernels (test_kernels.cpp).
-  explicit Kernels(Opened& opened);
-  /// As kernel IR where they have it, else as C text; unsupported when the device takes neither.
-  Kernels(Opened& opened, std::string_view prelude, const std::vector<KernelText>& texts);
+  /// The kit's own ones; `flags` as compile takes them. Unsupported when the device takes no kernel IR.
+  explicit Kernels(Opened& opened, const std::vector<kernel::Kernel>& kernels = test_kernels(),
+                   std::uint32_t flags = 0);
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
   ~Kernels();
@@ -89,15 +95,6 @@ class Kernels {
   crucible_module* module_ = nullptr;
 };
 
-/// The dialect of the device's texts.
-std::string dialect_of(Opened& opened);
-/// Ends the case as unsupported unless the device takes kernels as C text.
-void need_c_dialect(Opened& opened);
-
-inline constexpr std::uint32_t kTestScalars = 16;  // that ck_scalars is launched with, always
-/// The kit's kernels as IR, and in the dialect c; what each does stands beside it.
-const std::vector<KernelText>& test_kernels();
-std::vector<std::byte> test_kernel_ir(std::string_view name);
 /// Scalars filled up to kTestScalars.
 std::vector<crucible_scalar> padded(std::vector<crucible_scalar> scalars);
 

@@ -9,8 +9,8 @@
 
 #include "core/graph/reference.hpp"
 #include "core/kernel/schedule.hpp"
-#include "runtime/plan/library_calls.hpp"
 #include "plugins/conformance/ops_compare.hpp"
+#include "runtime/plan/library_calls.hpp"
 
 namespace crucible::conformance {
 namespace {
@@ -151,7 +151,7 @@ std::string run_one(Opened& opened, const OpsProgram& entry, const kernel::Sched
 std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgram>& programs, bool with_library,
                                       std::size_t* library_calls, std::optional<kernel::LibraryKind> kind) {
   std::vector<kernel::Schedule> schedules;
-  std::vector<KernelText> texts;
+  std::vector<kernel::Kernel> distinct;
   std::set<std::string> seen;
   const auto claims = [&](const kernel::LibraryCall& call) {
     return (!kind || call.kind == *kind) && claim(opened, call).taken;
@@ -164,14 +164,14 @@ std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgr
     auto made = kernel::schedule(entry.program, options);
     if (!made) fail("kernels can be made for " + entry.label, made.error().message);
     for (const kernel::Kernel& kernel : made->kernels) {
-      if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.opaque, kernel.ir});
+      if (seen.insert(kernel.name).second) distinct.push_back(kernel);
     }
     for (const kernel::Step& step : made->steps) {
       if (library_calls != nullptr && step.kind == kernel::StepKind::kLibrary) ++*library_calls;
     }
     schedules.push_back(*std::move(made));
   }
-  const auto kernels = texts.empty() ? nullptr : std::make_unique<Kernels>(opened, kernel::math_prelude(), texts);
+  const auto kernels = distinct.empty() ? nullptr : std::make_unique<Kernels>(opened, distinct);
   std::vector<std::string> failures;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const std::string text = run_one(opened, programs[i], schedules[i], kernels.get());

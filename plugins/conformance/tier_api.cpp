@@ -158,39 +158,54 @@ void compile_misuse(const Settings& settings) {
   Opened opened(settings);
   const auto& table = opened.tables.compile;
   const auto compile = must(table.compile, "compile.compile");
-  const crucible_str name = borrow("ck_x"), text = borrow("x");
+  const crucible_kernel_source source = source_of(test_kernels().front());
   Canary<crucible_module*> module;
   const auto refused = [&](crucible_status status, const std::string& what) {
     expect_error(status, {kInvalid}, what);
     module.expect_untouched(what);
   };
-  refused(compile(nullptr, {}, &name, &text, 1, module.out(), nullptr), "compile.compile without a device");
-  refused(compile(opened.device, {}, nullptr, &text, 1, module.out(), nullptr), "compile.compile without names");
-  refused(compile(opened.device, {}, &name, nullptr, 1, module.out(), nullptr), "compile.compile without texts");
-  refused(compile(opened.device, {}, &name, &text, 1, nullptr, nullptr),
-          "compile.compile without a place for the module");
-  crucible_str dialect;
-  expect_error(must(table.dialect, "compile.dialect")(nullptr, &dialect), {kInvalid},
-               "compile.dialect without a device");
-  expect_error(table.dialect(opened.device, nullptr), {kInvalid}, "compile.dialect without a place for it");
+  refused(compile(nullptr, &source, 1, 0, module.out(), nullptr), "compile.compile without a device");
+  refused(compile(opened.device, nullptr, 1, 0, module.out(), nullptr), "compile.compile of 1 kernel at NULL");
+  refused(compile(opened.device, &source, 1, 0, nullptr, nullptr), "compile.compile without a place for the module");
 }
 
-void compile_broken_text(const Settings& settings) {
+constexpr std::size_t kVersionByte = 4;  // of kernel IR: behind its magic number
+
+/// Kernels that are none, of each form; the device goes on.
+void compile_broken(const Settings& settings) {
   Opened opened(settings);
-  need_c_dialect(opened);
   const auto compile = must(opened.tables.compile.compile, "compile.compile");
-  const std::pair<std::string, std::string> kBroken[] = {
-      {"text that is no program", "this is not a program {{{\n"},
-      {"an unknown type", "void ck_bad(nonsense_t x) {}\n"},
-      {"a text without the function", "static int other(void) { return 0; }\n"}};
-  for (const auto& [what, body] : kBroken) {
-    const crucible_str name = borrow("ck_bad"), text = borrow(body);
+  const kernel::Kernel whole = writing_kernel("ck_bad", 1);
+  const std::vector<std::byte> junk = noise(300, 5);
+  std::vector<std::byte> older = whole.ir;
+  older[kVersionByte] = std::byte{0xee};
+  crucible_kernel_source nothing = source_of(whole), cut = nothing, random = nothing, version = nothing,
+                         unnamed = nothing, opaque = nothing, unknown = nothing;
+  nothing.data = nullptr, nothing.size = 0;
+  cut.size -= 7;
+  random.data = junk.data(), random.size = junk.size();
+  version.data = older.data();
+  unnamed.name = borrow("no name of C");
+  opaque.form = CRUCIBLE_FORM_OPAQUE_OP, opaque.data = junk.data(), opaque.size = junk.size();
+  unknown.form = 77;
+  const std::pair<std::string, crucible_kernel_source> kBroken[] = {{"a kernel without data", nothing},
+                                                                    {"kernel IR that is cut short", cut},
+                                                                    {"300 bytes of noise as kernel IR", random},
+                                                                    {"kernel IR of another version", version},
+                                                                    {"a kernel whose name is not one of C", unnamed},
+                                                                    {"300 bytes of noise as an opaque op", opaque},
+                                                                    {"a kernel of form 77", unknown}};
+  for (const auto& [what, source] : kBroken) {
     Canary<crucible_module*> module;
-    const PluginError error =
-        expect_error(compile(opened.device, borrow("#include <stdint.h>\n"), &name, &text, 1, module.out(), nullptr),
-                     {kInvalid, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED}, "compile.compile of " + what);
+    const PluginError error = expect_error(
+        compile(opened.device, &source, 1, 0, module.out(), nullptr),
+        {kInvalid, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_DATA_CORRUPT, CRUCIBLE_E_INCOMPATIBLE},
+        "compile.compile of " + what);
     module.expect_untouched("compile.compile of " + what);
     expect(error.message.size() > 10, "the message of a failed compilation says something", "'" + error.message + "'");
+    if (source.form == 77)
+      expect(error.payload("kernel") == "ck_bad", "the refusal of an unknown form names its kernel in the payload",
+             "'" + error.payload("kernel") + "'");
   }
   Kernels still_works(opened);
 }
@@ -338,8 +353,8 @@ std::vector<Case> api_cases() {
       make("memory.ranges", "write, read and fill refuse ranges beyond the end and change nothing", memory_ranges),
       make("memory.nulls", "the memory functions refuse NULL arguments", memory_nulls),
       make("compile.misuse", "compile refuses NULL arguments", compile_misuse),
-      make("compile.broken_text", "a kernel that does not compile is an error with the compiler's words",
-           compile_broken_text),
+      make("compile.broken", "kernels that are none, and forms that nobody knows, are errors with words",
+           compile_broken),
       make("compile.kernel", "kernel refuses names that are not in the module", compile_kernel_lookup),
       make("plan.build", "build refuses damaged ops", plan_misuse),
       make("plan.build_launch", "build refuses damaged launches", plan_launch_misuse),

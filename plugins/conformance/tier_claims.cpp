@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/kernel/schedule.hpp"
 #include "plugins/conformance/opened.hpp"
 #include "plugins/conformance/queue_objects.hpp"
+#include "plugins/kernel_ir/math_prelude.hpp"
 
 namespace crucible::conformance {
 namespace {
@@ -50,50 +50,53 @@ void async(const Settings& settings) {
   done.wait(1);
 }
 
-void compile_text(const Settings& settings) {
-  Opened opened(settings);
-  const std::uint64_t yes = answer(opened, "compile.text");
-  if (yes == 1) {
-    expect(opened.tables.compile.compile != nullptr, "compile.text is 'yes', so compile.compile is there",
-           "the entry is absent");
-    const Kernels kernels(opened);
-    return;
-  }
+/// A form that the device does not take is refused, and the kernel named. The case ends then.
+bool takes_form(Opened& opened, const std::string& key, const kernel::Kernel& kernel) {
+  if (answer(opened, key) == 1) return true;
   crucible_module* module = nullptr;
-  const crucible_str name = borrow("ck_x"), text = borrow("x");
-  if (const auto compile = opened.tables.compile.compile)
-    expect_error(compile(opened.device, {}, &name, &text, 1, &module, nullptr),
-                 {CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_UNIMPLEMENTED}, "compile.compile, because compile.text is 'no',");
+  const crucible_kernel_source source = source_of(kernel);
+  const PluginError error = expect_error(
+      must(opened.tables.compile.compile, "compile.compile")(opened.device, &source, 1, 0, &module, nullptr),
+      {CRUCIBLE_E_UNSUPPORTED}, fmt::format("compile.compile, because {} is 'no',", key));
+  expect(error.payload("kernel") == kernel.name, "the refusal names the kernel in its payload",
+         "'" + error.payload("kernel") + "'");
+  return false;
 }
 
 void compile_ir(const Settings& settings) {
   Opened opened(settings);
-  const std::uint64_t yes = answer(opened, "compile.ir");
-  const std::vector<std::byte> ir = test_kernel_ir("ck_count");
-  crucible_kernel_source source{};
-  source.struct_size = sizeof(source);
-  source.name = borrow("ck_count");
-  source.ir = ir.data();
-  source.ir_size = ir.size();
+  if (!takes_form(opened, "compile.ir", test_kernels().front())) return;
+  const Kernels kernels(opened);
+  Memory counts(opened, 400);
+  OpList list;
+  list.launch(kernels.find("ck_count"), {counts.address()}, 100);
+  run_once(opened, list);
+  expect(counts.values<std::int32_t>(100) == std::vector<std::int32_t>(100, 1), "a kernel from IR runs",
+         "other counts");
+}
+
+/// What an op means is the framework's: a device that takes them has to tell one from noise.
+void compile_opaque(const Settings& settings) {
+  Opened opened(settings);
+  const kernel::Kernel op{"ck_op", {}, "this describes no op"};
+  if (!takes_form(opened, "compile.opaque", op)) return;
   crucible_module* module = nullptr;
-  const auto compile = opened.tables.compile.compile_sources;
-  const auto call = [&] {
-    return compile(opened.device, borrow(kernel::math_prelude()), &source, 1, &module, nullptr);
-  };
-  if (!entry_fits(yes, compile, "compile.ir", "compile.compile_sources of IR", call)) return;
-  expect_ok(call(), "compile.compile_sources of kernel IR, because compile.ir is 'yes',");
-  crucible_kernel* kernel = nullptr;
-  expect_ok(must(opened.tables.compile.kernel, "compile.kernel")(module, borrow("ck_count"), &kernel),
-            "compile.kernel");
-  {
-    Memory counts(opened, 400);
-    OpList list;
-    list.launch(kernel, {counts.address()}, 100);
-    run_once(opened, list);
-    expect(counts.values<std::int32_t>(100) == std::vector<std::int32_t>(100, 1), "a kernel from IR runs",
-           "other counts");
-  }
-  expect_ok(must(opened.tables.compile.unload, "compile.unload")(module), "compile.unload");
+  const crucible_kernel_source source = source_of(op);
+  expect_error(must(opened.tables.compile.compile, "compile.compile")(opened.device, &source, 1, 0, &module, nullptr),
+               {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_DATA_CORRUPT}, "compile.compile of an opaque op that is none");
+}
+
+void mathematics(const Settings& settings) {
+  Opened opened(settings);
+  if (answer(opened, "compile.ir") != 1) unsupported("the device takes no kernel IR");
+  Items items;
+  expect_ok(must(opened.tables.device.properties, "device.properties")(opened.device, items.sink(), items.user()),
+            "device.properties");
+  expect(items.has("math"), "a device that takes kernel IR tells which mathematics its kernels call (property math)",
+         "it does not");
+  expect(items.all["math"] == kernel::math_identity(),
+         fmt::format("the mathematics are the host's, {}: built with the SDK of this version", kernel::math_identity()),
+         items.all["math"]);
 }
 
 crucible_view dense(std::uint32_t dtype, std::initializer_list<std::int64_t> sizes) {
@@ -207,17 +210,12 @@ void health(const Settings& settings) {
   expect_ok(call(), "health.state, because health is 'yes',");
 }
 
-/// Kernels that compute in the dtype: 0.1 + 0.2 in f64; narrow floats as storage.
-void floats(const Settings& settings, const std::string& key, const std::string& type,
-            const std::vector<std::uint64_t>& wanted_bits, std::size_t bytes) {
+/// Kernels that compute in the dtype, narrow floats by way of f32: 0.1 + 0.2.
+void floats(const Settings& settings, const std::string& key, DType type, std::uint64_t wanted) {
   Opened opened(settings);
   if (answer(opened, key) == 0) return;  // the ops tier does not ask it for such kernels
-  need_c_dialect(opened);
-  const Kernels kernels(opened, "#include <stdint.h>\n",
-                        {{"ck_dtype",
-                          "void ck_dtype(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {\n"
-                          "  for (int64_t i = begin; i < end; ++i) ((" +
-                              type + "*)buffers[0])[i] = (" + type + ")(scalars[0] + scalars[1]);\n}\n"}});
+  const std::size_t bytes = static_cast<std::size_t>(size_bytes(type));
+  const Kernels kernels(opened, {adding_kernel("ck_dtype", type, type == DType::kF64 ? type : DType::kF32)});
   Memory out(opened, 8 * bytes);
   OpList list;
   list.launch(kernels.find("ck_dtype"), {out.address()}, 8, 1, {fixed(0.1), fixed(0.2)});
@@ -225,18 +223,12 @@ void floats(const Settings& settings, const std::string& key, const std::string&
   const std::vector<std::byte> got = out.read(0, bytes);
   std::uint64_t bits = 0;
   std::copy(got.begin(), got.end(), std::as_writable_bytes(std::span(&bits, 1)).begin());
-  expect(std::ranges::find(wanted_bits, bits) != wanted_bits.end(),
-         fmt::format("{}: 0.1 + 0.2 is {:#x}", key, wanted_bits[0]), fmt::format("{:#x}", bits));
+  expect(bits == wanted, fmt::format("{}: 0.1 + 0.2 is {:#x}", key, wanted), fmt::format("{:#x}", bits));
 }
 
-void f64(const Settings& settings) { floats(settings, "f64", "double", {0x3fd3333333333334ull}, 8); }
-void f16(const Settings& settings) { floats(settings, "f16", "_Float16", {0x34cd}, 2); }
-/// bf16 is not a type of every C compiler; its bits are stored by hand in the ops tier. Here it is enough that it is
-/// said.
-void bf16(const Settings& settings) {
-  Opened opened(settings);
-  answer(opened, "bf16");
-}
+void f64(const Settings& settings) { floats(settings, "f64", DType::kF64, 0x3fd3333333333334ull); }
+void f16(const Settings& settings) { floats(settings, "f16", DType::kF16, 0x34cd); }
+void bf16(const Settings& settings) { floats(settings, "bf16", DType::kBF16, 0x3e9a); }
 
 /// A device must not know keys in one call and not in the next, and must give a reason with every "no" and "unknown".
 void answers(const Settings& settings) {
@@ -251,7 +243,7 @@ void answers(const Settings& settings) {
       expect(!value.second.empty(),
              fmt::format("the answer '{}' to {} has a reason", value.first == 0 ? "no" : "unknown", key),
              "it has none");
-  for (const char* key : {"library.matmul", "library.conv2d", "compile.ir", "compile.text", "f64", "f16", "bf16",
+  for (const char* key : {"library.matmul", "library.conv2d", "compile.ir", "compile.opaque", "f64", "f16", "bf16",
                           "profile", "health", "async"})
     expect(first.tristates.contains(key), fmt::format("device.capabilities answers {}", key), "it does not");
 }
@@ -267,8 +259,11 @@ std::vector<Case> claims_cases() {
       Case{"claims.answers", Tier::kClaims, "every capability is answered, with a reason where it is not yes", true,
            answers, 30},
       make("async", async),
-      make("compile.text", compile_text),
       make("compile.ir", compile_ir),
+      make("compile.opaque", compile_opaque),
+      Case{"claims.math", Tier::kClaims,
+           "a device that takes kernel IR tells whose mathematics its kernels call, and they are the host's", true,
+           mathematics, 30},
       make("library.matmul", library_matmul),
       make("library.conv2d", library_conv2d),
       make("profile", profile),

@@ -50,18 +50,15 @@ void given_up_waits(const Settings& settings) {
 
 void failed_compilations(const Settings& settings) {
   Opened opened(settings);
-  need_c_dialect(opened);
-  const crucible_str names[] = {borrow("ck_good"), borrow("ck_bad")};
-  const crucible_str texts[] = {
-      borrow("void ck_good(void* const* b, const double* s, int64_t begin, int64_t end) {}\n"),
-      borrow("void ck_bad( {\n")};
+  const kernel::Kernel good = writing_kernel("ck_good", 1), bad = writing_kernel("ck_bad", 2);
+  crucible_kernel_source sources[] = {source_of(good), source_of(bad)};
+  sources[1].size -= 7;
   for (int i = 0; i < 3; ++i) {
     Canary<crucible_module*> module;
-    const PluginError error =
-        expect_error(must(opened.tables.compile.compile, "compile.compile")(
-                         opened.device, borrow("#include <stdint.h>\n"), names, texts, 2, module.out(), nullptr),
-                     {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED},
-                     "compile.compile of a good and a broken kernel");
+    expect_error(
+        must(opened.tables.compile.compile, "compile.compile")(opened.device, sources, 2, 0, module.out(), nullptr),
+        {CRUCIBLE_E_INVALID_ARGUMENT, CRUCIBLE_E_INTERNAL, CRUCIBLE_E_UNSUPPORTED, CRUCIBLE_E_DATA_CORRUPT},
+        "compile.compile of a good and a broken kernel");
     module.expect_untouched("compile.compile of a good and a broken kernel");
   }
   const Kernels kernels(opened);

@@ -1,5 +1,5 @@
-// Hosts of the ABI before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone: they must be told so, before they
-// look for it.
+// Hosts of the ABI before CRUCIBLE_ABI_OLDEST_MINOR hand over kernels in a way that is gone: they must be told so,
+// before they do.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -33,8 +33,9 @@ void refused(const Settings& settings) {
 }  // namespace
 
 std::vector<Case> old_cases() {
-  return {Case{"old.hosts_without_submission", Tier::kOld,
-               "hosts of minors that ran plans by another call are rejected, with both versions", true, refused, 20}};
+  return {Case{"old.hosts", Tier::kOld,
+               "hosts of minors that hand over kernels in another way are rejected, with both versions", true, refused,
+               20}};
 }
 
 }  // namespace crucible::conformance

@@ -98,14 +98,9 @@ void threads_plans(const Settings& settings) {
 
 void threads_compile(const Settings& settings) {
   Opened opened(settings);
-  need_c_dialect(opened);
   on_threads([&](int t) {
     const std::string name = fmt::format("ck_thread_{}", t);
-    const Kernels own(
-        opened, "#include <stdint.h>\n",
-        {{name, fmt::format("void {}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-                            "  for (int64_t i = begin; i < end; ++i) ((int32_t*)buffers[0])[i] = {};\n}}\n",
-                            name, 100 + t)}});
+    const Kernels own(opened, {writing_kernel(name, 100 + t)});
     const Kernels shared(opened);
     Memory memory(opened, 40);
     OpList list;
@@ -210,7 +205,6 @@ void leak_errors(const Settings& settings) {
 
 void leak_modules(const Settings& settings) {
   Opened opened(settings);
-  need_c_dialect(opened);
   expect_no_growth(opened, rounds(settings, 40), "compiling and unloading a module",
                    [&] { const Kernels kernels(opened); });
 }

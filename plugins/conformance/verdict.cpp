@@ -86,6 +86,7 @@ PluginError take_error(crucible_status status, std::string_view what) {
     std::uint32_t count = 0;
     while (count < 64 && table.payload(status, count, &key, &value) == 1) {
       expect(key.data != nullptr && key.size > 0, prefix + "'s payload has keys", "an empty key");
+      error.pairs.emplace(std::string(key.data, key.size), std::string(value.data, value.size));
       ++count;
     }
     expect(count < 64, prefix + "'s payload ends with 0", "64 items and no end");

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,13 @@ void expect_ok(crucible_status status, std::string_view what);
 struct PluginError {
   crucible_code code = 0;  // category alone
   std::string message;
+  std::map<std::string, std::string> pairs = {};
+
+  /// "" where the payload has no such key.
+  std::string payload(const std::string& key) const {
+    const auto found = pairs.find(key);
+    return found == pairs.end() ? "" : found->second;
+  }
 };
 
 /// Reads an error, checks everything that an error object promises, destroys it. `status` must not be NULL.

@@ -2,6 +2,10 @@
 #include "plugins/fuzz/random_arguments.hpp"
 
 #include <algorithm>
+#include <array>
+#include <vector>
+
+#include "plugins/kernel_ir/serialize.hpp"
 
 namespace crucible::fuzz {
 namespace {
@@ -10,24 +14,27 @@ crucible_str str(std::string_view text) { return {text.data(), text.size()}; }
 
 constexpr std::string_view kWords[] = {
     "", "cpu:0", "k", "k2", "fuzz", "cycles", "%s%n", "../../etc/passwd", "a name with spaces"};
-constexpr std::string_view kTexts[] = {
-    "void k(void* const* b, const double* s, long begin, long end) {}\n",
-    "void k2(void* const* b, const double* s, long begin, long end) { for (long i = begin; i < end; ++i); }\n",
-    "this is not C\n", ""};
+/// Kernels that touch no buffer, so that they may be launched with any: "k" does nothing, "k2" computes a number.
+const std::vector<std::byte>& ir_of(std::size_t which) {
+  using namespace crucible::kernel;
+  static const auto kKernels = [] {
+    KernelIr k;
+    k.variables = {{DType::kI64, false}};
+    k.body = {{.kind = StmtKind::kGrid, .id = 0}};
+    KernelIr k2 = k;
+    k2.exprs = {{.operation = Operation::kInteger, .type = DType::kI64, .integer = 7}};
+    k2.variables.push_back({DType::kI64, false});
+    k2.body[0].body = {{.kind = StmtKind::kLet, .id = 1, .a = 0}};
+    return std::array{serialize_ir(k), serialize_ir(k2)};
+  }();
+  return kKernels[which];
+}
+
+constexpr std::string_view kOpaqueOps[] = {"{}", "this is no op", ""};
 
 }  // namespace
 
-crucible_str RandomArguments::text(std::string_view argument) {
-  if (argument == "compile.prelude" || argument == "compile_sources.prelude")
-    return one_in(8) ? str("int x;\n") : str("");
-  if (argument.ends_with(".binary")) {
-    std::string& bytes = texts_.emplace_back(below(200), '\0');
-    for (char& byte : bytes) byte = static_cast<char>(below(256));
-    if (one_in(3)) bytes = "crucible cpu binary 1\n" + bytes;
-    return str(bytes);
-  }
-  return str(kWords[below(std::size(kWords))]);
-}
+crucible_str RandomArguments::text() { return str(kWords[below(std::size(kWords))]); }
 
 void RandomArguments::died(std::string_view kind, const void* handle) {
   std::erase(live_[std::string(kind)], handle);
@@ -49,7 +56,7 @@ void RandomArguments::done(const char* function, crucible_status status) {
     }
     functions.destroy(status);
   }
-  kept_.clear(), scalars_.clear(), descs_.clear(), texts_.clear();
+  kept_.clear(), scalars_.clear(), descs_.clear();
 }
 
 template <>
@@ -59,7 +66,7 @@ std::uint64_t RandomArguments::value<std::uint64_t>() {
 
 template <>
 crucible_str RandomArguments::value<crucible_str>() {
-  return one_in(2) ? str(kTexts[below(std::size(kTexts))]) : str(kWords[below(std::size(kWords))]);
+  return str(kWords[below(std::size(kWords))]);
 }
 
 template <>
@@ -74,10 +81,19 @@ crucible_point RandomArguments::value<crucible_point>() {
 
 template <>
 crucible_kernel_source RandomArguments::value<crucible_kernel_source>() {
-  const std::size_t which = below(2);  // a name and its text belong together more often than not
-  crucible_kernel_source source = {sizeof(source), 0, str(which == 0 ? "k" : "k2"), str(kTexts[one_in(6) ? 3 : which]),
-                                   nullptr,        0};
-  if (one_in(6)) source.ir = bytes(), source.ir_size = below(64);
+  const std::size_t which = below(2);  // a name and its kernel belong together more often than not
+  const std::vector<std::byte>& ir = ir_of(one_in(6) ? 1 - which : which);
+  crucible_kernel_source source = {sizeof(source), CRUCIBLE_FORM_KERNEL_IR, str(which == 0 ? "k" : "k2"), ir.data(),
+                                   ir.size()};
+  if (one_in(6)) source.size = below(ir.size());
+  if (one_in(6)) source.data = bytes(), source.size = below(64);
+  if (one_in(6)) {
+    const crucible_str op = str(kOpaqueOps[below(std::size(kOpaqueOps))]);
+    source.data = op.data, source.size = op.size;
+    source.form = CRUCIBLE_FORM_OPAQUE_OP;
+  }
+  if (one_in(12)) source.form = number<std::uint32_t>() % 5;
+  if (one_in(12)) source.name = value<crucible_str>();
   return source;
 }
 

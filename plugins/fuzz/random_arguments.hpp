@@ -53,7 +53,7 @@ class RandomArguments {
   std::uint64_t time() { return below(2'000'000); }
   /// A scratch area of kMostBytes.
   void* bytes() { return bytes_.data(); }
-  crucible_str text(std::string_view argument);
+  crucible_str text();
   template <class T>
   T* maybe_null(T* pointer) {
     return one_in(12) ? nullptr : pointer;
@@ -127,7 +127,6 @@ class RandomArguments {
   std::vector<std::unique_ptr<std::vector<std::uint64_t>>> kept_;  // what ops point to
   std::vector<std::unique_ptr<crucible_scalar>> scalars_;
   std::vector<std::unique_ptr<crucible_library_desc>> descs_;
-  std::vector<std::string> texts_;
   std::map<std::string, Count> counts_;
   std::vector<std::string> mute_errors_;
   std::string last_success_;

@@ -1,5 +1,5 @@
 // The functions that kernels call by number (Operation::kCall): the rarer mathematics, and arithmetic on integers that
-// C leaves undefined somewhere. core/kernel/math/math_functions.cpp has their text; the numbers are those of
+// C leaves undefined somewhere. math_functions.cpp has their text; the numbers are those of
 // docs/kernel-ir.md.
 #pragma once
 

@@ -50,8 +50,8 @@ class Device : public std::enable_shared_from_this<Device> {
   const DeviceInfo& info() const { return info_; }
   /// What the device says of itself, and notes on what is missing ("library" = "none: libdnnl.so.2 not found, ...").
   Result<Properties> properties() const;
-  /// What kernels must be written in for it: "c", or another that compile_sources is asked for, or "opaque-1".
-  Result<std::string> dialect() const;
+  /// Whether it runs opaque ops, and these alone (capability compile.opaque).
+  bool takes_opaque() const;
   /// Most bytes that were allocated at once since the device was opened.
   Result<std::uint64_t> peak_bytes() const;
   crucible_device* handle() const { return handle_; }
@@ -89,10 +89,10 @@ class Buffer {
   std::uint64_t size_bytes_ = 0, address_ = 0;
 };
 
-/// A kernel as serialised kernel IR (docs/kernel-ir.md); without IR, as a text in the device's own dialect: an opaque
-/// op (docs/opaque-ops.md).
-struct KernelText {
-  std::string name, text;
+/// A kernel as serialised kernel IR (docs/kernel-ir.md); without IR, the description of an opaque op
+/// (docs/opaque-ops.md).
+struct KernelSource {
+  std::string name, opaque;
   std::vector<std::byte> ir{};
 };
 
@@ -109,9 +109,10 @@ struct CompileCounts {
 
 class Module {
  public:
-  /// `refusal`, if given, is filled when it fails.
-  static Result<Module> compile(std::shared_ptr<Device> device, std::string_view prelude,
-                                std::span<const KernelText> kernels, CompileRefusal* refusal = nullptr);
+  /// `refusal`, if given, is filled when it fails. `is_careful`: the kernels came out wrong; with less optimisation,
+  /// where the plugin's compiler has less.
+  static Result<Module> compile(std::shared_ptr<Device> device, std::span<const KernelSource> kernels,
+                                CompileRefusal* refusal = nullptr, bool is_careful = false);
   Module(Module&& other) noexcept;
   Module& operator=(Module&& other) noexcept;
   ~Module();

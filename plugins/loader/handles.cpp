@@ -7,6 +7,7 @@
 
 #include "plugins/abi/stubs.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/capability.hpp"
 
 namespace crucible::backend {
 namespace {
@@ -138,32 +139,32 @@ Result<void> Buffer::fill(std::uint64_t offset, std::uint64_t size, std::uint8_t
                        fmt::format("filling {} bytes at {} of a buffer of {}", size, offset, size_bytes_));
 }
 
-Result<std::string> Device::dialect() const {
-  crucible_str dialect = {};
-  CRUCIBLE_TRY_VOID(to_result(backend().compile_table().dialect(handle(), &dialect),
-                              fmt::format("asking device {} for its dialect", info().id)));
-  return dialect.data == nullptr ? std::string() : std::string(dialect.data, dialect.size);
-}
+bool Device::takes_opaque() const { return has_capability(backend(), info().id, "compile.opaque"); }
 
-Result<Module> Module::compile(std::shared_ptr<Device> device, std::string_view prelude,
-                               std::span<const KernelText> kernels, CompileRefusal* refusal) {
+Result<Module> Module::compile(std::shared_ptr<Device> device, std::span<const KernelSource> kernels,
+                               CompileRefusal* refusal, bool is_careful) {
   const crucible_if_compile& table = device->backend().compile_table();
   Module module;
   module.info_.struct_size = sizeof(module.info_);
   const auto count = static_cast<std::uint32_t>(kernels.size());
   const std::string what = fmt::format("compiling {} kernels for device {}", count, device->info().id);
   std::vector<crucible_kernel_source> sources;
-  for (const KernelText& kernel : kernels) {
-    const crucible_str text = kernel.ir.empty() ? borrow(kernel.text) : crucible_str{};
-    sources.push_back(
-        {sizeof(crucible_kernel_source), 0, borrow(kernel.name), text, kernel.ir.data(), kernel.ir.size()});
+  for (const KernelSource& kernel : kernels) {
+    crucible_kernel_source& source = sources.emplace_back();
+    source.struct_size = sizeof(source);
+    source.name = borrow(kernel.name);
+    const bool is_opaque = kernel.ir.empty();
+    source.form = is_opaque ? CRUCIBLE_FORM_OPAQUE_OP : CRUCIBLE_FORM_KERNEL_IR;
+    source.data = is_opaque ? static_cast<const void*>(kernel.opaque.data()) : kernel.ir.data();
+    source.size = is_opaque ? kernel.opaque.size() : kernel.ir.size();
   }
   const crucible_status status =
-      table.compile_sources(device->handle(), borrow(prelude), sources.data(), count, &module.handle_, &module.info_);
+      table.compile(device->handle(), sources.data(), count, is_careful ? CRUCIBLE_COMPILE_CAREFUL : 0, &module.handle_,
+                    &module.info_);
   if (refusal != nullptr) *refusal = refusal_in(status);
   CRUCIBLE_TRY_VOID(device->take(status, what));
   module.device_ = std::move(device);
-  for (const KernelText& kernel : kernels) module.names_.push_back(kernel.name);
+  for (const KernelSource& kernel : kernels) module.names_.push_back(kernel.name);
   return module;
 }
 

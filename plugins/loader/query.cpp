@@ -65,13 +65,12 @@ Result<void> check_answer(const std::filesystem::path& path, std::int32_t code, 
                     path.string(), out.abi_major, out.abi_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR)};
   }
   if (!abi::understands(out.abi_major, out.abi_minor)) {
-    return Error{
-        ErrorCode::kUnavailable,
-        fmt::format("plugin {} speaks ABI {}.{}, and this host takes plugins from {}.{} on: plans are submitted "
-                    "to queues since then; use a newer version of the plugin, or rebuild it against "
-                    "crucible_plugin.h {}.{}",
-                    path.string(), out.abi_major, out.abi_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_OLDEST_MINOR,
-                    CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR)};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("plugin {} speaks ABI {}.{}, and this host takes plugins from {}.{} on: kernels come as "
+                             "kernel IR alone since then; use a newer version of the plugin, or rebuild it against "
+                             "crucible_plugin.h {}.{}",
+                             path.string(), out.abi_major, out.abi_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_OLDEST_MINOR,
+                             CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR)};
   }
   if (out.struct_size < offsetof(crucible_query_out, reject_reason) || out.api == nullptr || out.name.data == nullptr ||
       out.name.size == 0) {

@@ -12,9 +12,9 @@ namespace crucible::sdk {
 
 /// How one language spells what kernels need. Texts with static storage.
 struct Dialect {
-  std::string_view name;      // as compile.dialect answers it
+  std::string_view name;      // as device.properties tells it
   std::string_view flags;     // what a compiler needs so that roundings stay where the text has them
-  std::string_view preamble;  // types and CRUCIBLE_FN, for adapt_prelude()
+  std::string_view preamble;  // types and CRUCIBLE_FN, in front of the mathematics (mathematics.hpp)
   std::string_view kernel;    // what stands before a kernel's name
   // true: NAME(void* const* buffers, const double* scalars, int64_t begin, int64_t end), called once per share of the
   // grid. false: NAME(T* b0, ..., double s0 or int64_t s0, ..., int64_t begin, int64_t end), started with any number of
@@ -56,16 +56,10 @@ const Dialect& dialect_c();
 const Dialect& dialect_cuda();
 const Dialect& dialect_hip();
 const Dialect& dialect_opencl();
-/// Null when there is none of that name.
-const Dialect* find_dialect(std::string_view name);
 
 /// The function `name` for a kernel of read_kernel(). Deterministic, whatever the locale. Threads: any.
 /// With a team, of plan_team() for this kernel: its threads do an item together, and a block has at most team.most
 /// teams, its threads being a multiple of team.lanes.
 std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name, const Team& team = {});
-
-/// The prelude that the host hands over with its kernels, which is C, for `dialect`: its head is replaced by the
-/// dialect's preamble. Errors: throws Failure INCOMPATIBLE when it is no such prelude.
-std::string adapt_prelude(std::string_view prelude, const Dialect& dialect);
 
 }  // namespace crucible::sdk

@@ -1,5 +1,5 @@
-// A compile table for devices whose compiler takes C++ with threads (CUDA, HIP): reading the host's kernels, dealing
-// them out, what a module and a kernel answer. Compiling and loading is the plugin's.
+// A compile table for devices whose compiler takes C++ with threads (CUDA, HIP): printing kernels, dealing them out,
+// what a module and a kernel answer. Compiling and loading is the plugin's.
 //
 // A plugin defines crucible_kernel and crucible_module as structs that derive from DeviceKernel and DeviceModule, and
 // makes the table with make_module_table() of ThreadModules.
@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "plugins/sdk/careful.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/queue_table.hpp"
@@ -46,7 +45,6 @@ struct DeviceModule {
 template <class Device, class Module, class Kernel, const Dialect& (*language)(),
           void (*compile)(Module&, const std::vector<KernelBatch>&), void (*give_back)(Module*)>
 struct ThreadModules {
-  static std::string_view dialect(const Device&) { return language().name; }
   static void destroy(Module* module) { give_back(module); }
 
   /// A device has `std::uint32_t team_lanes` when its threads run in step and may do items together.
@@ -58,8 +56,8 @@ struct ThreadModules {
     }
   }
 
-  static void build(Module& module, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count) {
-    const ThreadKernels kernels = read_thread_kernels(sources, count, language(), team_lanes(*module.device));
+  static void build(Module& module, const ModuleSources& sources) {
+    const ThreadKernels kernels = print_thread_kernels(sources.kernels, language(), team_lanes(*module.device));
     for (const auto& [name, source] : kernels) {
       Kernel& kernel = module.kernels[name];
       kernel.name = name;
@@ -68,11 +66,8 @@ struct ThreadModules {
       kernel.has_table = source.has_table;
       kernel.alignment = source.alignment;
     }
-    auto batches = batch_kernels(kernels, adapt_prelude(view(prelude), language()));
-    for (KernelBatch& batch : batches) {
-      module.text += batch.text;
-      batch.is_careful = is_careful(view(prelude));
-    }
+    const auto batches = batch_kernels(kernels, language(), sources.is_careful);
+    for (const KernelBatch& batch : batches) module.text += batch.text;
     compile(module, batches);
     for (const auto& [name, source] : kernels) take_shape(module.kernels.find(name)->second, source);
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/queue_table.hpp"
 #include "plugins/sdk/text.hpp"
 #include "plugins/sdk/watchdog.hpp"
@@ -143,6 +144,7 @@ struct DeviceFunctions {
   static crucible_status properties(Device* device, crucible_kv_sink sink, void* user) {
     return guard([&] {
       require(device != nullptr && sink != nullptr, "device.properties: no device or no function to report to");
+      report(sink, user, {math_item()});
       Own::properties(*device, sink, user);
     });
   }

@@ -7,9 +7,10 @@
 
 #include "plugins/sdk/address_map.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/op_list.hpp"
-#include "plugins/sdk/thread_plan.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
+#include "plugins/sdk/thread_plan.hpp"
 #include "plugins/sdk/vendor_library.hpp"
 
 struct crucible_kernel : crucible::sdk::DeviceKernel {
@@ -221,23 +222,26 @@ TEST(SdkThreadKernel, BatchesHaveEveryKernelOnce) {
   ThreadKernels kernels;
   for (int i = 0; i < 20; ++i) kernels["k" + std::to_string(i)].text = "<k" + std::to_string(i) + ">";
   std::vector<std::string> names;
-  for (const KernelBatch& batch : batch_kernels(kernels, "prelude")) {
-    EXPECT_TRUE(batch.text.starts_with("prelude\n"));
+  for (const KernelBatch& batch : batch_kernels(kernels, dialect_hip(), true)) {
+    EXPECT_TRUE(batch.text.starts_with(math_text(dialect_hip()) + "\n"));
+    EXPECT_TRUE(batch.is_careful);
     for (const std::string& name : batch.names) EXPECT_THAT(batch.text, HasSubstr("<" + name + ">"));
     names.insert(names.end(), batch.names.begin(), batch.names.end());
   }
   EXPECT_EQ(names.size(), kernels.size());
-  EXPECT_EQ(batch_kernels(kernels, "").size(), 5u);
+  EXPECT_EQ(batch_kernels(kernels, dialect_cuda()).size(), 5u);
 }
 
 TEST(SdkThreadKernel, AllBatchesAreTriedAndOneFailureIsTold) {
   std::atomic<int> done = 0;
-  EXPECT_THAT(words_of(CRUCIBLE_E_INTERNAL, [&] {
-                for_each_batch(9, [&](std::size_t i) {
-                  ++done;
-                  if (i == 4) throw Failure(CRUCIBLE_E_INTERNAL, "the fifth");
-                });
-              }), HasSubstr("the fifth"));
+  EXPECT_THAT(words_of(CRUCIBLE_E_INTERNAL,
+                       [&] {
+                         for_each_batch(9, [&](std::size_t i) {
+                           ++done;
+                           if (i == 4) throw Failure(CRUCIBLE_E_INTERNAL, "the fifth");
+                         });
+                       }),
+              HasSubstr("the fifth"));
   EXPECT_EQ(done, 9);
 }
 

@@ -12,7 +12,7 @@
 
 #include "core/graph/random_program.hpp"
 #include "core/kernel/schedule.hpp"
-#include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/mathematics.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -54,7 +54,7 @@ class Folder {
 /// "" when clang takes the prelude and the kernels of some random programs; else its words.
 std::string check(const Dialect& dialect, const std::string& declarations, const std::string& flags) {
   const Folder folder;
-  std::string text = adapt_prelude(kernel::math_prelude(), dialect);
+  std::string text = math_text(dialect);
   std::set<std::string> names;
   for (std::uint64_t seed = 200; seed < 215; ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed});

@@ -1,14 +1,10 @@
-// The four tables of spellings, and the prelude for them: see c_dialect.hpp.
+// The four tables of spellings: see c_dialect.hpp.
 #include <string>
 
 #include "plugins/sdk/c_dialect.hpp"
-#include "plugins/sdk/error.hpp"
 
 namespace crucible::sdk {
 namespace {
-
-// Where the host's prelude has its own: the last line of its head.
-constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
 
 // Vectors of a tile for languages without them: arrays of registers.
 #define CRUCIBLE_SDK_VECTORS(vector, scalar, lanes, fused)                                           \
@@ -37,10 +33,10 @@ constexpr std::string_view kHeadEnd = "#define CRUCIBLE_FN ";
 
 // Rows of a buffer into columns of an array. `loop` stands before the loops: fully unrolled, one of these takes NVRTC
 // five seconds.
-#define CRUCIBLE_SDK_TRANSPOSE(suffix, scalar, global, loop) \
-  "CRUCIBLE_FN void crucible_transpose_" suffix "(" scalar "* to, int64_t to_step, " global "const " scalar "* from, " \
-  "int64_t from_step, int64_t columns, int64_t steps) {\n" loop \
-  "  for (int64_t q = 0; q < steps; ++q)\n" loop \
+#define CRUCIBLE_SDK_TRANSPOSE(suffix, scalar, global, loop)                                                   \
+  "CRUCIBLE_FN void crucible_transpose_" suffix "(" scalar "* to, int64_t to_step, " global "const " scalar    \
+  "* from, "                                                                                                   \
+  "int64_t from_step, int64_t columns, int64_t steps) {\n" loop "  for (int64_t q = 0; q < steps; ++q)\n" loop \
   "    for (int64_t j = 0; j < columns; ++j) to[q * to_step + j] = from[j * from_step + q];\n}\n"
 
 // The types of the C library on 64-bit Linux, so that a text that has them already agrees.
@@ -278,23 +274,5 @@ const Dialect& dialect_c() { return kC; }
 const Dialect& dialect_cuda() { return kCuda; }
 const Dialect& dialect_hip() { return kHip; }
 const Dialect& dialect_opencl() { return kOpenCl; }
-
-const Dialect* find_dialect(std::string_view name) {
-  for (const Dialect* dialect : {&kC, &kCuda, &kHip, &kOpenCl}) {
-    if (dialect->name == name) return dialect;
-  }
-  return nullptr;
-}
-
-std::string adapt_prelude(std::string_view prelude, const Dialect& dialect) {
-  if (dialect.preamble.empty()) return std::string(prelude);
-  const std::size_t mark = prelude.find(kHeadEnd);
-  const std::size_t line_end = mark == std::string_view::npos ? mark : prelude.find('\n', mark);
-  if (line_end == std::string_view::npos) {
-    throw Failure(CRUCIBLE_E_INCOMPATIBLE, "the host's prelude has no line " + std::string(kHeadEnd) +
-                                               "that its head could end with: use an SDK of the host's version");
-  }
-  return std::string(dialect.preamble) + std::string(prelude.substr(line_end + 1));
-}
 
 }  // namespace crucible::sdk

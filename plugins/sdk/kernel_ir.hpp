@@ -1,4 +1,4 @@
-// Kernels as the host hands them over (compile.compile_sources): typed expressions and structured statements, read from
+// Kernels as the host hands them over (compile.compile): typed expressions and structured statements, read from
 // the bytes of docs/kernel-ir.md. A plugin walks this, or prints it with c_dialect.hpp. The model, its reader and its
 // verifier are the host's own (plugins/kernel_ir).
 #pragma once

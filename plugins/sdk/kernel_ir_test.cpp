@@ -8,9 +8,11 @@
 #include "core/graph/random_program.hpp"
 #include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
+#include "plugins/kernel_ir/math_prelude.hpp"
 #include "plugins/kernel_ir/serialize.hpp"
-#include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/mathematics.hpp"
+#include "plugins/sdk/module_sources.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -264,17 +266,95 @@ TEST(SdkDialects, SpellTheSameKernelForEachLanguage) {
       print_kernel(kernel, dialect_opencl(), "k"),
       HasSubstr(
           "__kernel void k(__global const float* restrict b0, __global float* restrict b1, double s0, int64_t begin"));
-  EXPECT_EQ(find_dialect("opencl"), &dialect_opencl());
-  EXPECT_EQ(find_dialect("fortran"), nullptr);
 }
 
-TEST(SdkDialects, ThePreludeGetsAnotherHead) {
+TEST(SdkDialects, TheMathematicsGetAnotherHead) {
   for (const Dialect* dialect : {&dialect_cuda(), &dialect_hip(), &dialect_opencl()}) {
-    const std::string prelude = adapt_prelude(kernel::math_prelude(), *dialect);
-    EXPECT_THAT(prelude, AllOf(Not(HasSubstr("__INT8_TYPE__")), HasSubstr("crucible_exp_f32"))) << dialect->name;
+    const std::string text = math_text(*dialect);
+    EXPECT_TRUE(text.starts_with(dialect->preamble)) << dialect->name;
+    EXPECT_TRUE(text.ends_with(math_functions())) << dialect->name;
+    EXPECT_THAT(text, AllOf(Not(HasSubstr("__INT8_TYPE__")), HasSubstr("crucible_exp_f32"))) << dialect->name;
   }
-  EXPECT_EQ(adapt_prelude(kernel::math_prelude(), dialect_c()), kernel::math_prelude());
-  EXPECT_THROW((void)adapt_prelude("int x;\n", dialect_opencl()), Failure);
+  EXPECT_EQ(math_text(dialect_c()), kernel::math_prelude());
+  EXPECT_THAT(math_text(dialect_c()), HasSubstr("__INT8_TYPE__"));
+}
+
+// What a device tells is what the host compares with: one text, one identity.
+TEST(SdkMathematics, TheIdentityIsThatOfTheHost) {
+  EXPECT_EQ(math_identity(), kernel::math_identity());
+  EXPECT_THAT(std::string(math_identity()), ::testing::MatchesRegex("[0-9a-f]{16}"));
+  const crucible_kv item = math_item();
+  EXPECT_EQ(view(item.key), "math");
+  EXPECT_EQ(view(item.s), kernel::math_identity());
+}
+
+std::string words_of(crucible_code code, const std::function<void()>& call, std::string* kernel = nullptr) {
+  try {
+    call();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), code);
+    for (const auto& [key, value] : failure.payload()) {
+      if (kernel != nullptr && key == "kernel") *kernel = value;
+    }
+    return failure.what();
+  }
+  ADD_FAILURE() << "it was taken";
+  return "";
+}
+
+TEST(SdkModuleSources, AreReadByFormAndName) {
+  const std::vector<std::byte> ir = kernel::serialize_ir(small_kernel()), other = kernel::serialize_ir(fusing_kernel());
+  const auto source = [](std::string_view name, std::uint32_t form, const void* data, std::size_t size) {
+    return crucible_kernel_source{sizeof(crucible_kernel_source), form, borrow(name), data, size};
+  };
+  const std::string op = "{}";
+  const crucible_kernel_source a = source("a", CRUCIBLE_FORM_KERNEL_IR, ir.data(), ir.size()),
+                               b = source("b", CRUCIBLE_FORM_OPAQUE_OP, op.data(), op.size());
+  const auto read = [](const std::vector<crucible_kernel_source>& all, SourceForms forms, std::uint32_t flags = 0) {
+    return read_sources(all.data(), static_cast<std::uint32_t>(all.size()), flags, forms);
+  };
+  const SourceForms ir_alone{}, ops_alone{.kernel_ir = false, .opaque_ops = true},
+      both{.kernel_ir = true, .opaque_ops = true};
+  const ModuleSources all = read({a, b, a, b}, both, CRUCIBLE_COMPILE_CAREFUL | 0x80000000u);
+  EXPECT_EQ(all.kernels.size(), 1u);
+  EXPECT_EQ(all.opaque_ops.at("b"), "{}");
+  EXPECT_EQ(all.ir_bytes, ir.size());
+  EXPECT_TRUE(all.is_careful);
+  EXPECT_FALSE(read({a}, ir_alone, 2).is_careful);
+  std::string kernel;
+  EXPECT_THAT(words_of(
+                  CRUCIBLE_E_UNSUPPORTED,
+                  [&] {
+                    read({a, b}, ir_alone);
+                  },
+                  &kernel),
+              HasSubstr("kernel b is an opaque op, and the device runs kernel IR alone"));
+  EXPECT_EQ(kernel, "b");
+  EXPECT_THAT(words_of(
+                  CRUCIBLE_E_UNSUPPORTED,
+                  [&] {
+                    read({a, b}, ops_alone);
+                  },
+                  &kernel),
+              HasSubstr("kernel a is kernel IR, and the device runs opaque ops alone"));
+  EXPECT_EQ(kernel, "a");
+  EXPECT_THAT(words_of(
+                  CRUCIBLE_E_UNSUPPORTED, [&] { read({source("c", 7, ir.data(), ir.size())}, both); }, &kernel),
+              HasSubstr("kernel c comes in form 7, which this plugin does not know"));
+  EXPECT_EQ(kernel, "c");
+  EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT, [&] { read({source("a-b", 1, ir.data(), ir.size())}, both); }),
+              HasSubstr("'a-b' is not a C name"));
+  EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT,
+                       [&] {
+                         read({a, source("a", 1, other.data(), other.size())}, both);
+                       }),
+              HasSubstr("two different kernels are named a"));
+  EXPECT_THAT(words_of(CRUCIBLE_E_INVALID_ARGUMENT,
+                       [&] {
+                         read({a, source("a", CRUCIBLE_FORM_OPAQUE_OP, ir.data(), ir.size())}, both);
+                       }),
+              HasSubstr("two different kernels are named a"));
+  EXPECT_THAT(words_of(CRUCIBLE_E_DATA_CORRUPT, [&] { read({source("a", 1, nullptr, 99)}, both); }), HasSubstr("0"));
 }
 
 }  // namespace

@@ -15,7 +15,6 @@ void refuse_op(std::size_t index, const std::string& what) {
 namespace {
 
 void check_shape(std::uint32_t index, const crucible_op& op, const ListedOp& read, const KernelShape& shape) {
-  if (!shape.is_known) return;
   if (op.buffer_count == shape.buffer_count && read.scalars.size() == shape.scalar_count) return;
   refuse_op(index, "kernel " + shape.name + " has " + std::to_string(shape.buffer_count) + " buffers and " +
                        std::to_string(shape.scalar_count) + " scalars, it got " + std::to_string(op.buffer_count) +

@@ -24,10 +24,10 @@ struct ListedOp {
   std::vector<std::uint64_t> scalars;    // LAUNCH: eight bytes each, of a double or an i64 as the kernel takes it
   std::vector<Place> places;             // of the addresses, where the device looks them up (OpChecks::find)
   std::vector<std::uint64_t> sizes;  // LAUNCH: of its buffers, where the device asks for them (OpChecks::takes_sizes)
-  std::int64_t grid = 0, grain = 0;      // LAUNCH: work items; how many are worth a thread of a processor
-  std::uint64_t size = 0;                // COPY, FILL: bytes
-  std::uint8_t pattern = 0;              // FILL
-  std::unique_ptr<const Gemm> product;   // LIBRARY: this, or one of the next two
+  std::int64_t grid = 0, grain = 0;  // LAUNCH: work items; how many are worth a thread of a processor
+  std::uint64_t size = 0;            // COPY, FILL: bytes
+  std::uint8_t pattern = 0;          // FILL
+  std::unique_ptr<const Gemm> product;  // LIBRARY: this, or one of the next two
   std::unique_ptr<const Convolution> convolution;
   std::unique_ptr<const Attention> attention;
   const crucible_library_desc* library = nullptr;  // LIBRARY: the host's own words, until plan.build returns
@@ -61,17 +61,16 @@ struct OpList {
 struct KernelShape {
   std::string name;
   std::uint32_t buffer_count = 0, scalar_count = 0;
-  bool is_known = true;  // false for a kernel that came as text, which does not say what its arguments are
 };
 struct OpChecks {
   std::function<KernelShape(const crucible_kernel&)> shape_of = {};
   std::function<Place(std::uint64_t address)> find = {};  // throws for an address in no buffer
-  bool takes_products = false;                       // library calls that are matrix products
-  bool takes_convolutions = false;                   // and those that are convolutions
-  Epilogues epilogues = Epilogues::kDeclined;        // of products
-  bool takes_attentions = false;                     // and those that are attentions
-  bool takes_all_calls = false;                      // library calls that the plugin reads itself: from `library`
-  bool takes_sizes = false;                          // plugins/abi/sized_launch.hpp
+  bool takes_products = false;                            // library calls that are matrix products
+  bool takes_convolutions = false;                        // and those that are convolutions
+  Epilogues epilogues = Epilogues::kDeclined;             // of products
+  bool takes_attentions = false;                          // and those that are attentions
+  bool takes_all_calls = false;                           // library calls that the plugin reads itself: from `library`
+  bool takes_sizes = false;                               // plugins/abi/sized_launch.hpp
 };
 
 /// Errors: INVALID_ARGUMENT naming the op that is wrong, and what is wrong with it.

@@ -34,11 +34,10 @@ std::int32_t answer_query(const crucible_query_in* in, crucible_query_out* out, 
         in->host_major, in->host_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_MINOR);
   } else if (!abi::understands(in->host_major, in->host_minor)) {
     code = 1;
-    std::snprintf(
-        answer.reject_reason, sizeof(answer.reject_reason),
-        "the host speaks ABI %u.%u, this plugin takes hosts from %u.%u on, which submit plans to queues: use a "
-        "newer Crucible, or a plugin built for that one",
-        in->host_major, in->host_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_OLDEST_MINOR);
+    std::snprintf(answer.reject_reason, sizeof(answer.reject_reason),
+                  "the host speaks ABI %u.%u, this plugin takes hosts from %u.%u on, which hand over "
+                  "kernels as kernel IR alone: use a newer Crucible, or a plugin built for that one",
+                  in->host_major, in->host_minor, CRUCIBLE_ABI_MAJOR, CRUCIBLE_ABI_OLDEST_MINOR);
   } else {
     answer.magic = CRUCIBLE_MAGIC;
     answer.abi_major = CRUCIBLE_ABI_MAJOR;

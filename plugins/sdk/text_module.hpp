@@ -4,12 +4,14 @@
 //
 // A plugin defines crucible_kernel as a struct that derives from TextKernel, crucible_module as one that derives from
 // TextModule<Device, crucible_kernel>, and a struct `Own` of static functions:
-//   const Dialect& dialect()                              its language
-//   BinaryCache cache(Device&)                            where compiled programs are kept
-//   std::string key(Device&)                              what they depend on beside their text: device, driver,
-//   compiler std::string compile(Device&, const ProgramText&, std::string& log)   the program's bytes; errors: what the
-//   compiler says void load(Module&, const std::string& bytes)          loads them, sets each kernel's own part and its
-//   binary_bytes
+//   const Dialect& dialect()         its language
+//   BinaryCache cache(Device&)       where compiled programs are kept
+//   std::string key(Device&)         what they depend on beside their text: device, driver, compiler
+//   std::string compile(Device&, const ProgramText&, std::string& log)
+//                                    the program's bytes; with less optimisation where sources.is_careful. Errors: what
+//                                    the compiler says
+//   void load(Module&, const std::string& bytes)
+//                                    loads them, sets each kernel's own part and its binary_bytes
 // The table is make_text_compile_table<Device, Module, Kernel, Own>().
 #pragma once
 
@@ -18,7 +20,7 @@
 #include <string_view>
 
 #include "plugins/sdk/binary_cache.hpp"
-#include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/op_list.hpp"
 
@@ -27,11 +29,10 @@ namespace crucible::sdk {
 struct TextKernel {
   std::string name;
   std::uint32_t buffer_count = 0, scalar_count = 0;
-  bool is_text = false;            // it came as text: the counts are not known
   std::uint64_t binary_bytes = 0;  // of its machine code; where only the program's are known, those
 };
 inline KernelShape shape_of(const TextKernel& kernel) {
-  return {kernel.name, kernel.buffer_count, kernel.scalar_count, !kernel.is_text};
+  return {kernel.name, kernel.buffer_count, kernel.scalar_count};
 }
 
 template <class Device, class Kernel>
@@ -46,16 +47,13 @@ struct TextModule {
 
 /// The kernels of one module.
 struct ProgramText {
-  std::string text;  // prelude and kernels, in the device's dialect
-  std::map<std::string, Kernel> kernels;
-  std::map<std::string, std::string> texts;  // in C, of hosts that hand those over to a device whose dialect is c
-  std::string prelude;                       // in C
+  std::string text;  // mathematics and kernels, in the device's dialect
+  const ModuleSources& sources;
 
   /// The same in `dialect`. Errors: those of printing.
   std::string in(const Dialect& dialect) const {
-    std::string all = (texts.empty() ? adapt_prelude(prelude, dialect) : prelude) + "\n";
-    for (const auto& [name, c] : texts) all += c + "\n";
-    for (const auto& [name, kernel] : kernels) all += print_kernel(kernel, dialect, name) + "\n";
+    std::string all = math_text(dialect) + "\n";
+    for (const auto& [name, kernel] : sources.kernels) all += print_kernel(kernel, dialect, name) + "\n";
     return all;
   }
 };
@@ -63,30 +61,28 @@ struct ProgramText {
 /// What module_table.hpp asks of a plugin, made of what is asked above.
 template <class Device, class Module, class Kernel, class Own>
 struct TextModules {
-  static std::string_view dialect(const Device&) { return Own::dialect().name; }
-
-  static void build_texts(Module& module, crucible_str prelude, const crucible_str* names, const crucible_str* texts,
-                          std::uint32_t count) {
-    const std::string language(Own::dialect().name);
-    if (language != dialect_c().name) {
-      throw Failure(CRUCIBLE_E_UNSUPPORTED,
-                    "the device takes kernel IR (compile_sources) and no text: its dialect is " + language);
+  static void build(Module& module, const ModuleSources& sources) {
+    const Dialect& language = Own::dialect();
+    ProgramText program{.text = "", .sources = sources};
+    program.text = module.text = program.in(language);
+    for (const auto& [name, kernel] : sources.kernels) {
+      Kernel& made = module.kernels[name];
+      made.name = name;
+      made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
+      made.scalar_count = static_cast<std::uint32_t>(kernel.scalars.size());
     }
-    ProgramText program{.text = "", .kernels = {}, .texts = {}, .prelude = to_string(prelude)};
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::string name = to_string(names[i]), text = to_string(texts[i]);
-      if (!is_c_name(name)) throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
-      if (program.texts.try_emplace(name, text).first->second == text) continue;
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two kernels with different texts are named " + name,
-                    {{"kernel", name}});
+    const BinaryCache cache = Own::cache(*module.device);
+    const std::string key = Own::key(*module.device) + "\n" + std::string(language.flags) + "\n" +
+                            (sources.is_careful ? "careful\n" : "") + program.text;
+    std::string bytes = cache.find(key);
+    module.from_cache = !bytes.empty();
+    if (!module.from_cache) {
+      bytes = Own::compile(*module.device, program, module.log);
+      cache.add(key, bytes);
     }
-    compile(module, program);
-  }
-
-  static void build(Module& module, crucible_str prelude, const crucible_kernel_source* sources, std::uint32_t count) {
-    ProgramText program{
-        .text = "", .kernels = read_kernels(sources, count), .texts = {}, .prelude = to_string(prelude)};
-    compile(module, program);
+    module.binary_bytes = bytes.size();
+    module.binary = binary_id(bytes);
+    Own::load(module, bytes);
   }
 
   static void describe(const Kernel& kernel, crucible_kv_sink sink, void* user) {
@@ -97,34 +93,6 @@ struct TextModules {
 
   static void log(const Module& module, crucible_kv_sink sink, void* user) {
     report(sink, user, {text_item("log", module.log), text_item("text", module.text)});
-  }
-
- private:
-  static void compile(Module& module, ProgramText& program) {
-    const Dialect& language = Own::dialect();
-    program.text = module.text = program.in(language);
-    for (const auto& [name, kernel] : program.kernels) {
-      Kernel& made = module.kernels[name];
-      made.name = name;
-      made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
-      made.scalar_count = static_cast<std::uint32_t>(kernel.scalars.size());
-    }
-    for (const auto& [name, text] : program.texts) {
-      Kernel& made = module.kernels[name];
-      made.name = name;
-      made.is_text = true;
-    }
-    const BinaryCache cache = Own::cache(*module.device);
-    const std::string key = Own::key(*module.device) + "\n" + std::string(language.flags) + "\n" + program.text;
-    std::string bytes = cache.find(key);
-    module.from_cache = !bytes.empty();
-    if (!module.from_cache) {
-      bytes = Own::compile(*module.device, program, module.log);
-      cache.add(key, bytes);
-    }
-    module.binary_bytes = bytes.size();
-    module.binary = binary_id(bytes);
-    Own::load(module, bytes);
   }
 };
 

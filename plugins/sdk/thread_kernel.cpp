@@ -8,13 +8,12 @@
 #include <thread>
 
 #include "plugins/sdk/error.hpp"
-#include "plugins/sdk/host_compiler.hpp"
-#include "plugins/sdk/text.hpp"
+#include "plugins/sdk/mathematics.hpp"
 
 namespace crucible::sdk {
 namespace {
 
-// Kernels of one text: fewer, and most of the time goes into the prelude; more, and one core compiles while others
+// Kernels of one text: fewer, and most of the time goes into the mathematics; more, and one core compiles while others
 // wait.
 constexpr std::size_t kBatch = 4;
 // Of a block; fewer than kMostBlockThreads where a launch has too few items for all multiprocessors.
@@ -67,31 +66,19 @@ ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, c
   return result;
 }
 
-ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect,
-                                  std::uint32_t lanes) {
-  require(count == 0 || sources != nullptr, "compile_sources: the sources are missing");
-  ThreadKernels kernels;
-  const SizedArray<crucible_kernel_source> all(sources);  // of an older or newer host
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const crucible_kernel_source source = all[i];
-    const std::string name = to_string(source.name);
-    if (!is_c_name(name)) throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "'" + name + "' is not a C name");
-    if (source.ir == nullptr) {
-      throw Failure(CRUCIBLE_E_UNSUPPORTED, "kernel " + name + " comes without kernel IR", {{"kernel", name}});
-    }
-    ThreadKernel kernel = print_thread_kernel(read_kernel(source.ir, source.ir_size), dialect, name, lanes);
-    const auto [known, is_new] = kernels.try_emplace(name, kernel);
-    if (is_new || known->second == kernel) continue;
-    throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "two different kernels are named " + name, {{"kernel", name}});
-  }
-  return kernels;
+ThreadKernels print_thread_kernels(const std::map<std::string, Kernel>& kernels, const Dialect& dialect,
+                                   std::uint32_t lanes) {
+  ThreadKernels printed;
+  for (const auto& [name, kernel] : kernels) printed.emplace(name, print_thread_kernel(kernel, dialect, name, lanes));
+  return printed;
 }
 
-std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::string& prelude) {
+std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const Dialect& dialect, bool is_careful) {
+  const std::string mathematics = math_text(dialect);
   std::vector<KernelBatch> batches;
   for (const auto& [name, kernel] : kernels) {
     if (batches.empty() || batches.back().names.size() == kBatch)
-      batches.push_back({.names = {}, .text = prelude + "\n"});
+      batches.push_back({.names = {}, .text = mathematics + "\n", .is_careful = is_careful});
     batches.back().names.push_back(name);
     batches.back().text += kernel.text + "\n";
   }

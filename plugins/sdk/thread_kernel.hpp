@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "plugins/abi/crucible_plugin.h"
 #include "plugins/sdk/c_dialect.hpp"
 
 namespace crucible::sdk {
@@ -35,19 +34,18 @@ using ThreadKernels = std::map<std::string, ThreadKernel, std::less<>>;
 ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name,
                                  std::uint32_t lanes = 1);
 
-/// All kernels of a compile_sources call, each once. Errors: throws Failure INVALID_ARGUMENT (a name that is none, two
-/// kernels of one name), UNSUPPORTED (no kernel IR), and those of read_kernel().
-ThreadKernels read_thread_kernels(const crucible_kernel_source* sources, std::uint32_t count, const Dialect& dialect,
-                                  std::uint32_t lanes = 1);
+/// Each by its name. Errors: those of print_thread_kernel().
+ThreadKernels print_thread_kernels(const std::map<std::string, Kernel>& kernels, const Dialect& dialect,
+                                   std::uint32_t lanes = 1);
 
-/// The kernels dealt out to texts that may be compiled side by side, each with `prelude` in front: the same kernels
-/// give the same texts, on whatever machine.
+/// The kernels dealt out to texts that may be compiled side by side, each with the mathematics in front: the same
+/// kernels give the same texts, on whatever machine.
 struct KernelBatch {
   std::vector<std::string> names;
   std::string text;
-  bool is_careful = false;  // to be compiled with less optimisation (careful.hpp)
+  bool is_careful = false;  // to be compiled with less optimisation
 };
-std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const std::string& prelude);
+std::vector<KernelBatch> batch_kernels(const ThreadKernels& kernels, const Dialect& dialect, bool is_careful = false);
 
 /// Runs work(i) for each i below `count` on as many threads as the machine has; the first failure is thrown when all
 /// are done.

@@ -44,9 +44,9 @@ double fold(std::string_view sign, double a, double b) {
 }  // namespace
 
 void not_in_prelude(std::string_view function, std::string_view what) {
-  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the prelude's function " + std::string(function) +
-                                                  " has something that no SPIR-V is made of here: " +
-                                                  std::string(what) + "; use a plugin of the host's version");
+  throw sdk::Failure(CRUCIBLE_E_INTERNAL, "the prelude's function " + std::string(function) +
+                                              " has something that no SPIR-V is made of here: " + std::string(what) +
+                                              "; use a plugin of the host's version");
 }
 
 CValue read_number(std::string_view text) {

@@ -13,14 +13,14 @@ namespace crucible::spirv {
 
 struct CValue {
   CType type = kCInt;
-  Id id = 0;  // 0: a constant, not yet in the module
+  Id id = 0;                  // 0: a constant, not yet in the module
   std::uint64_t integer = 0;  // of a constant: sign-extended where its type has a sign
   double real = 0;
   std::vector<Id> members{};  // of a struct, which has no id
   bool is_constant() const { return id == 0 && type.is_number(); }
 };
 
-/// Both throw Failure INCOMPATIBLE for what they do not know.
+/// Both throw Failure INTERNAL for what they do not know.
 CValue read_number(std::string_view text);
 [[noreturn]] void not_in_prelude(std::string_view function, std::string_view what);
 

@@ -18,10 +18,10 @@
 #include <string_view>
 #include <vector>
 
-#include "plugins/spirv/prelude_functions.hpp"
-#include "plugins/spirv/spirv_module.hpp"
 #include "plugins/sdk/kernel_ir.hpp"
 #include "plugins/sdk/team_kernel.hpp"
+#include "plugins/spirv/prelude_functions.hpp"
+#include "plugins/spirv/spirv_module.hpp"
 
 namespace crucible::spirv {
 
@@ -40,7 +40,7 @@ struct Parameter {
   ParameterKind kind = ParameterKind::kBuffer;
   std::uint32_t index = 0;
   crucible::sdk::Type type = crucible::sdk::Type::kI64;
-  bool is_truth = false;  // of a scalar: 1 when it is not 0, else 0
+  bool is_truth = false;                                  // of a scalar: 1 when it is not 0, else 0
   crucible::sdk::Type given = crucible::sdk::Type::kF64;  // of a scalar: the type in which a launch has it, f64 or i64
   bool operator==(const Parameter&) const = default;
   /// Bytes of the argument.
@@ -69,10 +69,10 @@ struct Form {
 class KernelModule {
  public:
   /// Borrows the prelude.
-  explicit KernelModule(const PreludeText& prelude) : functions_(prelude, module_) {}
+  explicit KernelModule(const PreludeText& prelude = sdk_prelude()) : functions_(prelude, module_) {}
 
   /// Writes a kernel that read_kernel() took, and returns its parameters in order. Names are unique in a module.
-  /// Threads: one at a time. Errors: Failure INCOMPATIBLE for a prelude without a function that it calls, UNSUPPORTED
+  /// Threads: one at a time. Errors: Failure INTERNAL for a prelude without a function that it calls, UNSUPPORTED
   /// for operations that have no meaning (arithmetic of bools, a scalar as f16).
   std::vector<Parameter> add(const crucible::sdk::Kernel& kernel, std::string_view name, Form form = {});
 

@@ -19,7 +19,7 @@ class PreludeFunctions {
   /// Borrows both.
   PreludeFunctions(const PreludeText& text, SpirvModule& module) : text_(text), module_(module) {}
 
-  /// The function's id. Threads: one at a time. Errors: Failure INCOMPATIBLE when the prelude has no such function, or
+  /// The function's id. Threads: one at a time. Errors: Failure INTERNAL when the prelude has no such function, or
   /// one whose text has something that is not known here.
   Id get(std::string_view name);
 

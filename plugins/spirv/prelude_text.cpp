@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <mutex>
 
-#include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/sdk/mathematics.hpp"
 
 namespace crucible::spirv {
 
@@ -17,8 +16,7 @@ namespace {
 constexpr std::string_view kFunctionMark = "CRUCIBLE_FN";
 
 [[noreturn]] void unknown(const std::string& what) {
-  throw sdk::Failure(CRUCIBLE_E_INCOMPATIBLE, "the host's prelude is not what this plugin's SPIR-V is made of: " +
-                                                  what + "; use a plugin of the host's version");
+  throw sdk::Failure(CRUCIBLE_E_INTERNAL, "the mathematics are not what SPIR-V is made of here: " + what);
 }
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -80,20 +78,21 @@ std::vector<Token> tokens_of(std::string_view text) {
 
 constexpr CType integer(std::uint8_t bits, bool is_signed) { return {CType::Kind::kInteger, bits, is_signed, 0}; }
 
-/// The prelude without its head, which is for C compilers.
-std::string without_head(std::string_view text) {
-  sdk::Dialect dialect = sdk::dialect_c();
-  dialect.preamble = "\n";
-  return sdk::adapt_prelude(text, dialect);
-}
-
 }  // namespace
 
-PreludeText::PreludeText(std::string_view text) : text_(without_head(text)) {
-  types_ = {{"int8_t", integer(8, true)},    {"int16_t", integer(16, true)},   {"int32_t", kCInt},
-            {"int64_t", integer(64, true)},  {"uint8_t", integer(8, false)},   {"uint16_t", integer(16, false)},
-            {"uint32_t", integer(32, false)}, {"uint64_t", integer(64, false)}, {"int", kCInt},
-            {"float", kCFloat},              {"double", kCDouble},             {"crucible_bf16", integer(16, false)}};
+PreludeText::PreludeText(std::string_view text) : text_(text) {
+  types_ = {{"int8_t", integer(8, true)},
+            {"int16_t", integer(16, true)},
+            {"int32_t", kCInt},
+            {"int64_t", integer(64, true)},
+            {"uint8_t", integer(8, false)},
+            {"uint16_t", integer(16, false)},
+            {"uint32_t", integer(32, false)},
+            {"uint64_t", integer(64, false)},
+            {"int", kCInt},
+            {"float", kCFloat},
+            {"double", kCDouble},
+            {"crucible_bf16", integer(16, false)}};
   split(text_);
   expand(raw_);
   raw_.clear();
@@ -263,16 +262,9 @@ std::size_t PreludeText::read_function(std::size_t at) {
   return at;
 }
 
-std::shared_ptr<const PreludeText> shared_prelude(const std::string& text) {
-  static std::mutex mutex;
-  static std::string last_text;
-  static std::shared_ptr<const PreludeText> last;
-  const std::lock_guard lock(mutex);
-  if (last == nullptr || text != last_text) {
-    last = std::make_shared<const PreludeText>(text);
-    last_text = text;
-  }
-  return last;
+const PreludeText& sdk_prelude() {
+  static const PreludeText prelude(sdk::math_functions());
+  return prelude;
 }
 
 }  // namespace crucible::spirv

@@ -1,12 +1,11 @@
-// The host's prelude, the C text of the mathematics that kernels call (docs/kernel-ir.md), as tokens and a table of its
-// functions. prelude_functions.hpp makes SPIR-V of those that a kernel uses, so that strict numerics keep their one
+// The prelude, the C text of the mathematics that kernels call (plugins/sdk/mathematics.hpp), as tokens and a table of
+// its functions. prelude_functions.hpp makes SPIR-V of those that a kernel uses, so that strict numerics keep their one
 // source and no C compiler is needed. What is read is the part of C that the prelude is written in: functions of
 // numbers, structs of numbers, macros with arguments.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -53,7 +52,7 @@ struct CFunction {
 
 class PreludeText {
  public:
-  /// Reads the whole text, as the host hands it over. Errors: Failure INCOMPATIBLE naming what it does not know.
+  /// Reads the text of functions. Errors: Failure INTERNAL naming what it does not know.
   explicit PreludeText(std::string_view text);
   PreludeText(const PreludeText&) = delete;
   PreludeText& operator=(const PreludeText&) = delete;
@@ -90,8 +89,7 @@ class PreludeText {
   Token end_;
 };
 
-/// The same as PreludeText(text): the one that was read last, where it is of the same text, as it is for each call of
-/// one host. Threads: any.
-std::shared_ptr<const PreludeText> shared_prelude(const std::string& text);
+/// The SDK's text, read once. Threads: any.
+const PreludeText& sdk_prelude();
 
 }  // namespace crucible::spirv

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "plugins/spirv/testing.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/spirv/testing.hpp"
 
 namespace crucible::spirv {
 namespace {
@@ -53,7 +53,11 @@ sdk::Kernel tile_kernel(Type type, sdk::TileStart start) {
                             .from_base = zero,
                             .to_step = kColumns,
                             .from_step = kSteps}};
-  one.kernel.tiles = {{.sums = 0, .base = zero, .rows = kRows, .columns = kColumns, .start = start,
+  one.kernel.tiles = {{.sums = 0,
+                       .base = zero,
+                       .rows = kRows,
+                       .columns = kColumns,
+                       .start = start,
                        .left = {.is_array = false, .id = 0, .base = zero, .row_step = kSteps, .step = 1},
                        .right = {.is_array = true, .id = 1, .base = zero, .row_step = 0, .step = kColumns}}};
   one.kernel.variables.push_back({Type::kI64, false});
@@ -82,9 +86,11 @@ sdk::Kernel tile_kernel(Type type, sdk::TileStart start) {
 
 template <class T>
 void check_tile(Type type, sdk::TileStart start) {
-  KernelModule module(testing::prelude());
+  KernelModule module;
   const std::vector<Parameter> parameters = module.add(tile_kernel<T>(type, start), "tile");
-  if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
+  if (testing::no_validator().empty()) {
+    EXPECT_EQ(testing::validate(module.words()), "");
+  }
   if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
   std::vector<T> left(15), right(160), expected(96);
   for (std::size_t i = 0; i < left.size(); ++i) left[i] = std::sin(static_cast<T>(i + 1));
@@ -118,9 +124,11 @@ void check_fma(Type type) {
       one.add({.operation = sdk::Op::kLoad, .type = type, .in = {one.item, sdk::kNoId, sdk::kNoId}, .id = 0});
   const std::uint32_t less = one.add({.operation = sdk::Op::kReal, .type = type, .real = -1});
   one.store(one.add({.operation = sdk::Op::kFma, .type = type, .in = {x, x, less}}));
-  KernelModule module(testing::prelude());
+  KernelModule module;
   const std::vector<Parameter> parameters = module.add(one.kernel, "fused");
-  if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
+  if (testing::no_validator().empty()) {
+    EXPECT_EQ(testing::validate(module.words()), "");
+  }
   if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
   std::vector<T> values(100), expected(100);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -168,9 +176,11 @@ void check_joined(Type type, sdk::Op op, T (*combine)(T, T)) {
   one.store(sum);
   const sdk::Team team = sdk::plan_team(one.kernel, 8);
   ASSERT_EQ(team.lanes, 8u);
-  KernelModule module(testing::prelude());
+  KernelModule module;
   const std::vector<Parameter> parameters = module.add(one.kernel, "joined", {.team = &team});
-  if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
+  if (testing::no_validator().empty()) {
+    EXPECT_EQ(testing::validate(module.words()), "");
+  }
   if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
   std::vector<T> values(kItems * kTerms), expected(kItems, T(3));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -222,9 +232,11 @@ TEST(SpirvKernel, ASerialSumKeepsItsOrder) {
                               .b = terms,
                               .body = {{.kind = StmtKind::kSet, .id = 1, .a = next, .body = {}}}}};
   one.store(sum);
-  KernelModule module(testing::prelude());
+  KernelModule module;
   const std::vector<Parameter> parameters = module.add(one.kernel, "sum");
-  if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), ""); }
+  if (testing::no_validator().empty()) {
+    EXPECT_EQ(testing::validate(module.words()), "");
+  }
   if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
   std::vector<float> values(kItems * kTerms), expected(kItems);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
@@ -246,11 +258,13 @@ TEST(SpirvKernel, ScalarsComeInTheTypesThatAreComputedWith) {
     one.kernel.scalars = {is_floating(type) ? Type::kF64 : Type::kI64};
     const std::uint32_t scalar = one.add({.operation = sdk::Op::kScalar, .type = type, .id = 0}), a = one.load(0);
     one.store(one.add({.operation = sdk::Op::kAdd, .type = type, .in = {a, scalar, sdk::kNoId}}));
-    KernelModule module(testing::prelude());
+    KernelModule module;
     const std::vector<Parameter> parameters = module.add(one.kernel, "scalar");
     ASSERT_EQ(parameters.size(), 5u);
     EXPECT_EQ(parameters[2].type, is_floating(type) ? type : Type::kI64);
-    if (testing::no_validator().empty()) { EXPECT_EQ(testing::validate(module.words()), "") << name(type); }
+    if (testing::no_validator().empty()) {
+      EXPECT_EQ(testing::validate(module.words()), "") << name(type);
+    }
     if (!testing::DeviceProgram::no_device().empty()) continue;
     Bytes in(80 * size_bytes(type)), out = in;
     Bytes* buffers[] = {&in, &out};
@@ -272,7 +286,7 @@ TEST(SpirvKernel, BuffersInATableAreValid) {
   const Type types[] = {Type::kF32, Type::kF16, Type::kBool, Type::kF64};
   testing::OneKernel one(types);
   one.store(one.add({.operation = sdk::Op::kConvert, .type = Type::kF64, .in = {one.load(1), sdk::kNoId, sdk::kNoId}}));
-  KernelModule module(testing::prelude());
+  KernelModule module;
   const std::vector<Parameter> parameters = module.add(one.kernel, "table", {.buffers = Buffers::kTable});
   ASSERT_EQ(parameters.size(), 3u);
   EXPECT_EQ(parameters[0].kind, ParameterKind::kTable);
@@ -291,7 +305,7 @@ TEST(SpirvKernel, EveryFormIsValid) {
   one.store(one.add({.operation = sdk::Op::kAdd,
                      .type = Type::kF64,
                      .in = {a, one.add({.operation = sdk::Op::kScalar, .type = Type::kF64, .id = 0}), sdk::kNoId}}));
-  KernelModule module(testing::prelude());
+  KernelModule module;
   const auto count_of = [&](Form form, std::string_view name) { return module.add(one.kernel, name, form).size(); };
   EXPECT_EQ(count_of({.buffers = Buffers::kArguments, .by_chunks = true}, "chunks"), 5u + 1 + 3);
   EXPECT_EQ(count_of({.buffers = Buffers::kOffsets}, "offsets"), 10u + 1 + 2);
@@ -306,7 +320,7 @@ TEST(SpirvKernel, AScalarAsF16IsRefused) {
   testing::OneKernel one(types);
   one.kernel.scalars = {Type::kF64};
   one.store(one.add({.operation = sdk::Op::kScalar, .type = Type::kF16, .id = 0}));
-  KernelModule module(testing::prelude());
+  KernelModule module;
   EXPECT_THROW(module.add(one.kernel, "half"), sdk::Failure);
 }
 

@@ -26,7 +26,7 @@ Words copy_of(Type type) {
   const Type types[] = {type, type};
   testing::OneKernel one(types);
   one.store(one.load(0));
-  KernelModule module(testing::prelude());
+  KernelModule module;
   module.add(one.kernel, "copy");
   return module.words();
 }

@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <map>
 
-#include "plugins/spirv/ordered_loops.hpp"
-#include "plugins/spirv/testing.hpp"
 #include "core/graph/random_program.hpp"
 #include "core/graph/whole_slot_program.hpp"
 #include "core/kernel/run_schedule.hpp"
 #include "core/kernel/schedule.hpp"
+#include "plugins/spirv/ordered_loops.hpp"
+#include "plugins/spirv/testing.hpp"
 
 namespace crucible::spirv {
 namespace {
@@ -25,7 +25,7 @@ struct Emitted {
 };
 
 Emitted emit(const kernel::Schedule& schedule, std::uint32_t lanes = 1) {
-  KernelModule module(testing::prelude());
+  KernelModule module;
   Emitted emitted;
   for (const kernel::Kernel& kernel : schedule.kernels) {
     if (emitted.kernels.contains(kernel.name)) continue;

@@ -14,8 +14,8 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "plugins/spirv/ordered_loops.hpp"
 #include "core/kernel/schedule.hpp"
+#include "plugins/spirv/ordered_loops.hpp"
 
 namespace crucible::spirv::testing {
 
@@ -25,11 +25,12 @@ namespace {
 
 constexpr const char* kValidator = "/usr/bin/spirv-val";
 
-#define CRUCIBLE_TEST_CL_FUNCTIONS(X)                                                                     \
-  X(clGetPlatformIDs)                                                                                     \
-  X(clGetDeviceIDs) X(clCreateContext) X(clCreateCommandQueue) X(clCreateProgramWithIL) X(clBuildProgram) \
-      X(clGetProgramBuildInfo) X(clCreateKernel) X(clReleaseKernel) X(clReleaseProgram) X(clCreateBuffer) \
-          X(clReleaseMemObject) X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clFinish)
+#define CRUCIBLE_TEST_CL_FUNCTIONS(X)                                                                            \
+  X(clGetPlatformIDs)                                                                                            \
+  X(clGetDeviceIDs)                                                                                              \
+  X(clCreateContext) X(clCreateCommandQueue) X(clCreateProgramWithIL) X(clBuildProgram) X(clGetProgramBuildInfo) \
+      X(clCreateKernel) X(clReleaseKernel) X(clReleaseProgram) X(clCreateBuffer) X(clReleaseMemObject)           \
+          X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clFinish)
 
 struct Driver {
 #define CRUCIBLE_TEST_CL_MEMBER(name) decltype(&::name) name = nullptr;
@@ -96,11 +97,6 @@ std::string validate(const Words& module) {
   const bool is_valid = said == "exit code 0\n";
   if (is_valid || std::getenv("CRUCIBLE_KEEP_KERNELS") == nullptr) std::filesystem::remove(file);
   return is_valid ? "" : said;
-}
-
-const PreludeText& prelude() {
-  static const PreludeText text(kernel::math_prelude());
-  return text;
 }
 
 OneKernel::OneKernel(std::span<const sdk::Type> types) {

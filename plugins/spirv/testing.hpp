@@ -18,9 +18,6 @@ std::string validate(const Words& module);
 /// Why there is no spirv-val, or "".
 std::string no_validator();
 
-/// The prelude as the host hands it over, read once.
-const PreludeText& prelude();
-
 /// The kernel: buffer `outputs` of type `to` at item i = expression `result`, the last one, of loads from the buffers
 /// before it. What the tests of single operations are made of.
 struct OneKernel {

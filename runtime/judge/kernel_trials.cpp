@@ -13,16 +13,11 @@
 #include <utility>
 
 #include "core/base/progress.hpp"
-#include "core/kernel/math/math_prelude.hpp"
 #include "runtime/judge/trial.hpp"
 #include "runtime/judge/trial_verdicts.hpp"
 
 namespace crucible::runtime {
 namespace {
-
-// At the end of the prelude: what plugins know kernels by that are to be compiled with less optimisation
-// (plugins/sdk/careful.hpp).
-constexpr std::string_view kCarefulLine = "\n#define CRUCIBLE_CAREFUL 1\n";
 
 /// What a plugin calls the machine code of a kernel (key binary of kernel_info); "" where it does not say.
 std::string binary_of(const backend::Device& device, crucible_kernel* kernel) {
@@ -57,26 +52,26 @@ class Trials {
   Trials(const Trials&) = delete;
   Trials& operator=(const Trials&) = delete;
 
-  Result<void> run(std::span<const backend::KernelText> texts) {
+  Result<void> run(std::span<const backend::KernelSource> sources) {
     std::vector<Pending> pending;
-    std::vector<backend::KernelText> wrong;
-    const auto note_wrong = [&](const backend::KernelText& text, std::uint32_t step, const std::string& what) {
-      report_.wrong.push_back({text.name, step, what, false});
-      wrong.push_back(text);
+    std::vector<backend::KernelSource> wrong;
+    const auto note_wrong = [&](const backend::KernelSource& source, std::uint32_t step, const std::string& what) {
+      report_.wrong.push_back({source.name, step, what, false});
+      wrong.push_back(source);
     };
-    for (const backend::KernelText& text : texts) {
-      const std::optional<std::uint32_t> step = references_.step_of(text.name);
-      if (text.ir.empty() || !step || is_refused(text.name)) continue;
+    for (const backend::KernelSource& source : sources) {
+      const std::optional<std::uint32_t> step = references_.step_of(source.name);
+      if (source.ir.empty() || !step || is_refused(source.name)) continue;
       ++report_.kernels;
-      CRUCIBLE_TRY(Pending one, look_up(text, *step, *accepted_.module));
+      CRUCIBLE_TRY(Pending one, look_up(source, *step, *accepted_.module));
       if (!one.known) {
         pending.push_back(std::move(one));
       } else if (!one.known->empty()) {
-        note_wrong(text, *step, *one.known);
+        note_wrong(source, *step, *one.known);
       }
     }
     // Memory for the largest, once: a plugin may clear what it hands out.
-    for (const Pending& one : pending) most_bytes_ = std::max(most_bytes_, references_.bytes_of(one.text->name));
+    for (const Pending& one : pending) most_bytes_ = std::max(most_bytes_, references_.bytes_of(one.source->name));
     std::size_t tried = 0;
     const auto judge_one = [&](Pending& one, Result<TrialReferences::Made> made) -> Result<void> {
       report_progress("trying kernels", tried++, pending.size());
@@ -87,8 +82,8 @@ class Trials {
     std::map<std::string_view, Pending*> left;
     std::set<std::string_view> names;
     for (Pending& one : pending) {
-      left.emplace(one.text->name, &one);
-      names.insert(one.text->name);
+      left.emplace(one.source->name, &one);
+      names.insert(one.source->name);
     }
     references_.want(names);
     while (std::optional<TrialReferences::Next> next = references_.next()) {
@@ -96,9 +91,9 @@ class Trials {
       CRUCIBLE_TRY_VOID(judge_one(*one->second, std::move(next->made)));
       left.erase(one);
     }
-    for (const auto& [name, one] : left) CRUCIBLE_TRY_VOID(judge_one(*one, references_.make(*one->text)));
+    for (const auto& [name, one] : left) CRUCIBLE_TRY_VOID(judge_one(*one, references_.make(*one->source)));
     for (const Pending& one : pending) {
-      if (!one.judged.empty()) note_wrong(*one.text, one.step, one.judged);
+      if (!one.judged.empty()) note_wrong(*one.source, one.step, one.judged);
     }
     std::ranges::sort(report_.untried, {}, &Refusal::kernel);
     return wrong.empty() ? Result<void>() : mend(wrong);
@@ -107,7 +102,7 @@ class Trials {
  private:
   /// A kernel that may have to be tried.
   struct Pending {
-    const backend::KernelText* text = nullptr;
+    const backend::KernelSource* source = nullptr;
     std::uint32_t step = 0;
     crucible_kernel* compiled = nullptr;
     std::string key;                   // of its verdict
@@ -119,10 +114,11 @@ class Trials {
     return std::ranges::find(accepted_.refused, name, &Refusal::kernel) != accepted_.refused.end();
   }
 
-  Result<Pending> look_up(const backend::KernelText& text, std::uint32_t step, const backend::Module& module) const {
-    Pending one{.text = &text, .step = step, .compiled = nullptr, .key = {}, .known = {}, .judged = {}};
-    CRUCIBLE_TRY(one.compiled, module.kernel(text.name));
-    one.key = verdicts_.key_of(text, binary_of(*place_.device, one.compiled));
+  Result<Pending> look_up(const backend::KernelSource& source, std::uint32_t step,
+                          const backend::Module& module) const {
+    Pending one{.source = &source, .step = step, .compiled = nullptr, .key = {}, .known = {}, .judged = {}};
+    CRUCIBLE_TRY(one.compiled, module.kernel(source.name));
+    one.key = verdicts_.key_of(source, binary_of(*place_.device, one.compiled));
     one.known = verdicts_.find(one.key);
     return one;
   }
@@ -131,7 +127,7 @@ class Trials {
   Result<std::string> judge(const Pending& one, TrialReferences::Made made) {
     const TrialSubject& subject = *made.subject;
     const auto nobody_can_say = [&](const Error& error) {
-      report_.untried.push_back({one.text->name, error.message});
+      report_.untried.push_back({one.source->name, error.message});
       return std::string();
     };
     if (!bench_ || bench_bytes_ < subject.bytes()) {
@@ -159,10 +155,9 @@ class Trials {
   }
 
   /// The last entries of the report, compiled again.
-  Result<void> mend(const std::vector<backend::KernelText>& wrong) {
+  Result<void> mend(const std::vector<backend::KernelSource>& wrong) {
     WrongKernel* const reports = &report_.wrong[report_.wrong.size() - wrong.size()];
-    Result<backend::Module> careful =
-        backend::Module::compile(place_.device, std::string(kernel::math_prelude()) + std::string(kCarefulLine), wrong);
+    Result<backend::Module> careful = backend::Module::compile(place_.device, wrong, nullptr, true);
     if (!careful && place_.device->lost() != nullptr) return careful.error();
     for (std::size_t i = 0; i < wrong.size(); ++i) {
       std::string again =
@@ -171,7 +166,7 @@ class Trials {
         CRUCIBLE_TRY(Pending one, look_up(wrong[i], reports[i].step, *careful));
         std::string what = one.known.value_or("");
         if (!one.known) {
-          CRUCIBLE_TRY(TrialReferences::Made made, references_.make(*one.text));
+          CRUCIBLE_TRY(TrialReferences::Made made, references_.make(*one.source));
           CRUCIBLE_TRY(what, judge(one, std::move(made)));
         }
         if (!what.empty())
@@ -186,7 +181,7 @@ class Trials {
     }
     if (!careful) return {};
     accepted_.careful.emplace(CarefulKernels{*std::move(careful), {}});
-    for (const backend::KernelText& text : wrong) accepted_.careful->names.push_back(text.name);
+    for (const backend::KernelSource& source : wrong) accepted_.careful->names.push_back(source.name);
     return {};
   }
 
@@ -203,7 +198,7 @@ class Trials {
 }  // namespace
 
 Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options,
-                         std::span<const backend::KernelText> texts, TrialReferences& references,
+                         std::span<const backend::KernelSource> sources, TrialReferences& references,
                          AcceptedKernels& accepted, TrialReport& report) {
   const bool computes = place.computes();
   report.is_on |= options.is_on && computes;
@@ -211,7 +206,7 @@ Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options,
   const auto start = std::chrono::steady_clock::now();
   const std::uint64_t before_ns = thread_ns();
   const std::size_t tried = report.tried;
-  Result<void> done = Trials(place, options, references, accepted, report).run(texts);
+  Result<void> done = Trials(place, options, references, accepted, report).run(sources);
   references.stop();
 #ifdef __GLIBC__
   if (report.tried > tried)

@@ -45,10 +45,10 @@ struct TrialReport {
   std::vector<Refusal> untried;  // kernels that the interpreter cannot run on numbers of ours, each with the reason
 };
 
-/// Tries the kernels of `accepted.module` among `texts`. Those that are wrong move to `accepted.careful`, or to
+/// Tries the kernels of `accepted.module` among `sources`. Those that are wrong move to `accepted.careful`, or to
 /// `accepted.refused`. Adds to the report. `references`: of the place. Errors: the device was lost or gives no memory.
 Result<void> try_kernels(const TrialPlace& place, const TrialOptions& options,
-                         std::span<const backend::KernelText> texts, TrialReferences& references,
+                         std::span<const backend::KernelSource> sources, TrialReferences& references,
                          AcceptedKernels& accepted, TrialReport& report);
 
 }  // namespace crucible::runtime

@@ -7,16 +7,16 @@
 #include <set>
 #include <utility>
 
-#include "core/kernel/run_schedule.hpp"
 #include "core/kernel/ir/read_ir.hpp"
+#include "core/kernel/run_schedule.hpp"
 
 namespace crucible::runtime {
 namespace {
 
-constexpr std::uint64_t kBudget = 6000;       // of the interpreter, per kernel: some 0.2 ms
+constexpr std::uint64_t kBudget = 6000;  // of the interpreter, per kernel: some 0.2 ms
 constexpr std::uint64_t kMostWork =
-    4000000;  // flops and bytes of what the device does: of larger launches the first items alone
-constexpr int kNice = 15;                     // a thirtieth of a processor beside a compiler, all of one that is free
+    4000000;               // flops and bytes of what the device does: of larger launches the first items alone
+constexpr int kNice = 15;  // a thirtieth of a processor beside a compiler, all of one that is free
 constexpr std::uint64_t kMostAhead = 64 << 20;  // bytes of references that wait for their kernels
 
 /// What the slots hold in the first iteration.
@@ -109,9 +109,9 @@ std::uint64_t TrialReferences::bytes_of(std::string_view kernel) const {
   return step ? subject_of(*step).bytes() : 0;
 }
 
-Result<TrialReferences::Made> TrialReferences::make(const backend::KernelText& text) const {
-  TrialSubject subject = subject_of(*step_of(text.name));
-  CRUCIBLE_TRY(subject.ir, kernel::read_ir(text.ir));
+Result<TrialReferences::Made> TrialReferences::make(const backend::KernelSource& source) const {
+  TrialSubject subject = subject_of(*step_of(source.name));
+  CRUCIBLE_TRY(subject.ir, kernel::read_ir(source.ir));
   Made made{.subject = std::make_unique<TrialSubject>(std::move(subject)), .reference = {}};
   made.reference = TrialReference::make(*made.subject, nearness(), kBudget, {.may_sample = true});
   return made;
@@ -121,9 +121,10 @@ void TrialReferences::make_whole(Made& made, Nearness nearness) {
   made.reference = TrialReference::make(*made.subject, nearness, kBudget, {.may_sample = false, .seed = 1});
 }
 
-void TrialReferences::start(const std::vector<backend::KernelText>& texts, std::chrono::milliseconds wait) {
-  for (const backend::KernelText& text : texts) {
-    if (!text.ir.empty() && step_of(text.name)) entries_.push_back({.text = text, .state = State::kWaits, .made = {}});
+void TrialReferences::start(const std::vector<backend::KernelSource>& sources, std::chrono::milliseconds wait) {
+  for (const backend::KernelSource& source : sources) {
+    if (!source.ir.empty() && step_of(source.name))
+      entries_.push_back({.source = source, .state = State::kWaits, .made = {}});
   }
   if (!entries_.empty()) thread_ = std::thread([this, wait] { work(wait); });
 }
@@ -146,7 +147,7 @@ void TrialReferences::work(std::chrono::milliseconds wait) {
     if (entry.state != State::kWaits) continue;
     entry.state = State::kIsMade;
     lock.unlock();
-    Result<Made> made = make(entry.text);
+    Result<Made> made = make(entry.source);
     processor_ns_ = thread_ns();
     const std::uint64_t bytes = made && *made->reference ? (*made->reference)->resident_bytes() : 0;
     lock.lock();
@@ -176,7 +177,7 @@ void TrialReferences::give_back(Made made) {
 void TrialReferences::want(const std::set<std::string_view>& kernels) {
   const std::lock_guard lock(mutex_);
   for (Entry& entry : entries_) {
-    if (!kernels.contains(entry.text.name)) (void)take(entry);
+    if (!kernels.contains(entry.source.name)) (void)take(entry);
   }
   back_ = entries_.size();
   changed_.notify_all();
@@ -196,7 +197,7 @@ std::optional<TrialReferences::Next> TrialReferences::next() {
     Entry& entry = entries_[there_.front()];
     if (entry.state != State::kIsThere) continue;
     there_.pop_front();
-    return Next{entry.text.name, *take(entry)};
+    return Next{entry.source.name, *take(entry)};
   }
   // The one that the thread is at comes last, and is not waited for either: the thread may get no processor for long.
   for (const State state : {State::kWaits, State::kIsMade}) {
@@ -205,7 +206,7 @@ std::optional<TrialReferences::Next> TrialReferences::next() {
       if (entry.state != state) continue;
       (void)take(entry);
       lock.unlock();
-      return Next{entry.text.name, make(entry.text)};
+      return Next{entry.source.name, make(entry.source)};
     }
     back_ = entries_.size();
   }

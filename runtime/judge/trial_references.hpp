@@ -22,9 +22,9 @@
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
 #include "core/kernel/schedule.hpp"
-#include "runtime/plan/placement.hpp"
-#include "runtime/judge/trial.hpp"
 #include "plugins/loader/backend.hpp"
+#include "runtime/judge/trial.hpp"
+#include "runtime/plan/placement.hpp"
 
 namespace crucible::runtime {
 
@@ -58,9 +58,9 @@ class TrialReferences {
   std::uint64_t bytes_of(std::string_view kernel) const;
   Nearness nearness() const;
 
-  /// Begins with those of `texts`, in this order, after `wait` in which the compiler may find all of them in its cache.
-  /// Once.
-  void start(const std::vector<backend::KernelText>& texts, std::chrono::milliseconds wait);
+  /// Begins with those of `sources`, in this order, after `wait` in which the compiler may find all of them in its
+  /// cache. Once.
+  void start(const std::vector<backend::KernelSource>& sources, std::chrono::milliseconds wait);
   /// No further ones are begun.
   void stop();
 
@@ -75,8 +75,8 @@ class TrialReferences {
   std::optional<Next> next();
   /// Frees what was made, on the thread where there is one.
   void give_back(Made made);
-  /// Of one kernel, here and now. Errors: the text's IR cannot be read.
-  Result<Made> make(const backend::KernelText& text) const;
+  /// Of one kernel, here and now. Errors: its IR cannot be read.
+  Result<Made> make(const backend::KernelSource& source) const;
   /// Made anew, of all passes and with other numbers.
   static void make_whole(Made& made, Nearness nearness);
 
@@ -85,7 +85,7 @@ class TrialReferences {
  private:
   enum class State : std::uint8_t { kWaits, kIsMade, kIsThere, kIsTaken };
   struct Entry {
-    backend::KernelText text;
+    backend::KernelSource source;
     State state = State::kWaits;
     std::optional<Result<Made>> made;
     std::uint64_t bytes = 0;  // that it holds

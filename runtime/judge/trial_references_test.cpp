@@ -28,14 +28,14 @@ class Kernels {
     EXPECT_TRUE(placed) << placed.error().message;
     placement_ = *std::move(placed);
     for (const kernel::Kernel& kernel : schedule_.kernels)
-      texts_.push_back({.name = kernel.name, .text = kernel.opaque, .ir = kernel.ir});
+      sources_.push_back({.name = kernel.name, .opaque = kernel.opaque, .ir = kernel.ir});
   }
 
   /// Without a device: references are made on the host.
   TrialPlace place_of_trial() const {
     return {.device = nullptr, .program = program_, .schedule = schedule_, .placement = placement_};
   }
-  const std::vector<backend::KernelText>& texts() const { return texts_; }
+  const std::vector<backend::KernelSource>& sources() const { return sources_; }
 
   /// How often each kernel is given out; whether it is that kernel's reference.
   std::map<std::string, int> taken(TrialReferences& references) const {
@@ -44,8 +44,8 @@ class Kernels {
       ++times[next->kernel];
       EXPECT_TRUE(next->made) << next->made.error().message;
       if (!next->made) continue;
-      const auto text = std::ranges::find(texts_, next->kernel, &backend::KernelText::name);
-      EXPECT_EQ(kernel::serialize_ir(next->made->subject->ir), text->ir)
+      const auto source = std::ranges::find(sources_, next->kernel, &backend::KernelSource::name);
+      EXPECT_EQ(kernel::serialize_ir(next->made->subject->ir), source->ir)
           << next->kernel << " gets the reference of another";
       EXPECT_TRUE(next->made->reference && *next->made->reference) << next->kernel;
       if (next->made->reference && *next->made->reference) {
@@ -59,12 +59,12 @@ class Kernels {
   graph::Program program_;
   kernel::Schedule schedule_;
   Placement placement_;
-  std::vector<backend::KernelText> texts_;
+  std::vector<backend::KernelSource> sources_;
 };
 
-std::set<std::string_view> names_of(const std::vector<backend::KernelText>& texts) {
+std::set<std::string_view> names_of(const std::vector<backend::KernelSource>& sources) {
   std::set<std::string_view> names;
-  for (const backend::KernelText& text : texts) names.insert(text.name);
+  for (const backend::KernelSource& source : sources) names.insert(source.name);
   return names;
 }
 
@@ -76,10 +76,10 @@ std::map<std::string, int> once_each(const std::set<std::string_view>& names) {
 
 TEST(TrialReferences, WithoutAThreadThatBeginsEachKernelGetsItsOwnFromTheEnd) {
   const Kernels kernels;
-  ASSERT_GT(kernels.texts().size(), 5u);
+  ASSERT_GT(kernels.sources().size(), 5u);
   TrialReferences references(kernels.place_of_trial());
-  references.start(kernels.texts(), 1h);
-  const auto names = names_of(kernels.texts());
+  references.start(kernels.sources(), 1h);
+  const auto names = names_of(kernels.sources());
   references.want(names);
   EXPECT_EQ(kernels.taken(references), once_each(names));
   EXPECT_FALSE(references.next()) << "once";
@@ -87,10 +87,10 @@ TEST(TrialReferences, WithoutAThreadThatBeginsEachKernelGetsItsOwnFromTheEnd) {
 
 TEST(TrialReferences, FromBothEndsAtOnceEachKernelIsGivenOnce) {
   const Kernels kernels;
-  const auto names = names_of(kernels.texts());
+  const auto names = names_of(kernels.sources());
   for (int round = 0; round < 30; ++round) {
     TrialReferences references(kernels.place_of_trial());
-    references.start(kernels.texts(), std::chrono::milliseconds(round % 3));
+    references.start(kernels.sources(), std::chrono::milliseconds(round % 3));
     if (round % 2 == 1) std::this_thread::sleep_for(2ms);
     references.want(names);
     ASSERT_EQ(kernels.taken(references), once_each(names)) << round;
@@ -99,12 +99,12 @@ TEST(TrialReferences, FromBothEndsAtOnceEachKernelIsGivenOnce) {
 
 TEST(TrialReferences, WhatIsNotWantedIsNotGiven) {
   const Kernels kernels;
-  auto wanted = names_of(kernels.texts());
+  auto wanted = names_of(kernels.sources());
   for (auto name = wanted.begin(); name != wanted.end();)
     name = wanted.size() > 3 ? wanted.erase(name) : std::next(name);
   for (const auto wait : {0ms, 3'600'000ms}) {
     TrialReferences references(kernels.place_of_trial());
-    references.start(kernels.texts(), wait);
+    references.start(kernels.sources(), wait);
     std::this_thread::sleep_for(3ms);  // some are there already
     references.want(wanted);
     EXPECT_EQ(kernels.taken(references), once_each(wanted));
@@ -115,8 +115,8 @@ TEST(TrialReferences, WhatIsGivenBackIsFreedWithAndWithoutAThread) {
   const Kernels kernels;
   for (const bool has_thread : {true, false}) {
     TrialReferences references(kernels.place_of_trial());
-    if (has_thread) references.start(kernels.texts(), 0ms);
-    references.want(names_of(kernels.texts()));
+    if (has_thread) references.start(kernels.sources(), 0ms);
+    references.want(names_of(kernels.sources()));
     std::size_t given = 0;
     for (int round = 0; round < 20; ++round) {
       while (auto next = references.next()) {
@@ -124,13 +124,13 @@ TEST(TrialReferences, WhatIsGivenBackIsFreedWithAndWithoutAThread) {
         references.give_back(*std::move(next->made));
         ++given;
       }
-      Result<TrialReferences::Made> made = references.make(kernels.texts()[0]);
+      Result<TrialReferences::Made> made = references.make(kernels.sources()[0]);
       ASSERT_TRUE(made);
       references.give_back(*std::move(made));
     }
-    EXPECT_EQ(given, has_thread ? kernels.texts().size() : 0);
+    EXPECT_EQ(given, has_thread ? kernels.sources().size() : 0);
     references.stop();
-    Result<TrialReferences::Made> made = references.make(kernels.texts()[0]);
+    Result<TrialReferences::Made> made = references.make(kernels.sources()[0]);
     ASSERT_TRUE(made);
     references.give_back(*std::move(made));
   }
@@ -138,9 +138,9 @@ TEST(TrialReferences, WhatIsGivenBackIsFreedWithAndWithoutAThread) {
 
 TEST(TrialReferences, StoppedItGivesWhatIsWantedAllTheSame) {
   const Kernels kernels;
-  const auto names = names_of(kernels.texts());
+  const auto names = names_of(kernels.sources());
   TrialReferences references(kernels.place_of_trial());
-  references.start(kernels.texts(), 0ms);
+  references.start(kernels.sources(), 0ms);
   references.stop();
   references.want(names);
   EXPECT_EQ(kernels.taken(references), once_each(names));

@@ -1,4 +1,4 @@
-// Kernels whose text is not what their IR says: the CPU plugin compiles the text, so that each edit of it is a
+// Kernels whose text is not what their IR says: the compiler gets an edited text, so that each edit of it is a
 // compiler's mistake.
 #include "runtime/judge/trial.hpp"
 
@@ -8,10 +8,12 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 
-#include "core/kernel/schedule.hpp"
 #include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/ir/read_ir.hpp"
+#include "core/kernel/schedule.hpp"
+#include "plugins/loader/testing/kernels_in_c.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 
 namespace crucible::runtime {
@@ -70,8 +72,13 @@ class Trial : public ::testing::Test {
 
  protected:
   void SetUp() override {
+    if (backend::clang_path().empty()) GTEST_SKIP() << "no clang on this machine";
     folder_ = std::filesystem::temp_directory_path() / ("crucible-trial-" + std::to_string(getpid()));
-    auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", "2"}, {"cache_dir", folder_.string()}});
+    std::filesystem::create_directories(folder_);
+    in_c_.emplace(folder_);
+    auto loaded = backend::Backend::load(
+        CRUCIBLE_TEST_CPU_PLUGIN,
+        {{"threads", "2"}, {"cache_dir", (folder_ / "cache").string()}, {"compiler", in_c_->compiler()}});
     ASSERT_TRUE(loaded) << loaded.error().message;
     auto opened = (*loaded)->open("");
     ASSERT_TRUE(opened) << opened.error().message;
@@ -106,15 +113,15 @@ class Trial : public ::testing::Test {
   /// What the trial says of each text, all compiled together.
   std::vector<std::string> verdicts(const TrialSubject& subject, const std::vector<Edit>& edits,
                                     Nearness nearness = Nearness::kBits) {
-    std::vector<backend::KernelText> texts;
+    std::vector<backend::KernelSource> kernels;
     for (std::size_t i = 0; i < edits.size(); ++i) {
       const std::string name = "k_" + std::to_string(i);
       std::string text = sdk::print_kernel(subject.ir, sdk::dialect_c(), name);
       edits[i](text);
-      texts.push_back({name, text});
+      kernels.push_back(in_c_->add(name, text));
     }
     std::vector<std::string> said;
-    auto module = backend::Module::compile(device_, kernel::math_prelude(), texts);
+    auto module = backend::Module::compile(device_, kernels);
     EXPECT_TRUE(module) << module.error().message;
     auto reference = TrialReference::make(subject, nearness, kBudget, {.may_sample = true});
     EXPECT_TRUE(reference) << reference.error().message;
@@ -122,8 +129,8 @@ class Trial : public ::testing::Test {
     EXPECT_TRUE(bench) << bench.error().message;
     if (!module || !reference || !bench) return said;
     items_ = reference->items();
-    for (const backend::KernelText& text : texts) {
-      const auto what = bench->run(*reference, *module->kernel(text.name));
+    for (const backend::KernelSource& kernel : kernels) {
+      const auto what = bench->run(*reference, *module->kernel(kernel.name));
       EXPECT_TRUE(what) << what.error().message;
       said.push_back(what ? *what : "");
     }
@@ -131,6 +138,7 @@ class Trial : public ::testing::Test {
   }
 
   std::filesystem::path folder_;
+  std::optional<backend::KernelsInC> in_c_;
   std::shared_ptr<backend::Device> device_;
   std::int64_t items_ = 0;
 };
@@ -146,14 +154,14 @@ TEST_F(Trial, PassesWhatIsRight) {
 
 TEST_F(Trial, FindsEachPlantedMistake) {
   const std::vector<Edit> edits = {
-      replace("< 21;", "< 20;"),                              // the last turn of the sum
+      replace("< 21;", "< 20;"),                  // the last turn of the sum
       replace("- 0x1p-1f", "+ 0x1p-1f"),          // plus for minus
       replace("0x1p-1f", "0x1.000002p-1f"),       // a constant's last place
-      replace("0x1p-2f", "0x1.000002p-2f"),     // less is less or equal, for numbers that are there
-      replace("v0 < end;", "v0 < end - 1;"),                  // the last item
-      replace("v0 = begin;", "v0 = begin + 1;"),              // the first item
+      replace("0x1p-2f", "0x1.000002p-2f"),       // less is less or equal, for numbers that are there
+      replace("v0 < end;", "v0 < end - 1;"),      // the last item
+      replace("v0 = begin;", "v0 = begin + 1;"),  // the first item
       replace("crucible_exp_f32(v", "0x1.000002p+0f * crucible_exp_f32(v"),
-      replace("b2[v0] =", "b2[v0 ^ 1] ="),                    // the neighbour's place
+      replace("b2[v0] =", "b2[v0 ^ 1] ="),  // the neighbour's place
   };
   const std::vector<std::string> said = verdicts(rows(), edits);
   ASSERT_EQ(said.size(), edits.size());
@@ -328,12 +336,12 @@ TEST_F(Trial, ProductsAreSampledAndEachMistakeIsSeen) {
   ASSERT_TRUE(reference) << reference.error().message;
   EXPECT_TRUE(reference->is_sampled());
   const std::vector<Edit> edits = {
-      replace("q < 256;", "q < 255;"),                          // the last step of a chunk
-      replace("q < 44;", "q < 43;"),                            // of the last one
-      replace("b2[", "b2[1 + "),                                // the neighbour's place
+      replace("q < 256;", "q < 255;"),                                                      // the last step of a chunk
+      replace("q < 44;", "q < 43;"),                                                        // of the last one
+      replace("b2[", "b2[1 + "),                                                            // the neighbour's place
       replace("t5_1 = crucible_fma_f32x16(x5, y1,", "t5_1 = crucible_fma_f32x16(x4, y1,"),  // another row's factor
       replace("t11_0 = crucible_fma_f32x16(x11, y0, t11_0)", "t11_0 = x11 * y0 + t11_0"),   // rounded twice
-      replace("q * 32 + 16)", "q * 32 + 15)"),                  // a vector that begins too early
+      replace("q * 32 + 16)", "q * 32 + 15)"),  // a vector that begins too early
   };
   std::vector<Edit> all = {kUnchanged};
   all.insert(all.end(), edits.begin(), edits.end());

@@ -60,7 +60,7 @@ void TrialVerdicts::keep() {
   close(*descriptor);
 }
 
-std::string TrialVerdicts::key_of(const backend::KernelText& kernel, std::string_view binary) const {
+std::string TrialVerdicts::key_of(const backend::KernelSource& kernel, std::string_view binary) const {
   if (file_.empty() || binary.empty()) return {};
   const std::string whole = fmt::format("{}{}\n{}\n{}\n", identity_, kernel.name, digest(kernel.ir), binary);
   return digest(std::as_bytes(std::span(whole)));

@@ -28,7 +28,7 @@ class TrialVerdicts {
   void keep();
 
   /// What the verdict of this binary is known by; "" where none is kept.
-  std::string key_of(const backend::KernelText& kernel, std::string_view binary) const;
+  std::string key_of(const backend::KernelSource& kernel, std::string_view binary) const;
   /// "" when it passed, or what was wrong; nothing where nobody tried it.
   std::optional<std::string> find(const std::string& key) const;
   void note(const std::string& key, std::string_view what);

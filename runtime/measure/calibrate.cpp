@@ -23,9 +23,9 @@ using hardware::Figure;
 using hardware::Provenance;
 
 constexpr std::uint64_t kAlignBytes = 256;
-constexpr std::int64_t kLaunches = 200;    // of a plan that is compared with one launch
-constexpr std::int64_t kProduct = 1024;    // rows and columns of the matrices
-constexpr std::uint32_t kFewestRounds = 5;  // of bandwidths, where the machine is slow
+constexpr std::int64_t kLaunches = 200;             // of a plan that is compared with one launch
+constexpr std::int64_t kProduct = 1024;             // rows and columns of the matrices
+constexpr std::uint32_t kFewestRounds = 5;          // of bandwidths, where the machine is slow
 constexpr auto kLongest = std::chrono::seconds(8);  // that the bandwidths may take beyond those rounds
 constexpr std::uint64_t kCopyBytes = std::uint64_t{64} << 20;
 
@@ -156,12 +156,12 @@ class Calibrator {
     kernels_.push_back(touch_kernel("calibrate_touch_one", 1));
     touch_all_ = kernels_.size();
     kernels_.push_back(touch_kernel("calibrate_touch_all", items_));
-    std::vector<backend::KernelText> sources;
+    std::vector<backend::KernelSource> sources;
     for (const CalibrationKernel& kernel : kernels_) {
-      CRUCIBLE_TRY(backend::KernelText source, source_of(kernel));
+      CRUCIBLE_TRY(backend::KernelSource source, source_of(kernel));
       sources.push_back(std::move(source));
     }
-    CRUCIBLE_TRY(module_, backend::Module::compile(device_, kernel::math_prelude(), sources));
+    CRUCIBLE_TRY(module_, backend::Module::compile(device_, sources));
     std::uint64_t most = result_.curve.back().bytes;
     for (const CalibrationKernel& kernel : kernels_)
       most = std::max(most, static_cast<std::uint64_t>(kernel.elements) * 4);
@@ -298,7 +298,8 @@ class Calibrator {
     if (plateaus.size() < 2)
       result_.notes.push_back("no caches show in the bandwidths: all working sets are about equally fast");
     if (result_.profile.find("memory.size") == nullptr) {
-      set("memory.size", {.value = static_cast<double>(data_->size_bytes()), .provenance = Provenance::kGuessed,
+      set("memory.size", {.value = static_cast<double>(data_->size_bytes()),
+                          .provenance = Provenance::kGuessed,
                           .note = "the plugin does not say; so much could be allocated"});
     }
   }

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "core/kernel/ir/read_ir.hpp"
 #include "core/kernel/ir/ir_builder.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -102,11 +102,11 @@ CalibrationKernel touch_kernel(std::string name, std::int64_t items) {
   return {std::move(name), b.finish(), items, items * kTouchStride, 0};
 }
 
-Result<backend::KernelText> source_of(const CalibrationKernel& kernel) {
+Result<backend::KernelSource> source_of(const CalibrationKernel& kernel) {
   std::vector<std::int64_t> sizes = {kernel.elements};
   if (kernel.ir.buffers.size() > 1) sizes.push_back(kernel.results);
   CRUCIBLE_TRY_VOID(kernel::verify_kernel(kernel.ir, sizes, kernel.items));
-  return backend::KernelText{kernel.name, "", kernel::serialize_ir(kernel.ir)};
+  return backend::KernelSource{kernel.name, "", kernel::serialize_ir(kernel.ir)};
 }
 
 }  // namespace crucible::runtime

@@ -39,6 +39,6 @@ CalibrationKernel multiply_add_kernel(std::string name, std::int64_t items, std:
 CalibrationKernel touch_kernel(std::string name, std::int64_t items);
 
 /// As text and bytes for a plugin. Errors: kInternal when it does not pass the verifier.
-Result<backend::KernelText> source_of(const CalibrationKernel& kernel);
+Result<backend::KernelSource> source_of(const CalibrationKernel& kernel);
 
 }  // namespace crucible::runtime

@@ -26,10 +26,10 @@ std::shared_ptr<backend::Device> open_cpu() {
 /// Runs one kernel on numbers that are `start` everywhere; the content of buffer 0, and of buffer 1 behind it.
 std::vector<float> run(const CalibrationKernel& kernel, double passes, float start) {
   const auto device = open_cpu();
-  const Result<backend::KernelText> source = source_of(kernel);
+  const Result<backend::KernelSource> source = source_of(kernel);
   EXPECT_TRUE(source) << source.error().message;
   if (!device || !source) return {};
-  auto module = backend::Module::compile(device, kernel::math_prelude(), std::span(&*source, 1));
+  auto module = backend::Module::compile(device, std::span(&*source, 1));
   EXPECT_TRUE(module) << module.error().message;
   if (!module) return {};
   auto data = backend::Buffer::allocate(device, static_cast<std::uint64_t>(kernel.elements) * 4, 256);

@@ -7,14 +7,13 @@ namespace {
 
 class Asker {
  public:
-  Asker(const std::shared_ptr<backend::Device>& device, std::string_view prelude)
-      : device_(device), prelude_(prelude) {}
+  explicit Asker(const std::shared_ptr<backend::Device>& device) : device_(device) {}
 
   /// Adds to `refused` every kernel of the span that is refused when it is alone.
-  Result<void> find(std::span<const backend::KernelText> kernels, std::vector<Refusal>& refused) {
+  Result<void> find(std::span<const backend::KernelSource> kernels, std::vector<Refusal>& refused) {
     if (kernels.empty()) return {};
     backend::CompileRefusal refusal;
-    const Result<backend::Module> module = backend::Module::compile(device_, prelude_, kernels, &refusal);
+    const Result<backend::Module> module = backend::Module::compile(device_, kernels, &refusal);
     if (module) return {};
     if (!refusal.unsupported) return module.error();
     if (kernels.size() == 1) {
@@ -28,18 +27,17 @@ class Asker {
 
  private:
   const std::shared_ptr<backend::Device>& device_;
-  std::string_view prelude_;
 };
 
 }  // namespace
 
-Result<AcceptedKernels> compile_accepted(const std::shared_ptr<backend::Device>& device, std::string_view prelude,
-                                         std::span<const backend::KernelText> kernels, std::string* failed) {
+Result<AcceptedKernels> compile_accepted(const std::shared_ptr<backend::Device>& device,
+                                         std::span<const backend::KernelSource> kernels, std::string* failed) {
   AcceptedKernels accepted;
-  std::vector<backend::KernelText> left(kernels.begin(), kernels.end());
+  std::vector<backend::KernelSource> left(kernels.begin(), kernels.end());
   while (!left.empty()) {  // each round refuses one kernel at least
     backend::CompileRefusal refusal;
-    Result<backend::Module> module = backend::Module::compile(device, prelude, left, &refusal);
+    Result<backend::Module> module = backend::Module::compile(device, left, &refusal);
     if (module) {
       accepted.module.emplace(*std::move(module));
       break;
@@ -49,14 +47,14 @@ Result<AcceptedKernels> compile_accepted(const std::shared_ptr<backend::Device>&
       return module.error();
     }
     std::vector<Refusal> found;
-    if (std::ranges::find(left, refusal.kernel, &backend::KernelText::name) != left.end()) {
+    if (std::ranges::find(left, refusal.kernel, &backend::KernelSource::name) != left.end()) {
       found.push_back({refusal.kernel, module.error().message});
     } else {
-      CRUCIBLE_TRY_VOID(Asker(device, prelude).find(left, found));
+      CRUCIBLE_TRY_VOID(Asker(device).find(left, found));
     }
     if (found.empty()) return module.error();  // each alone is taken, all together are not: nothing to route around
-    const auto is_refused = [&](const backend::KernelText& text) {
-      return std::ranges::find(found, text.name, &Refusal::kernel) != found.end();
+    const auto is_refused = [&](const backend::KernelSource& source) {
+      return std::ranges::find(found, source.name, &Refusal::kernel) != found.end();
     };
     std::erase_if(left, is_refused);
     std::ranges::move(found, std::back_inserter(accepted.refused));

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -32,7 +31,7 @@ struct AcceptedKernels {
 /// Compiles `kernels` (of distinct names) without those that the device answers UNSUPPORTED for. A plugin that does not
 /// say which kernel it means is asked for halves, down to single kernels. Errors: every other failure of the compiler;
 /// then `failed`, if given, has the kernels that the plugin names, separated by ", ".
-Result<AcceptedKernels> compile_accepted(const std::shared_ptr<backend::Device>& device, std::string_view prelude,
-                                         std::span<const backend::KernelText> kernels, std::string* failed = nullptr);
+Result<AcceptedKernels> compile_accepted(const std::shared_ptr<backend::Device>& device,
+                                         std::span<const backend::KernelSource> kernels, std::string* failed = nullptr);
 
 }  // namespace crucible::runtime

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/base/hash.hpp"
-#include "core/kernel/schedule.hpp"
+#include "plugins/kernel_ir/math_prelude.hpp"
 
 namespace crucible::runtime {
 
@@ -13,8 +12,7 @@ std::string identity_of(const backend::Device& device) {
   if (const auto properties = device.properties()) {
     for (const auto& [name, text] : *properties) identity += fmt::format("{}={}\n", name, text);
   }
-  const std::string_view prelude = kernel::math_prelude();
-  return identity + sha256(std::as_bytes(std::span(prelude.data(), prelude.size()))).hex() + "\n";
+  return fmt::format("{}{}\n", identity, kernel::math_identity());
 }
 
 }  // namespace crucible::runtime

@@ -8,7 +8,7 @@
 namespace crucible::runtime {
 
 /// The plugin and its version, the device and everything that it says of itself (threads, driver, library, compiler),
-/// and the prelude that kernels are compiled with: what was found out about one such device need not hold for another.
+/// and the host's mathematics: what was found out about one such device need not hold for another.
 /// Several lines.
 std::string identity_of(const backend::Device& device);
 

@@ -68,7 +68,7 @@ struct Options {
   std::shared_ptr<BusyTimes> busy = nullptr;
   /// Opens the device that runs refused kernels; called only when there are some. Null: there is none.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_second = nullptr;
-  /// Opens the device that runs opaque ops (its dialect is graph::kOpaqueDialect) beside one that does not. Null: none
+  /// Opens the device that runs opaque ops (Device::takes_opaque()) beside one that does not. Null: none
   /// may.
   std::function<Result<std::shared_ptr<backend::Device>>()> open_opaque = nullptr;
 };

@@ -12,6 +12,7 @@
 #include "runtime/plan/library_calls.hpp"
 #include "runtime/plan/plan_ops.hpp"
 #include "runtime/plan/refusals.hpp"
+#include "runtime/run/mathematics.hpp"
 #include "runtime/run/session_state.hpp"
 
 namespace crucible::runtime {
@@ -67,16 +68,15 @@ Error forbidden(const backend::Device& device, const std::vector<RefusedStep>& r
 }  // namespace
 
 Result<void> Session::State::compile() {
-  std::vector<backend::KernelText> neutral, opaque;
+  std::vector<backend::KernelSource> neutral, opaque;
   std::unordered_set<std::string_view> seen;
   for (const kernel::Kernel& kernel : schedule.kernels) {
-    std::vector<backend::KernelText>& texts = kernel.is_opaque() ? opaque : neutral;
-    if (seen.insert(kernel.name).second) texts.push_back({kernel.name, kernel.opaque, kernel.ir});
+    std::vector<backend::KernelSource>& sources = kernel.is_opaque() ? opaque : neutral;
+    if (seen.insert(kernel.name).second) sources.push_back({kernel.name, kernel.opaque, kernel.ir});
   }
   is_second_kernel.assign(schedule.kernels.size(), false);
-  Result<std::string> dialect = device->dialect();
-  if (!dialect) return at_stage("compile", dialect.error());
-  const bool takes_opaque = *dialect == graph::kOpaqueDialect;
+  const bool takes_opaque = device->takes_opaque();
+  if (!takes_opaque && !neutral.empty()) CRUCIBLE_TRY_VOID(check_mathematics(*device, schedule.numerics));
   std::string failed;
   std::vector<std::pair<std::string, std::string>> named;
   std::unordered_set<std::uint32_t> of_steps;
@@ -91,8 +91,7 @@ Result<void> Session::State::compile() {
   const PassInProgress pass("compiling kernels");
   TrialReferences references(trial_place(device));
   if (options.trial.is_on && trial_place(device).computes()) references.start(neutral, kFromCache);
-  Result<AcceptedKernels> accepted =
-      compile_accepted(device, kernel::math_prelude(), takes_opaque ? opaque : neutral, &failed);
+  Result<AcceptedKernels> accepted = compile_accepted(device, takes_opaque ? opaque : neutral, &failed);
   if (!accepted)
     return Error{accepted.error().code, fmt::format("compile: {}{}", accepted.error().message, ops_of_kernels(failed))};
   CRUCIBLE_TRY_VOID(try_accepted(device, neutral, references, *accepted));
@@ -101,7 +100,7 @@ Result<void> Session::State::compile() {
   std::vector<Refusal> refused = std::move(accepted->refused);
   if (takes_opaque) {
     if (!refused.empty()) return opaque_refused(*device, refused);
-    for (const backend::KernelText& text : neutral) refused.push_back({text.name, "it runs opaque ops alone"});
+    for (const backend::KernelSource& source : neutral) refused.push_back({source.name, "it runs opaque ops alone"});
     return refused.empty() ? Result<void>() : compile_refused(neutral, refused);
   }
   if (opaque.empty()) return refused.empty() ? Result<void>() : compile_refused(neutral, refused);
@@ -121,9 +120,9 @@ TrialPlace Session::State::trial_place(const std::shared_ptr<backend::Device>& o
 
 /// Kernels that came out wrong leave `accepted.module`.
 Result<void> Session::State::try_accepted(const std::shared_ptr<backend::Device>& on,
-                                          std::span<const backend::KernelText> texts, TrialReferences& references,
+                                          std::span<const backend::KernelSource> sources, TrialReferences& references,
                                           AcceptedKernels& accepted) {
-  Result<void> done = try_kernels(trial_place(on), options.trial, texts, references, accepted, trials);
+  Result<void> done = try_kernels(trial_place(on), options.trial, sources, references, accepted, trials);
   return done ? done : at_stage("trial of the compiled kernels", done.error());
 }
 
@@ -154,7 +153,7 @@ Error Session::State::opaque_refused(const backend::Device& by, const std::vecto
 }
 
 /// A second device runs the opaque ops, or the user hears which they are.
-Result<void> Session::State::compile_opaque(const std::vector<backend::KernelText>& texts) {
+Result<void> Session::State::compile_opaque(const std::vector<backend::KernelSource>& sources) {
   if (!options.open_opaque) {
     return Error{
         ErrorCode::kBadInput,
@@ -168,7 +167,7 @@ Result<void> Session::State::compile_opaque(const std::vector<backend::KernelTex
                                                    graph::opaque_list(*program), second.error().message)};
   }
   fallback.device = *std::move(second);
-  Result<AcceptedKernels> accepted = compile_accepted(fallback.device, kernel::math_prelude(), texts);
+  Result<AcceptedKernels> accepted = compile_accepted(fallback.device, sources);
   if (!accepted) return at_stage("compile opaque ops", accepted.error());
   if (!accepted->refused.empty()) return opaque_refused(*fallback.device, accepted->refused);
   second_module = std::move(accepted->module);
@@ -182,7 +181,7 @@ Result<void> Session::State::compile_opaque(const std::vector<backend::KernelTex
 }
 
 /// The second device takes what the first one refused, or the user hears what that was.
-Result<void> Session::State::compile_refused(const std::vector<backend::KernelText>& texts,
+Result<void> Session::State::compile_refused(const std::vector<backend::KernelSource>& sources,
                                              const std::vector<Refusal>& refused) {
   const auto refusal_of = [&](const std::string& name) { return std::ranges::find(refused, name, &Refusal::kernel); };
   for (std::size_t i = 0; i < schedule.kernels.size(); ++i) {
@@ -204,11 +203,12 @@ Result<void> Session::State::compile_refused(const std::vector<backend::KernelTe
   Result<std::shared_ptr<backend::Device>> second = options.open_second();
   if (!second) return at_stage("device for refused kernels", second.error());
   fallback.device = *std::move(second);
-  std::vector<backend::KernelText> left;
-  for (const backend::KernelText& text : texts) {
-    if (refusal_of(text.name) != refused.end()) left.push_back(text);
+  CRUCIBLE_TRY_VOID(check_mathematics(*fallback.device, schedule.numerics));
+  std::vector<backend::KernelSource> left;
+  for (const backend::KernelSource& source : sources) {
+    if (refusal_of(source.name) != refused.end()) left.push_back(source);
   }
-  Result<backend::Module> compiled = backend::Module::compile(fallback.device, kernel::math_prelude(), left);
+  Result<backend::Module> compiled = backend::Module::compile(fallback.device, left);
   if (!compiled) return at_stage("compile for the second device", compiled.error());
   AcceptedKernels accepted;
   accepted.module.emplace(*std::move(compiled));
@@ -246,8 +246,8 @@ Result<void> Session::State::build_plan() {
   Result<Split> cut = split(*program, schedule, placement, on_second, options.poison);
   if (!cut) return at_stage("plan", cut.error());
   if (fallback.device) {
-    Result<backend::Buffer> other = backend::Buffer::allocate(
-        fallback.device, std::max(placement.plan.peak_bytes, kAlignment), kAlignment);
+    Result<backend::Buffer> other =
+        backend::Buffer::allocate(fallback.device, std::max(placement.plan.peak_bytes, kAlignment), kAlignment);
     if (!other) return at_stage("arena of the second device", other.error());
     second_arena.emplace(*std::move(other));
   }

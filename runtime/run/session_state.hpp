@@ -103,14 +103,14 @@ struct Session::State {
   /// Those of both devices.
   std::vector<const backend::Module*> modules() const;
   TrialPlace trial_place(const std::shared_ptr<backend::Device>& on) const;
-  Result<void> try_accepted(const std::shared_ptr<backend::Device>& on, std::span<const backend::KernelText> texts,
+  Result<void> try_accepted(const std::shared_ptr<backend::Device>& on, std::span<const backend::KernelSource> sources,
                             TrialReferences& references, AcceptedKernels& accepted);
-  Result<void> compile_opaque(const std::vector<backend::KernelText>& texts);
+  Result<void> compile_opaque(const std::vector<backend::KernelSource>& sources);
   /// What a compiler failed at: the ops of each kernel among `kernels` ("k1, k2"), where they come from and how to see
   /// the text.
   std::string ops_of_kernels(std::string_view kernels) const;
   Error opaque_refused(const backend::Device& by, const std::vector<Refusal>& refused) const;
-  Result<void> compile_refused(const std::vector<backend::KernelText>& texts, const std::vector<Refusal>& refused);
+  Result<void> compile_refused(const std::vector<backend::KernelSource>& sources, const std::vector<Refusal>& refused);
   /// As large as all the variants need that share it, whose placements are known.
   Result<void> allocate_arena(std::uint64_t size_bytes);
   Result<void> build_plan();

@@ -25,11 +25,11 @@ Result<SmallRun> SmallRun::make(const std::shared_ptr<backend::Device>& device, 
     return step.kind == kernel::StepKind::kLibrary ? claims.scratch_bytes(step.library) : 0;
   };
   CRUCIBLE_TRY(made.arranged_, arrange(shared, std::move(schedule), scratch_of, {.inputs_ahead = false}));
-  std::vector<backend::KernelText> texts;
+  std::vector<backend::KernelSource> kernels;
   for (const kernel::Kernel& kernel : made.arranged_.schedule.kernels)
-    texts.push_back({kernel.name, kernel.opaque, kernel.ir});
-  if (!texts.empty()) {
-    CRUCIBLE_TRY(backend::Module module, backend::Module::compile(device, kernel::math_prelude(), texts));
+    kernels.push_back({kernel.name, kernel.opaque, kernel.ir});
+  if (!kernels.empty()) {
+    CRUCIBLE_TRY(backend::Module module, backend::Module::compile(device, kernels));
     made.module_.emplace(std::move(module));
   }
   const std::uint64_t size = std::max(made.arranged_.placement.plan.peak_bytes, kAlignment);

@@ -1,12 +1,19 @@
 /* A plugin for tests: the CPU plugin behind another name, which refuses the kernels whose text has one of some words.
  *
  * It loads a copy of the CPU plugin's file (REFUSING_TARGET), so that the copy has a life of its own beside the real
- * one, and hands out the copy's tables but for enumerate, open, score and compile. Options: words      comma-separated;
- * a kernel that has one of them is UNSUPPORTED (default: none is refused) silent     true: the refusal does not name
- * the kernel, as a plugin of ABI 0.1 answers emulated   true: the device says that it is emulated memory     bytes that
- * the device says it has (default 1 TiB) score      what score answers; without it there is none absent     true: the
- * device cannot be opened overrun    true: each plan that is waited for damages the red zone that was filled last
- */
+ * one, and hands out the copy's tables but for some entries. Options:
+ *
+ * words: comma-separated; a kernel that has one of them is UNSUPPORTED (default: none is refused).
+ *
+ * silent=true: the refusal does not name the kernel, as a plugin of ABI 0.1 answers.
+ *
+ * emulated=true: the device says that it is emulated. memory: the bytes that it says it has (default 1 TiB).
+ *
+ * score: what score answers; without it there is none. absent=true: the device cannot be opened.
+ *
+ * overrun=true: each plan that is waited for damages the red zone that was filled last.
+ *
+ * math: what it tells of its mathematics, instead of the truth; none: nothing. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -127,6 +134,30 @@ static crucible_status device_open(crucible_str id, crucible_device** out) {
   return table->open(str("cpu:0"), out);
 }
 
+/* ---- properties: those of the copy, with other mathematics or none ---- */
+typedef struct listener {
+  crucible_kv_sink sink;
+  void* user;
+} listener;
+
+static void tell(void* user, const crucible_kv* items, uint32_t count) {
+  const listener* to = user;
+  const crucible_str math = option("math");
+  for (uint32_t i = 0; i < count; ++i) {
+    crucible_kv item = items[i];
+    const int is_math = item.key.size == 4 && memcmp(item.key.data, "math", 4) == 0;
+    if (is_math && math.size == 4 && memcmp(math.data, "none", 4) == 0) continue;
+    if (is_math && math.size != 0) item.s = math;
+    to->sink(to->user, &item, 1);
+  }
+}
+
+static crucible_status properties(crucible_device* device, crucible_kv_sink sink, void* user) {
+  const crucible_if_device* table = target->interface_table(CRUCIBLE_IF_DEVICE);
+  listener to = {sink, user};
+  return table->properties(device, tell, &to);
+}
+
 static crucible_status score(crucible_str id, const crucible_kv* workload, uint32_t count, uint64_t* out,
                              crucible_kv_sink why, void* user) {
   (void)id;
@@ -144,9 +175,8 @@ static crucible_status score(crucible_str id, const crucible_kv* workload, uint3
 /* ---- compile ---- */
 int refusing_has_word(const crucible_kernel_source* source, crucible_str words); /* refusing_words.cpp */
 
-static crucible_status compile_sources(crucible_device* device, crucible_str prelude,
-                                       const crucible_kernel_source* sources, uint32_t count, crucible_module** module,
-                                       crucible_compile_info* info) {
+static crucible_status compile(crucible_device* device, const crucible_kernel_source* sources, uint32_t count,
+                               uint32_t flags, crucible_module** module, crucible_compile_info* info) {
   crucible_status lost = lose("compile");
   if (lost != NULL) return lost;
   for (uint32_t i = 0; i < count; ++i) {
@@ -154,7 +184,7 @@ static crucible_status compile_sources(crucible_device* device, crucible_str pre
       return refuse(CRUCIBLE_E_UNSUPPORTED, "this device has no such word", sources[i].name);
   }
   const crucible_if_compile* table = target->interface_table(CRUCIBLE_IF_COMPILE);
-  return table->compile_sources(device, prelude, sources, count, module, info);
+  return table->compile(device, sources, count, flags, module, info);
 }
 
 /* ---- memory and plans: a write behind the end of a buffer ---- */
@@ -226,9 +256,10 @@ static void fill_tables(void) {
   device_table.enumerate = enumerate;
   device_table.open = device_open;
   device_table.score = score;
+  device_table.properties = properties;
   device_table.capabilities = NULL;
   device_table.struct_size = sizeof(device_table);
-  compile_table.compile_sources = compile_sources;
+  compile_table.compile = compile;
   compile_table.struct_size = sizeof(compile_table);
   const crucible_if_memory* memory = target->interface_table(CRUCIBLE_IF_MEMORY);
   const crucible_if_plan* plan = target->interface_table(CRUCIBLE_IF_PLAN);
@@ -275,11 +306,11 @@ static crucible_status describe_options(crucible_kv_sink sink, void* user) {
   static const char* const kOptions[][3] = {
       {"words", "str", ""},   {"silent", "bool", "false"}, {"emulated", "bool", "false"}, {"memory", "u64", ""},
       {"score", "u64", ""},   {"absent", "bool", "false"}, {"threads", "u64", ""},        {"cache_dir", "path", ""},
-      {"library", "str", ""}, {"compiler", "path", ""}, {"overrun", "bool", "false"},
-      {"devices", "u64", ""}, {"lose", "str", ""}};
+      {"library", "str", ""}, {"compiler", "path", ""},    {"overrun", "bool", "false"},  {"devices", "u64", ""},
+      {"lose", "str", ""},    {"math", "str", ""}};
   static const char* const kVariables[] = {
       "", "", "", "", "", "", "CRUCIBLE_THREADS", "CRUCIBLE_CACHE_DIR", "CRUCIBLE_LIBRARY", "CRUCIBLE_CLANG",
-      "", "", ""};
+      "", "", "", ""};
   for (size_t i = 0; i < sizeof(kOptions) / sizeof(kOptions[0]); ++i) {
     const crucible_kv items[] = {{{"name", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][0])},
                                  {{"type", 4}, CRUCIBLE_V_STR, 0, 0, str(kOptions[i][1])},

@@ -9,7 +9,7 @@
 /// `words`: comma-separated.
 extern "C" int refusing_has_word(const crucible_kernel_source* source, crucible_str words) {
   using namespace crucible::sdk;
-  const std::string text = print_kernel(read_kernel(source->ir, source->ir_size), dialect_c(), view(source->name));
+  const std::string text = print_kernel(read_kernel(source->data, source->size), dialect_c(), view(source->name));
   std::string_view left = view(words);
   while (!left.empty()) {
     const std::string_view word = left.substr(0, left.find(','));

@@ -37,7 +37,7 @@ void take(const Result<void>& result) {
 }
 
 /// b0[i] = the sum of all others at i, and the scalar.
-backend::KernelText sums() {
+backend::KernelSource sums() {
   kernel::IrBuilder b;
   for (std::uint32_t i = 0; i < kBuffers; ++i) b.add_buffer(DType::kF32, i == 0);
   const std::uint32_t scalar = b.add_scalar();
@@ -68,9 +68,8 @@ struct Bench {
         {"intel", {{"library", emulators / "intel/libze_emulated.so"}}}};
     auto loaded = take(backend::Backend::load(take(backend::find_backend(name)), options.at(name)));
     device = take(loaded->open(""));
-    const backend::KernelText text = sums();
-    module = std::make_unique<backend::Module>(
-        take(backend::Module::compile(device, kernel::math_prelude(), std::span(&text, 1))));
+    const backend::KernelSource text = sums();
+    module = std::make_unique<backend::Module>(take(backend::Module::compile(device, std::span(&text, 1))));
     buffer = std::make_unique<backend::Buffer>(take(backend::Buffer::allocate(device, kBuffers * 4096, 256)));
     for (std::uint32_t i = 0; i < kBuffers; ++i) places.push_back(buffer->address() + i * 4096);
     fixed.slot = CRUCIBLE_SLOT_NONE;

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "backends/amd/clang.hpp"
-#include "plugins/spirv/emit_kernel.hpp"
 #include "backends/nvidia/nvrtc.hpp"
 #include "core/graph/program.hpp"
 #include "core/kernel/schedule.hpp"
@@ -24,6 +23,7 @@
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/kernel_ir.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
 
 namespace crucible_nvidia {
 std::string version_text(int version) { return std::to_string(version); }  // cuda.cpp's, which needs a driver
@@ -36,8 +36,8 @@ using nlohmann::ordered_json;
 
 struct Vendor {
   std::string name;
-  kernel::DeviceShape shape;     // of an H100, an MI300X, a Max 1550: what the plugins say of such devices
-  const sdk::Dialect* dialect;   // null: SPIR-V
+  kernel::DeviceShape shape;    // of an H100, an MI300X, a Max 1550: what the plugins say of such devices
+  const sdk::Dialect* dialect;  // null: SPIR-V
 };
 const Vendor kVendors[] = {
     {"nvidia", {.workers = 132 * 128, .register_bytes = 1020, .lanes = 32}, &sdk::dialect_cuda()},
@@ -46,7 +46,7 @@ const Vendor kVendors[] = {
 
 struct Found {
   kernel::Kernel kernel;
-  std::string ops;                    // "matmul add relu"
+  std::string ops;  // "matmul add relu"
   std::set<std::string> recordings;
 };
 using Kernels = std::map<std::string, Found>;  // by name, which is that of the text
@@ -84,18 +84,16 @@ ordered_json batches_of(const Kernels& kernels, const Vendor& vendor) {
                                                        *vendor.dialect, name, vendor.shape.lanes));
   }
   ordered_json all = ordered_json::array();
-  for (const sdk::KernelBatch& batch :
-       sdk::batch_kernels(printed, sdk::adapt_prelude(kernel::math_prelude(), *vendor.dialect)))
+  for (const sdk::KernelBatch& batch : sdk::batch_kernels(printed, *vendor.dialect))
     all.push_back({{"names", batch.names}, {"text", batch.text}});
   return all;
 }
 
 /// A module each, so that a word of the validator is about one kernel.
 ordered_json modules_of(const Kernels& kernels) {
-  const crucible::spirv::PreludeText prelude(kernel::math_prelude());
   ordered_json all = ordered_json::array();
   for (const auto& [name, found] : kernels) {
-    crucible::spirv::KernelModule module(prelude);
+    crucible::spirv::KernelModule module;
     (void)module.add(sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size()), name);
     all.push_back({{"names", {name}}, {"words", module.words()}});
   }

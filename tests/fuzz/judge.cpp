@@ -19,8 +19,8 @@
 #include "core/graph/reference.hpp"
 #include "core/graph/reference_numbers.hpp"
 #include "core/kernel/schedule.hpp"
-#include "runtime/run/capsule.hpp"
 #include "runtime/plan/library_calls.hpp"
+#include "runtime/run/capsule.hpp"
 #include "runtime/run/session.hpp"
 #include "tests/fuzz/mutate.hpp"
 
@@ -393,7 +393,7 @@ Judgement judge(const Recorded& recorded, const std::shared_ptr<backend::Device>
 }
 
 void compile_ahead(std::span<const Recorded> all, const std::shared_ptr<backend::Device>& device) {
-  std::vector<backend::KernelText> texts;
+  std::vector<backend::KernelSource> sources;
   std::unordered_set<std::string> seen;
   for (const Recorded& recorded : all) {
     const bool is_small = work_of(recorded.program) <= kMostWork && bytes_of(recorded.program) <= kMostBytes;
@@ -407,11 +407,11 @@ void compile_ahead(std::span<const Recorded> all, const std::shared_ptr<backend:
       if (!made) continue;
       for (const kernel::Kernel& kernel : made->schedule.kernels) {
         if (!kernel.is_opaque() && seen.insert(kernel.name).second)
-          texts.push_back({kernel.name, kernel.opaque, kernel.ir});
+          sources.push_back({kernel.name, kernel.opaque, kernel.ir});
       }
     }
   }
-  (void)backend::Module::compile(device, kernel::math_prelude(), texts);
+  (void)backend::Module::compile(device, sources);
 }
 
 Case make_case(Draw draw) {

@@ -79,8 +79,8 @@ void scale_on(const fs::path& plugin) {
   const kernel::ExprId item = b.open_grid(kernel::LoopMode::kSerial);
   b.store(0, item, b.binary(kernel::Operation::kMultiply, b.let(b.load(0, item)), b.scalar(0, DType::kF32)));
   b.close();
-  const std::vector<backend::KernelText> kernels = {{"scale", "", kernel::serialize_ir(b.finish())}};
-  auto module = backend::Module::compile(*device, "typedef __INT64_TYPE__ int64_t;\n", kernels);
+  const std::vector<backend::KernelSource> kernels = {{"scale", "", kernel::serialize_ir(b.finish())}};
+  auto module = backend::Module::compile(*device, kernels);
   ASSERT_TRUE(module) << module.error().message;
   const auto kernel = module->kernel("scale");
   ASSERT_TRUE(kernel) << kernel.error().message;

@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "plugins/loader": ["core/base", "plugins/abi", "plugins/layers",
                        "plugins/loader"], "plugins/sdk": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk"],
     "plugins/spirv": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk",
-                      "plugins/spirv"], "plugins/fuzz": ["plugins/abi", "plugins/layers", "plugins/fuzz"
+                      "plugins/spirv"], "plugins/fuzz": ["plugins/abi", "plugins/kernel_ir", "plugins/layers", "plugins/fuzz"
                                                         ], "plugins/template": ["core/base", "plugins/template"],
     "plugins/layers": ["plugins/abi", "plugins/layers"], "plugins/conformance": [
         "core", "runtime", "plugins/abi", "plugins/kernel_ir", "plugins/layers", "plugins/loader", "plugins/conformance"

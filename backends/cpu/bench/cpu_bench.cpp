@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "core/kernel/ir/ir_builder.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
 
 namespace {
@@ -54,11 +56,13 @@ void replay(benchmark::State& state, Plan& plan) {
 
 /// `range(0)` launches of `range(1)` floats each; the counter is the time of one launch.
 void launches(benchmark::State& state) {
-  const std::vector<KernelText> kernels = {
-      {"k_add",
-       "void k_add(void* const* b, const double* s, long begin, long end) {\n"
-       "  float* x = b[0]; for (long i = begin; i < end; ++i) x[i] += 1.0f;\n}\n"}};
-  const Module module = take(Module::compile(device(), "", kernels));
+  crucible::kernel::IrBuilder b;
+  b.add_buffer(crucible::DType::kF32, true);
+  const auto item = b.open_grid(crucible::kernel::LoopMode::kVector);
+  b.store(0, item, b.add(b.let(b.load(0, item)), b.real(1, crucible::DType::kF32)));
+  b.close();
+  const std::vector<KernelSource> kernels = {{"k_add", "", crucible::kernel::serialize_ir(b.finish())}};
+  const Module module = take(Module::compile(device(), kernels));
   const Buffer buffer = random_buffer(state.range(1));
   const std::uint64_t address = buffer.address();
   crucible_op op{};

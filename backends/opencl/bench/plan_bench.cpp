@@ -42,7 +42,7 @@ std::shared_ptr<Device>& device() {
 }
 
 /// buffer[0][i] = buffer[1][i] * scalar
-KernelText scaled() {
+KernelSource scaled() {
   kernel::IrBuilder b;
   b.add_buffer(DType::kF32, true);
   b.add_buffer(DType::kF32, false);
@@ -56,7 +56,7 @@ KernelText scaled() {
 struct Bench {
   explicit Bench(std::int64_t launches)
       : text(scaled()),
-        module(take(Module::compile(device(), kernel::math_prelude(), std::span(&text, 1)))),
+        module(take(Module::compile(device(), std::span(&text, 1)))),
         buffer(take(Buffer::allocate(device(), 64, 64))),
         places({buffer.address(), buffer.address() + 32}),
         plan(build(launches)) {}
@@ -80,7 +80,7 @@ struct Bench {
     return take(Plan::build(device(), ops, kSlots));
   }
 
-  KernelText text;
+  KernelSource text;
   Module module;
   Buffer buffer;
   std::vector<std::uint64_t> places;

@@ -8,7 +8,7 @@
 
 #include "core/base/dtype.hpp"
 #include "plugins/kernel_ir/functions.hpp"
-#include "core/kernel/schedule.hpp"
+#include "plugins/kernel_ir/math_prelude.hpp"
 
 namespace crucible::kernel {
 namespace {

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <utility>
 
+#include "plugins/kernel_ir/math_prelude.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 
 extern char** environ;

@@ -37,7 +37,7 @@ def argument(item, entry, lines):
     if item.name == "user":
         return "nullptr"
     if item.type == "str":
-        return f'r.text("{entry.name}.{item.name}")'
+        return "r.text()"
     if item.kind == "struct":
         lines.append(f"const auto {item.name} = r.value<crucible_{item.type}>();")
         return f"r.maybe_null(&{item.name})"

@@ -20,7 +20,7 @@ PREAMBLE = """// Full-size copies of tables that came from the other side. Gener
 namespace crucible::abi {
 
 /// Whether host and plugin understand each other: the other side's numbers are given. Newer minors have only more at the
-/// end; minors before CRUCIBLE_ABI_OLDEST_MINOR ran plans by a call that is gone. The only place where minors are compared.
+/// end; minors before CRUCIBLE_ABI_OLDEST_MINOR hand over kernels in a way that is gone. The only place where minors are compared.
 constexpr bool understands(std::uint32_t major, std::uint32_t minor) {
   return major == CRUCIBLE_ABI_MAJOR && minor >= CRUCIBLE_ABI_OLDEST_MINOR;
 }

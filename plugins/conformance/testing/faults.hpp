@@ -56,9 +56,11 @@ inline constexpr KnownFault kFaults[] = {
     {"claims_conv2d_without_it", "claims library convolutions, cannot do them", "claims.library.conv2d"},
     {"leaks_a_buffer_per_call", "leaks one buffer per submission", "stress.leak.replays"},
     {"pretends_to_have_memory", "answers success for 32 PiB", "faults.memory.too_much"},
-    {"takes_old_hosts", "accepts hosts that cannot run its plans", "old.hosts_without_submission"},
+    {"takes_old_hosts", "accepts hosts that hand over texts", "old.hosts"},
     {"kernels_read_doubles", "kernels that read a whole slot by way of a double", "ops.whole_slots"},
     {"one_op_is_wrong", "one op is wrong in its fourth digit", "ops.rsqrt"},
+    {"takes_any_form", "takes a kernel of an unknown form for kernel IR", "api.compile.broken"},
+    {"other_mathematics", "computes with the mathematics of another SDK", "claims.math"},
 };
 
 }  // namespace crucible::conformance

@@ -18,11 +18,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "plugins/abi/crucible_plugin.h"
-#include "plugins/sdk/c_dialect.hpp"
-#include "plugins/sdk/text.hpp"
+#include "plugins/kernel_ir/serialize.hpp"
 
 namespace {
 
@@ -130,9 +131,20 @@ crucible_status device_open(crucible_str id, crucible_device** out) {
   return status;
 }
 
+void say_another_text(void* user, const crucible_kv* items, std::uint32_t count) {
+  auto& [sink, inner] = *static_cast<std::pair<crucible_kv_sink, void*>*>(user);
+  std::vector<crucible_kv> changed(items, items + count);
+  for (crucible_kv& item : changed) {
+    if (std::string_view(item.key.data, item.key.size) == "math") item.s = {"0123456789abcdef", 16};
+  }
+  sink(inner, changed.data(), count);
+}
+
 crucible_status device_properties(crucible_device* handle, crucible_kv_sink sink, void* user) {
   if (is("throws_exception") && sink == nullptr) throw std::runtime_error("a C++ exception");
-  return real_device.properties(handle, sink, user);
+  if (!is("other_mathematics") || sink == nullptr) return real_device.properties(handle, sink, user);
+  std::pair<crucible_kv_sink, void*> inner{sink, user};
+  return real_device.properties(handle, say_another_text, &inner);
 }
 
 crucible_status memory_alloc(crucible_device* handle, std::uint64_t size, std::uint64_t align, crucible_buffer** out) {
@@ -171,33 +183,59 @@ crucible_status memory_write(crucible_buffer* buffer, std::uint64_t offset, cons
   return real_memory.write(buffer, offset, data, size);
 }
 
-crucible_status compile_sources(crucible_device* handle, crucible_str prelude, const crucible_kernel_source* sources,
-                                std::uint32_t count, crucible_module** out, crucible_compile_info* info) {
-  if (is("kernels_read_doubles") && sources != nullptr) {
-    const std::string right = "((const crucible_i64_scalar*)scalars)",
-                      wrong = "(int64_t)(double)((const crucible_i64_scalar*)scalars)";
-    std::vector<std::string> changed;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      std::string text =
-          crucible::sdk::print_kernel(crucible::sdk::read_kernel(sources[i].ir, sources[i].ir_size),
-                                      crucible::sdk::dialect_c(), crucible::sdk::to_string(sources[i].name));
-      for (std::size_t at = text.find(right); at != std::string::npos; at = text.find(right, at + wrong.size()))
-        text.replace(at, right.size(), wrong);
-      changed.push_back(std::move(text));
-    }
-    std::vector<crucible_kernel_source> own(sources, sources + count);
-    for (std::uint32_t i = 0; i < count; ++i)
-      own[i].ir = nullptr, own[i].ir_size = 0, own[i].text = {changed[i].data(), changed[i].size()};
-    return real_compile.compile_sources(handle, prelude, own.data(), count, out, info);
+/// The kernel with a detour: each expression that is `of` is converted to `by` and back before anybody uses it.
+template <class Of>
+std::vector<std::byte> with_detour(const crucible_kernel_source& source, const Of& of, crucible::DType by) {
+  using namespace crucible::kernel;
+  auto read = deserialize_ir({static_cast<const std::byte*>(source.data), source.size});
+  auto* const kernel = std::get_if<KernelIr>(&read);
+  if (kernel == nullptr) return {};
+  std::vector<ExprId> now;  // by the number that an expression had
+  std::vector<Expr> exprs;
+  const auto moved = [&](ExprId& id) {
+    if (id != kNoId) id = now[id];
+  };
+  const auto convert = [&](crucible::DType type) {
+    exprs.push_back(
+        {.operation = Operation::kConvert, .type = type, .in = {static_cast<ExprId>(exprs.size() - 1), kNoId, kNoId}});
+  };
+  for (Expr expr : kernel->exprs) {
+    for (ExprId& id : expr.in) moved(id);
+    exprs.push_back(expr);
+    if (of(expr)) convert(by), convert(expr.type);
+    now.push_back(static_cast<ExprId>(exprs.size() - 1));
   }
-  if (!is("one_op_is_wrong") || prelude.data == nullptr)
-    return real_compile.compile_sources(handle, prelude, sources, count, out, info);
-  // A wrong rounding in one op: 1 / sqrt(x) through a float that lost eight bits.
-  std::string text(prelude.data, prelude.size);
-  const std::string right = "return 1.0f / __builtin_sqrtf(x);",
-                    wrong = "return (float)(1.0001f / __builtin_sqrtf(x));";
-  if (const std::size_t at = text.find(right); at != std::string::npos) text.replace(at, right.size(), wrong);
-  return real_compile.compile_sources(handle, {text.data(), text.size()}, sources, count, out, info);
+  kernel->exprs = std::move(exprs);
+  for (Tile& tile : kernel->tiles) moved(tile.base), moved(tile.left.base), moved(tile.right.base);
+  for (Transpose& copy : kernel->transposes) moved(copy.to_base), moved(copy.from_base);
+  const auto move_all = [&](const auto& self, std::vector<Stmt>& body) -> void {
+    for (Stmt& stmt : body) moved(stmt.a), moved(stmt.b), self(self, stmt.body);
+  };
+  move_all(move_all, kernel->body);
+  return serialize_ir(*kernel);
+}
+
+crucible_status compile_kernels(crucible_device* handle, const crucible_kernel_source* sources, std::uint32_t count,
+                                std::uint32_t flags, crucible_module** out, crucible_compile_info* info) {
+  using crucible::DType, crucible::kernel::Expr, crucible::kernel::Operation;
+  if (sources == nullptr) return real_compile.compile(handle, sources, count, flags, out, info);
+  std::vector<crucible_kernel_source> own(sources, sources + count);
+  std::vector<std::vector<std::byte>> changed(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (is("takes_any_form")) own[i].form = CRUCIBLE_FORM_KERNEL_IR;
+    if (is("kernels_read_doubles")) {
+      const auto is_whole = [](const Expr& e) { return e.operation == Operation::kScalar && e.type == DType::kI64; };
+      changed[i] = with_detour(own[i], is_whole, DType::kF64);
+    }
+    if (is("one_op_is_wrong")) {  // the result by way of a float of eleven bits
+      const auto is_root = [](const Expr& e) {
+        return e.operation == Operation::kReciprocalSqrt && e.type == DType::kF32;
+      };
+      changed[i] = with_detour(own[i], is_root, DType::kF16);
+    }
+    if (!changed[i].empty()) own[i].data = changed[i].data(), own[i].size = changed[i].size();
+  }
+  return real_compile.compile(handle, own.data(), count, flags, out, info);
 }
 
 /// What is left of a whole number that went through a double.
@@ -357,7 +395,7 @@ __attribute__((constructor)) void load_real_plugin() {
   api.init = init, api.shutdown = shutdown, api.interface_table = interface_table;
   device.open = device_open, device.properties = device_properties, device.capabilities = capabilities;
   memory.alloc = memory_alloc, memory.free = memory_free, memory.read = memory_read, memory.write = memory_write;
-  compile.compile_sources = compile_sources;
+  compile.compile = compile_kernels;
   plan.build = plan_build, plan.destroy = plan_destroy, plan.set_slots = plan_set_slots;
   queue.submit = submit, queue.timeline_query = timeline_query, queue.timeline_wait = timeline_wait;
   queue.flush = flush, queue.timeline_times = timeline_times;

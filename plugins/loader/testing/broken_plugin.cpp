@@ -156,7 +156,8 @@ extern "C" int32_t crucible_plugin_query(const crucible_query_in*, crucible_quer
   change_the_process();
   out->magic = is("wrong_magic") ? 0x1badbadu : CRUCIBLE_MAGIC;
   out->abi_major = CRUCIBLE_ABI_MAJOR + (is("newer_major") ? 1 : 0);
-  out->abi_minor = is("older_minor") ? 2 : CRUCIBLE_ABI_MINOR + (is("newer_minor") ? 40 : 0);
+  out->abi_minor =
+      is("older_minor") ? CRUCIBLE_ABI_OLDEST_MINOR - 1 : CRUCIBLE_ABI_MINOR + (is("newer_minor") ? 40 : 0);
   if (is("rejects")) return std::strcpy(out->reject_reason, "the moon is not full"), 5;
   if (is("rejects_silently")) return -1;
   out->name = str(kind().c_str());

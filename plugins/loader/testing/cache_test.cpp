@@ -27,9 +27,8 @@ TEST(ProbeRecord, LinesAreReadAndWrittenAsEver) {
       R"("options":[{"choices":["a","b"],"default":"a",)"
       R"("env":"ACME_MODE","folder":"harmless","help":"how","name":"mode","type":"choice"},{"choices":[],"default":"",)"
       R"("env":"","help":"","max":9,"min":1,"name":"size","type":"u64"}],"vendor":"nobody","version":"1.2"}})";
-  const std::string device =
-      R"({"device":{"emulated":true,"id":"0","kind":"gpu","memory_bytes":5,"name":"card",)"
-      R"("pci":"0000:65:00.0","threads":4,"uuid":"u"}})";
+  const std::string device = R"({"device":{"emulated":true,"id":"0","kind":"gpu","memory_bytes":5,"name":"card",)"
+                             R"("pci":"0000:65:00.0","threads":4,"uuid":"u"}})";
   ProbeAnswer answer;
   for (const std::string& line : {step, facts, device}) ASSERT_TRUE(take_line(line, answer)) << line;
   EXPECT_EQ(step_line(answer.steps.at(0)), step);
@@ -145,16 +144,17 @@ TEST_F(ProbeCache, WithoutAProbeTheFileIsInspectedHere) {
   EXPECT_TRUE(load_examined(*examined, {}, log).has_value());
 }
 
-// It ran plans by a call that no host makes any more.
+// It took kernels as texts, and ran plans by a call that no host makes any more.
 TEST_F(ProbeCache, APluginOfAnOlderMinorIsRefusedInWords) {
   const path plugin = copy(CRUCIBLE_OLD_PLUGIN, "cpu");
   DecisionLog log;
   const auto backend = load(explicit_candidate(plugin), {}, policy(), log);
   ASSERT_FALSE(backend.has_value());
   EXPECT_EQ(backend.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(backend.error().message,
-              HasSubstr("speaks ABI 0.1, and this host takes plugins from 0.3 on: plans are submitted to queues since "
-                        "then; use a newer version of the plugin, or rebuild it against crucible_plugin.h 0.3"));
+  EXPECT_THAT(
+      backend.error().message,
+      HasSubstr("speaks ABI 0.1, and this host takes plugins from 0.4 on: kernels come as kernel IR alone since "
+                "then; use a newer version of the plugin, or rebuild it against crucible_plugin.h 0.4"));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ T take(Result<T> result) {
 Result<std::shared_ptr<Device>> try_open(const PluginUnderTest& plugin, const Options& more = {});
 
 /// buffer[0][i] = the sum of all the others at i; with one type for all.
-KernelText sums(std::uint32_t buffers, DType type);
+KernelSource sums(std::uint32_t buffers, DType type);
 
 /// Compiles and runs sums() on a new device and says what went wrong, then what a read answers: "" where nothing did.
 /// For emulated drivers with faults, in a process of its own, because rules are read once.
@@ -51,7 +51,7 @@ class DevicePlugin : public ::testing::TestWithParam<PluginUnderTest> {
   std::shared_ptr<Device> reopen(const Options& more);
   /// `kernel` over the values; all buffers lie in one arena, one behind the other, at odd places.
   template <class T>
-  std::vector<T> run(const KernelText& kernel, std::uint32_t buffers, const std::vector<T>& values) {
+  std::vector<T> run(const KernelSource& kernel, std::uint32_t buffers, const std::vector<T>& values) {
     std::vector<std::byte> bytes(values.size() * sizeof(T));
     std::memcpy(bytes.data(), values.data(), bytes.size());
     const std::vector<std::byte> result = run_bytes(kernel, buffers, bytes, sizeof(T));
@@ -62,7 +62,7 @@ class DevicePlugin : public ::testing::TestWithParam<PluginUnderTest> {
   std::shared_ptr<Device> device_;
 
  private:
-  std::vector<std::byte> run_bytes(const KernelText& kernel, std::uint32_t buffers,
+  std::vector<std::byte> run_bytes(const KernelSource& kernel, std::uint32_t buffers,
                                    const std::vector<std::byte>& values, std::size_t element);
 };
 

@@ -22,8 +22,8 @@ class Work {
  public:
   explicit Work(const std::shared_ptr<Device>& device)
       : memory_(take(Buffer::allocate(device, 2 * kItems * sizeof(float), 256))) {
-    const KernelText kernel = sums(2, DType::kF32);
-    module_ = std::make_unique<Module>(take(Module::compile(device, kernel::math_prelude(), std::span(&kernel, 1))));
+    const KernelSource kernel = sums(2, DType::kF32);
+    module_ = std::make_unique<Module>(take(Module::compile(device, std::span(&kernel, 1))));
     places_ = {memory_.address(), memory_.address() + kItems * sizeof(float)};
     std::vector<crucible_op> ops(4);
     for (crucible_op& op : ops) {

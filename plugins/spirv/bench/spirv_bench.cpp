@@ -14,11 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "plugins/spirv/emit_kernel.hpp"
 #include "core/graph/random_program.hpp"
 #include "core/kernel/schedule.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
+#include "plugins/sdk/mathematics.hpp"
+#include "plugins/spirv/emit_kernel.hpp"
 
 namespace crucible::spirv {
 namespace {
@@ -42,19 +43,18 @@ void add_kernels(const graph::Program& program, Kernels& kernels) {
 
 void read_prelude(benchmark::State& state) {
   for (auto _ : state) {
-    const PreludeText prelude(kernel::math_prelude());
+    const PreludeText prelude(sdk::math_functions());
     benchmark::DoNotOptimize(prelude.functions().size());
   }
 }
 
 /// Each kernel in a module of its own, with all functions that it calls; the slowest is told too.
 void emit(benchmark::State& state, const Kernels& kernels) {
-  const PreludeText prelude(kernel::math_prelude());
   std::map<std::string, double> least;
   for (auto _ : state) {
     for (const auto& [name, ir] : kernels) {
       const double start = thread_us();
-      KernelModule module(prelude);
+      KernelModule module;
       module.add(sdk::read_kernel(ir.data(), ir.size()), name);
       benchmark::DoNotOptimize(module.words().size());
       const double taken = thread_us() - start;

@@ -10,9 +10,9 @@
 
 #include "core/graph/random_program.hpp"
 #include "core/graph/whole_slot_program.hpp"
-#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/schedule.hpp"
-#include "plugins/sdk/c_dialect.hpp"
+#include "core/kernel/testing/host_executor.hpp"
+#include "plugins/sdk/mathematics.hpp"
 #include "tests/emulators/core/grid.hpp"
 #include "tests/emulators/nvidia/testing/cuda_session.hpp"
 #include "tests/emulators/ptx/load.hpp"
@@ -54,7 +54,7 @@ void compare(const graph::RandomProgram& random, const kernel::Options& options,
   plain_c.vector_loop = plain_c.wide_vector_loop = "";  // those may sum in any order
   const auto scheduled = kernel::schedule(random.program, options);
   ASSERT_TRUE(scheduled) << scheduled.error().message;
-  std::string plain, cuda = sdk::adapt_prelude(kernel::math_prelude(), sdk::dialect_cuda());
+  std::string plain, cuda = sdk::math_text(sdk::dialect_cuda());
   std::map<std::string, std::uint32_t> scalar_counts;
   for (const kernel::Kernel& kernel : scheduled->kernels) {
     const sdk::Kernel read = sdk::read_kernel(kernel.ir.data(), kernel.ir.size());

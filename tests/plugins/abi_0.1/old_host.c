@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   need(query(&in, &answer.out) != 0, "a refusal");
   for (size_t i = 0; i < sizeof(answer.guard); ++i)
     need(answer.guard[i] == 0xa5, "writing only into struct_size bytes");
-  need(strstr(answer.out.reject_reason, "the host speaks ABI 0.1, this plugin takes hosts from 0.3 on") != NULL,
+  need(strstr(answer.out.reject_reason, "the host speaks ABI 0.1, this plugin takes hosts from 0.4 on") != NULL,
        "a reason that names both versions");
   need(strstr(answer.out.reject_reason, "use a newer Crucible") != NULL, "a reason that says what to do");
   printf("a host of ABI 0.1 was told: %s\n", answer.out.reject_reason);

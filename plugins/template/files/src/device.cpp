@@ -35,11 +35,9 @@ struct Devices {
   /// What is "yes" here, the conformance kit tries; what is "no" must answer UNSUPPORTED.
   static void capabilities(const sdk::DeviceFacts&, crucible_kv_sink sink, void* user) {
     using sdk::Answer;
-    const Answer takes_text = dialect().name == "c" ? Answer::kYes : Answer::kNo;
-    sdk::report(sink, user, {sdk::answer_item("compile.text", takes_text, "the host's texts are C")});
     for (const char* key : {"compile.ir", "f64", "f16", "bf16", "async"})
       sdk::report(sink, user, {sdk::answer_item(key, Answer::kYes, "on the host")});
-    for (const char* key : {"library.matmul", "library.conv2d", "profile", "health"})
+    for (const char* key : {"compile.opaque", "library.matmul", "library.conv2d", "profile", "health"})
       sdk::report(sink, user, {sdk::answer_item(key, Answer::kNo, "not yet")});
   }
 };

@@ -3,7 +3,7 @@
 // float64 rounded once.
 #include <string>
 
-#include "core/kernel/math/math_prelude.hpp"
+#include "plugins/kernel_ir/math_prelude.hpp"
 
 namespace crucible::kernel {
 namespace {

@@ -1,6 +1,6 @@
 // float64 mathematics of the prelude: see math_prelude.cpp. Programs hold few float64 tensors, so these are plain
 // series, a few ulp; pow is within 1e-13 relative for results in range, sin and cos for |x| up to 2^30.
-#include "core/kernel/math/math_prelude.hpp"
+#include "plugins/kernel_ir/math_prelude.hpp"
 
 namespace crucible::kernel {
 

@@ -1,16 +1,16 @@
 // The C text in front of every batch of kernels: types, conversions and float32 mathematics. Each function is scalar
 // and free of branches on data, so that clang vectorises the loops that call it; about 1 ulp, with NaN, infinities,
 // subnormals and signed zeros right. float64 is in math_prelude_f64.cpp. Nothing here needs a header or a library.
-#include "core/kernel/math/math_prelude.hpp"
+#include "plugins/kernel_ir/math_prelude.hpp"
 
+#include <cstdint>
+#include <cstdio>
 #include <string>
-
-#include "core/kernel/schedule.hpp"
 
 namespace crucible::kernel {
 namespace {
 
-constexpr std::string_view kTypes = R"(
+constexpr std::string_view kHead = R"(
 typedef __INT8_TYPE__ int8_t; typedef __INT16_TYPE__ int16_t; typedef __INT32_TYPE__ int32_t; typedef __INT64_TYPE__ int64_t;
 typedef __UINT8_TYPE__ uint8_t; typedef __UINT16_TYPE__ uint16_t; typedef __UINT32_TYPE__ uint32_t; typedef __UINT64_TYPE__ uint64_t;
 typedef _Float16 crucible_f16;
@@ -86,7 +86,9 @@ static __attribute__((noinline, unused)) void crucible_transpose_f64(double* to,
       for (int64_t q = at; q < steps && q < at + 8; ++q) to[q * to_step + j] = from[j * from_step + q];
 }
 #define CRUCIBLE_FN static inline __attribute__((always_inline, unused))
+)";
 
+constexpr std::string_view kBits = R"(
 CRUCIBLE_FN uint32_t crucible_bits(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
 CRUCIBLE_FN float crucible_float(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
 CRUCIBLE_FN uint64_t crucible_bits64(double x) { uint64_t u; __builtin_memcpy(&u, &x, 8); return u; }
@@ -436,9 +438,17 @@ CRUCIBLE_FN float crucible_cos_f32(float x) { return crucible_quadrant_(x, 1u, 0
 
 std::string join() {
   std::string text;
-  for (std::string_view part : {kTypes, kBasic, kExp, kLog, kTrigonometry, math_prelude_f64(), math_functions()})
+  for (std::string_view part : {kHead, kBits, kBasic, kExp, kLog, kTrigonometry, math_prelude_f64(), math_functions()})
     text += part;
   return text;
+}
+
+std::string hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
 }
 
 }  // namespace
@@ -446,6 +456,13 @@ std::string join() {
 std::string_view math_prelude() {
   static const std::string kText = join();
   return kText;
+}
+
+std::string_view math_prelude_body() { return math_prelude().substr(kHead.size()); }
+
+std::string_view math_identity() {
+  static const std::string kIdentity = hash_of(math_prelude());
+  return kIdentity;
 }
 
 }  // namespace crucible::kernel
