@@ -3,12 +3,12 @@
 #include <string>
 
 #include "backends/intel/kernel.hpp"
-#include "backends/intel/process_guard.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/host.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/named_kernels.hpp"
+#include "plugins/sdk/signal_guard.hpp"
 
 namespace crucible_intel {
 namespace {
@@ -18,41 +18,40 @@ using namespace crucible;
 constexpr const char* kFlags = "-cl-fp32-correctly-rounded-divide-sqrt";
 constexpr std::size_t kLongestLog = 4000;  // of an error's text
 
-std::string log_of(const Functions& ze, ze::BuildLog log) {
+std::string log_of(const Functions& ze, ze_module_build_log_handle_t log) {
   std::size_t size = 0;
-  if (log == nullptr || ze.zeModuleBuildLogGetString(log, &size, nullptr) != ze::Result::kSuccess || size == 0)
-    return "";
+  if (log == nullptr || ze.zeModuleBuildLogGetString(log, &size, nullptr) != ZE_RESULT_SUCCESS || size == 0) return "";
   std::string text(size, '\0');
-  if (ze.zeModuleBuildLogGetString(log, &size, text.data()) != ze::Result::kSuccess) return "";
+  if (ze.zeModuleBuildLogGetString(log, &size, text.data()) != ZE_RESULT_SUCCESS) return "";
   const std::size_t end = text.find_last_not_of(std::string_view("\0\n ", 3));
   text.resize(end == std::string::npos ? 0 : end + 1);
   return text;
 }
 
-ze::Result create(const crucible_device& device, std::uint32_t format, std::string_view bytes, const char* flags,
-                  OwnedModule& module, std::string& log) {
-  const ProcessGuard guard;
+ze_result_t create(const crucible_device& device, ze_module_format_t format, std::string_view bytes, const char* flags,
+                   OwnedModule& module, std::string& log) {
+  const sdk::SignalGuard guard;
   const Functions& ze = *device.ze;
-  ze::ModuleDesc description;
+  auto description = typed<ze_module_desc_t>(ZE_STRUCTURE_TYPE_MODULE_DESC);
   description.format = format;
-  description.size = bytes.size();
-  description.bytes = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  description.flags = flags;
-  ze::Module object = nullptr;
-  ze::BuildLog words = nullptr;
-  const ze::Result code = ze.zeModuleCreate(device.context.get(), device.facts.device, &description, &object, &words);
+  description.inputSize = bytes.size();
+  description.pInputModule = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  description.pBuildFlags = flags;
+  ze_module_handle_t object = nullptr;
+  ze_module_build_log_handle_t words = nullptr;
+  const ze_result_t code = ze.zeModuleCreate(device.context.get(), device.facts.device, &description, &object, &words);
   const OwnedLog owned(ze, words);
   log = log_of(ze, words);
-  if (code == ze::Result::kSuccess) module = OwnedModule(ze, object);
+  if (code == ZE_RESULT_SUCCESS) module = OwnedModule(ze, object);
   return code;
 }
 
 /// The machine code, or "" where the driver does not hand it out.
-std::string binary_of(const Functions& ze, ze::Module module) {
+std::string binary_of(const Functions& ze, ze_module_handle_t module) {
   std::size_t size = 0;
-  if (ze.zeModuleGetNativeBinary(module, &size, nullptr) != ze::Result::kSuccess || size == 0) return "";
+  if (ze.zeModuleGetNativeBinary(module, &size, nullptr) != ZE_RESULT_SUCCESS || size == 0) return "";
   std::string bytes(size, '\0');
-  if (ze.zeModuleGetNativeBinary(module, &size, reinterpret_cast<std::uint8_t*>(bytes.data())) != ze::Result::kSuccess)
+  if (ze.zeModuleGetNativeBinary(module, &size, reinterpret_cast<std::uint8_t*>(bytes.data())) != ZE_RESULT_SUCCESS)
     return "";
   return bytes;
 }
@@ -69,15 +68,15 @@ void build_spirv(crucible_module& module, std::string_view spirv, bool is_carefu
     module.binary_bytes = bytes.size();
     module.binary = sdk::binary_id(bytes);
     module.from_cache =
-        create(device, ze::kNative, bytes, flags.c_str(), module.object, ignored) == ze::Result::kSuccess;
+        create(device, ZE_MODULE_FORMAT_NATIVE, bytes, flags.c_str(), module.object, ignored) == ZE_RESULT_SUCCESS;
     if (module.from_cache) return;
     sdk::log(sdk::LogLevel::kWarning, "compile",
              "the driver of " + facts.id + " does not take a module that it compiled before; it is compiled again");
   }
-  ze::Result code = create(device, ze::kSpirv, spirv, flags.c_str(), module.object, module.log);
-  if (code != ze::Result::kSuccess && !facts.rounds_division)  // perhaps it does not take what it does not promise
-    code = create(device, ze::kSpirv, spirv, "", module.object, module.log);
-  if (code == ze::Result::kModuleBuildFailure) {
+  ze_result_t code = create(device, ZE_MODULE_FORMAT_IL_SPIRV, spirv, flags.c_str(), module.object, module.log);
+  if (code != ZE_RESULT_SUCCESS && !facts.rounds_division)  // perhaps it does not take what it does not promise
+    code = create(device, ZE_MODULE_FORMAT_IL_SPIRV, spirv, "", module.object, module.log);
+  if (code == ZE_RESULT_ERROR_MODULE_BUILD_FAILURE) {
     throw sdk::Failure(
         CRUCIBLE_E_INTERNAL,
         "the compiler of " + facts.id + " (" + facts.name + ", driver " + facts.version +
@@ -121,14 +120,15 @@ void write_and_build(crucible_module& module, const sdk::ModuleSources& sources)
 void create_kernels(crucible_module& module) {
   const Functions& ze = *module.device->ze;
   for (auto& [name, kernel] : module.kernels) {
-    ze::KernelDesc description;
-    description.name = name.c_str();
-    ze::Kernel object = nullptr;
+    auto description = typed<ze_kernel_desc_t>(ZE_STRUCTURE_TYPE_KERNEL_DESC);
+    description.pKernelName = name.c_str();
+    ze_kernel_handle_t object = nullptr;
     check(ze.zeKernelCreate(module.object.get(), &description, &object), "compile: zeKernelCreate of " + name);
     kernel.object = OwnedKernel(ze, object);
     const bool is_table = !kernel.parameters.empty() && kernel.parameters.front().kind == spirv::ParameterKind::kTable;
     if (is_table)
-      check(ze.zeKernelSetIndirectAccess(object, ze::kIndirectDevice), "compile: zeKernelSetIndirectAccess of " + name);
+      check(ze.zeKernelSetIndirectAccess(object, ZE_KERNEL_INDIRECT_ACCESS_FLAG_DEVICE),
+            "compile: zeKernelSetIndirectAccess of " + name);
   }
 }
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "backends/intel/device.hpp"
-#include "backends/intel/module_names.hpp"
 #include "plugins/spirv/emit_kernel.hpp"
 
 struct crucible_kernel {
