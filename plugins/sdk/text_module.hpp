@@ -30,6 +30,8 @@ struct TextKernel {
   std::string name;
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::uint64_t binary_bytes = 0;  // of its machine code; where only the program's are known, those
+  std::string binary;              // binary_id() of the program: what the host tried of it once, it does not try again
+  bool from_cache = false;         // the program
 };
 inline KernelShape shape_of(const TextKernel& kernel) {
   return {kernel.name, kernel.buffer_count, kernel.scalar_count};
@@ -83,12 +85,17 @@ struct TextModules {
     module.binary_bytes = bytes.size();
     module.binary = binary_id(bytes);
     Own::load(module, bytes);
+    for (auto& [name, kernel] : module.kernels) {
+      kernel.binary = module.binary;
+      kernel.from_cache = module.from_cache;
+    }
   }
 
   static void describe(const Kernel& kernel, crucible_kv_sink sink, void* user) {
     report(sink, user,
            {text_item("name", kernel.name), number_item("buffers", kernel.buffer_count),
-            number_item("binary_bytes", kernel.binary_bytes)});
+            number_item("binary_bytes", kernel.binary_bytes), number_item("from_cache", kernel.from_cache ? 1 : 0),
+            text_item("binary", kernel.binary)});
   }
 
   static void log(const Module& module, crucible_kv_sink sink, void* user) {
