@@ -40,9 +40,12 @@ struct Check {
 
 std::string_view word(Verdict verdict) {
   switch (verdict) {
-    case Verdict::kOk: return "ok";
-    case Verdict::kMissing: return "missing";
-    case Verdict::kFailed: return "failed";
+    case Verdict::kOk:
+      return "ok";
+    case Verdict::kMissing:
+      return "missing";
+    case Verdict::kFailed:
+      return "failed";
   }
   return "";
 }
@@ -128,6 +131,10 @@ void check_plugins(std::vector<Check>& checks) {
     if (!infos) continue;
     for (const backend::DeviceInfo& info : *infos) checks.push_back(check_device(settings, plugin.name, info));
   }
+  for (const backend::Decision& decision : passed_over(settings)) {
+    checks.push_back(
+        {"plugin " + decision.plugin, Verdict::kFailed, decision.reason, "crucible plugin explain " + decision.plugin});
+  }
 }
 
 void check_recorder(std::vector<Check>& checks) {
@@ -156,8 +163,10 @@ void check_cache(std::vector<Check>& checks) {
   const char* const set = std::getenv("CRUCIBLE_CACHE_DIR");
   const char* const xdg = std::getenv("XDG_CACHE_HOME");
   const char* const home = std::getenv("HOME");
-  const fs::path folder = set != nullptr ? fs::path(set) : xdg != nullptr ? fs::path(xdg) / "crucible"
-                          : home != nullptr ? fs::path(home) / ".cache/crucible" : fs::path("/tmp");
+  const fs::path folder = set != nullptr    ? fs::path(set)
+                          : xdg != nullptr  ? fs::path(xdg) / "crucible"
+                          : home != nullptr ? fs::path(home) / ".cache/crucible"
+                                            : fs::path("/tmp");
   fs::path there = folder;
   std::error_code error;
   while (!there.empty() && !fs::exists(there, error) && there != there.root_path()) there = there.parent_path();
