@@ -45,7 +45,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/CrucibleConfigVer
 install(FILES
   ${PROJECT_BINARY_DIR}/package/CrucibleConfig.cmake ${PROJECT_BINARY_DIR}/package/CrucibleConfigVersion.cmake
   ${CMAKE_CURRENT_LIST_DIR}/package/CruciblePlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/package/crucible-config.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/package/exports.map
+  ${CMAKE_CURRENT_LIST_DIR}/package/exports.map ${CMAKE_CURRENT_LIST_DIR}/package/CrucibleManifest.cmake
   DESTINATION ${CRUCIBLE_CMAKE_FOLDER} COMPONENT development)
 install(FILES ${PROJECT_BINARY_DIR}/package/CrucibleConfigVersion.cmake RENAME crucible-config-version.cmake
   DESTINATION ${CRUCIBLE_CMAKE_FOLDER} COMPONENT development)

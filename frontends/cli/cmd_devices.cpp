@@ -39,13 +39,17 @@ struct Inspected {
   backend::FoundBackend found;
   std::string vendor, version;
   std::optional<Error> problem;
+  bool is_misconfigured = false;
   std::vector<InspectedDevice> devices;
 };
 
 /// Opens every device for what it says of itself: notes on what is missing are known only then.
 Result<void> inspect(config::Settings& settings, std::span<const hardware::DeviceProfile> profiles, Inspected& plugin) {
+  const std::size_t known = settings.problems().size();
   settle_options(settings, plugin.found.name, terminal());
-  CRUCIBLE_TRY_VOID(settings.check());
+  const Result<void> options = settings.check(known);
+  plugin.is_misconfigured = !options;
+  CRUCIBLE_TRY_VOID(options);
   CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin.found.name));
   plugin.vendor = backend->vendor();
   plugin.version = backend->version();
@@ -66,6 +70,11 @@ Result<std::vector<Inspected>> inspect_all(config::Settings& settings) {
     Inspected& plugin = plugins.emplace_back();
     plugin.found = std::move(found);
     if (const Result<void> result = inspect(settings, profiles, plugin); !result) plugin.problem = result.error();
+  }
+  for (backend::Decision& decision : passed_over(settings)) {
+    Inspected& plugin = plugins.emplace_back();
+    plugin.found = {std::move(decision.plugin), std::move(decision.path)};
+    plugin.problem = Error{ErrorCode::kUnavailable, std::move(decision.reason)};
   }
   return plugins;
 }
@@ -100,12 +109,14 @@ void print_devices(const std::vector<Inspected>& plugins) {
       for (const auto& [key, value] : properties) notes += fmt::format("  {} {}: {}\n", info.id, key, value);
     }
     if (!plugin.problem) continue;
-    const PluginState state = refused_state(*plugin.problem, plugin.found.name, plugin.found.path);
+    const PluginState state = plugin.is_misconfigured
+                                  ? misconfigured_state(*plugin.problem)
+                                  : refused_state(*plugin.problem, plugin.found.name, plugin.found.path);
     notes += fmt::format("  {} is {}: {} (crucible plugin explain {})\n", plugin.found.name, state.word, state.why,
                          plugin.found.name);
   }
   print_out("{}\n{}  {}: {} (crucible replay FILE --backend {})\n", format_table(rows), notes, kReferenceBackend,
-             kReferenceWords, kReferenceBackend);
+            kReferenceWords, kReferenceBackend);
 }
 
 Result<int> run_devices(bool json) {

@@ -125,6 +125,10 @@ void check_plugins(std::vector<Check>& checks) {
     if (!infos) continue;
     for (const backend::DeviceInfo& info : *infos) checks.push_back(check_device(settings, plugin.name, info));
   }
+  for (const backend::Decision& decision : passed_over(settings)) {
+    checks.push_back(
+        {"plugin " + decision.plugin, Verdict::kFailed, decision.reason, "crucible plugin explain " + decision.plugin});
+  }
 }
 
 void check_recorder(std::vector<Check>& checks) {

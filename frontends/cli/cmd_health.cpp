@@ -57,8 +57,9 @@ class Watch {
 };
 
 Result<void> Watch::start(config::Settings& settings, Plugin& plugin) {
+  const std::size_t known = settings.problems().size();
   settle_options(settings, plugin.name, terminal());
-  CRUCIBLE_TRY_VOID(settings.check());
+  CRUCIBLE_TRY_VOID(settings.check(known));
   CRUCIBLE_TRY(plugin.backend, load_plugin(settings, plugin.name));
   CRUCIBLE_TRY(plugin.devices, plugin.backend->devices());
   return {};
@@ -98,6 +99,10 @@ Result<Watch> Watch::begin(const Switches& switches) {
     } else {
       watch.plugins_.push_back(std::move(plugin));
     }
+  }
+  if (named.empty()) {
+    for (const backend::Decision& decision : passed_over(settings))
+      watch.problems_.push_back({decision.plugin, decision.reason});
   }
   if (!switches.choice.device.empty()) CRUCIBLE_TRY_VOID(watch.keep_device(switches.choice.device));
   return watch;

@@ -35,7 +35,11 @@ void add_plugin_check(Commands& commands, CLI::App& plugin) {
   command->add_flag("--quick", switches->quick, "the cheap tiers and samples of the others");
   command->add_option("--filter", switches->filter, "only cases whose name has a match of this regular expression");
   command->add_option("--device", switches->device, "the device's id (default: the first one)");
-  command->add_option("--set", switches->options, "an option for the plugin, as option=value");
+  command
+      ->add_option("--set", switches->options,
+                   "an option for the plugin, as option=value; before its variable of the environment")
+      ->allow_extra_args(false)
+      ->take_all();
   command->add_option("--exclude", switches->exclude,
                       "a JSON file of cases that are expected to fail or to be skipped, with reasons");
   command->add_option("--junit", switches->junit, "also write the results as JUnit XML");
@@ -81,9 +85,8 @@ void add_plugin_options(Commands& commands, CLI::App& plugin) {
       add_subcommand(plugin, "options", "What may be set of a plugin, with its help.", "crucible plugin options cpu");
   command->add_option("NAME", *name, "The plugin's name, or the path of its file")->required();
   command->add_flag("--json", *json, "One JSON document on standard output");
-  command->callback([&commands, json, name] {
-    commands.run = [json, name] { return run_plugin_options(*name, *json); };
-  });
+  command->callback(
+      [&commands, json, name] { commands.run = [json, name] { return run_plugin_options(*name, *json); }; });
 }
 
 void add_plugin_new(Commands& commands, CLI::App& plugin) {
@@ -101,7 +104,8 @@ void add_plugin_new(Commands& commands, CLI::App& plugin) {
           "How its memory is named: host (it is this machine's), pointers (addresses that kernels take) or handles.")
       ->capture_default_str();
   command->add_option("--folder", arguments->folder, "Where to write it; by default a folder of the plugin's name.");
-  command->add_flag("--force", arguments->force, "Take a name that a plugin has already.");
+  command->add_flag("--force", arguments->force,
+                    "Take a name that a plugin has already; write into a folder that is not empty.");
   command->add_flag("--json", arguments->json, "Print JSON.");
   command->callback([arguments, &commands] { commands.run = [arguments] { return run_plugin_new(*arguments); }; });
 }

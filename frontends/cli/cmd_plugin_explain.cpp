@@ -1,5 +1,6 @@
 // `crucible plugin explain NAME`: what the loader decided about one plugin, step by step, and why. The plugin is
-// examined and loaded as a command would load it; it is started in a child process only.
+// examined and loaded as a command would load it, with the options of the configuration; it is started in a child
+// process only.
 #include <fmt/format.h>
 
 #include <memory>
@@ -58,12 +59,27 @@ Result<backend::Candidate> candidate_of(const std::string& name, const backend::
 }
 
 /// All steps; the refusal, if any, is the last decision of the log.
-Result<void> go_through(const std::string& name, const backend::LoadPolicy& policy, backend::DecisionLog& log) {
+Result<void> go_through(const std::string& name, config::Settings& settings, backend::DecisionLog& log) {
+  const backend::LoadPolicy policy = config::load_policy(settings);
   CRUCIBLE_TRY(const backend::Candidate candidate, candidate_of(name, policy, log));
   CRUCIBLE_TRY(const backend::Examined examined, backend::examine_candidate(candidate, policy, log));
-  CRUCIBLE_TRY(const auto loaded, backend::load_examined(examined, {}, log));
-  CRUCIBLE_TRY(const auto devices, backend::probe_devices(examined, policy, log));
+  const Result<backend::Options> options = options_of(settings, examined);
+  CRUCIBLE_TRY(const auto loaded, backend::load_examined(examined, options ? *options : backend::Options(), log));
+  if (!options) {
+    log.add({backend::Step::kInit, backend::Outcome::kRefused, candidate.name, candidate.path,
+             fmt::format("it was not started, for its options are wrong: {}", options.error().message), 0});
+    return options.error();
+  }
+  CRUCIBLE_TRY(const auto devices, backend::probe_devices(examined, *options, policy, log));
   return {};
+}
+
+/// A reason of several lines, each below the first.
+std::string indented(std::string text) {
+  constexpr std::string_view kIndent = "     ";
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += kIndent.size())
+    text.insert(++at, kIndent);
+  return text;
 }
 
 void print_words(const std::string& name, const std::vector<Decision>& decisions, bool usable) {
@@ -71,20 +87,21 @@ void print_words(const std::string& name, const std::vector<Decision>& decisions
   int number = 0;
   for (const Decision& decision : decisions) {
     print_out("{:3}. {:<10} {:<8} {:>9}  {}?\n", ++number, step_name(decision.step), outcome_name(decision.outcome),
-               decision.time_ns == 0 ? "-" : format_ns(static_cast<double>(decision.time_ns)), question(decision.step));
-    print_out("     {}\n", decision.reason);
+              decision.time_ns == 0 ? "-" : format_ns(static_cast<double>(decision.time_ns)), question(decision.step));
+    print_out("     {}\n", indented(decision.reason));
   }
 }
 
 }  // namespace
 
 Result<int> run_plugin_explain(const std::string& name, bool json, const std::string& decisions_file) {
-  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
+  CRUCIBLE_TRY(config::Settings settings, load_settings({}, terminal()));
   backend::DecisionLog& log = backend::process_log();
   CRUCIBLE_TRY_VOID(write_decisions(log, decisions_file));
-  const Result<void> result = go_through(name, config::load_policy(settings), log);
-  if (!result && result.error().code == ErrorCode::kUsage) return result.error();
+  const Result<void> result = go_through(name, settings, log);
+  tell_warnings(settings, terminal());
   const std::vector<Decision> decisions = log.all();
+  if (!result && decisions.empty()) return result.error();  // a name that is none
   if (json) {
     ordered_json document = {{"plugin", name},
                              {"usable", result.has_value()},

@@ -1,13 +1,14 @@
 // `crucible plugin list`: every plugin in the places that are searched, one row each. A plugin that cannot be used is a
 // row with its reason, and keeps no other from being shown. Nothing of any plugin runs in this process: what is known
-// of it comes from the probe, and its devices from a child that starts it; with --no-probe from what earlier probes
-// kept.
+// of it comes from the probe, and its devices from a child that starts it with the options of the configuration; with
+// --no-probe from what earlier probes kept.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -31,12 +32,19 @@ struct Row {
   backend::Candidate candidate;
   backend::PluginFacts facts;
   std::vector<backend::DeviceInfo> devices;
-  std::string problem;   // why it cannot be used
+  std::string problem;                    // why it cannot be used
   ErrorCode code = ErrorCode::kBadInput;  // and in which way
   backend::Step refused_at = backend::Step::kCandidate;
   std::string warnings;  // why one may hesitate
   bool is_plugin = true;
   bool is_asked = true;  // false: neither probed nor started
+  bool is_misconfigured = false;
+};
+
+/// The configuration, which the threads that fill rows share.
+struct SharedSettings {
+  config::Settings& settings;
+  std::mutex mutex;
 };
 
 std::string abi_of(const backend::PluginFacts& facts) {
@@ -44,6 +52,7 @@ std::string abi_of(const backend::PluginFacts& facts) {
 }
 
 PluginState state_of(const Row& row) {
+  if (row.is_misconfigured) return misconfigured_state(Error{row.code, row.problem});
   if (!row.problem.empty())
     return refused_state(Error{row.code, row.problem}, row.refused_at, row.candidate.name, row.candidate.path);
   if (!row.is_asked)
@@ -57,7 +66,7 @@ void refuse(Row& row, const Error& error, const backend::DecisionLog& log) {
   row.refused_at = log.of(row.candidate.name).back().step;
 }
 
-void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog& log) {
+void fill_row(Row& row, SharedSettings& shared, const backend::LoadPolicy& policy, backend::DecisionLog& log) {
   const Result<backend::Examined> examined = backend::examine_candidate(row.candidate, policy, log);
   if (!examined) {
     // The runtime's own libraries are named like plugins; anywhere else a library without the query is a broken plugin.
@@ -72,7 +81,17 @@ void fill_row(Row& row, const backend::LoadPolicy& policy, backend::DecisionLog&
     return;
   }
   for (const std::string& warning : examined->warnings) row.warnings += row.warnings.empty() ? warning : "; " + warning;
-  auto devices = backend::probe_devices(*examined, policy, log);
+  const Result<backend::Options> options = [&] {
+    const std::lock_guard lock(shared.mutex);
+    return options_of(shared.settings, *examined);
+  }();
+  if (!options) {
+    row.problem = options.error().message;
+    row.code = options.error().code;
+    row.is_misconfigured = true;
+    return;
+  }
+  auto devices = backend::probe_devices(*examined, *options, policy, log);
   if (devices) {
     row.devices = *std::move(devices);
   } else {
@@ -103,7 +122,9 @@ void fill_row_unasked(Row& row, const backend::LoadPolicy& policy) {
   if (auto facts = backend::remembered_facts(row.candidate, policy)) row.facts = *std::move(facts);
 }
 
-std::vector<Row> all_rows(const backend::LoadPolicy& policy, bool ask, backend::DecisionLog& log) {
+std::vector<Row> all_rows(config::Settings& settings, bool ask, backend::DecisionLog& log) {
+  const backend::LoadPolicy policy = config::load_policy(settings);
+  SharedSettings shared{settings, {}};
   std::vector<Row> rows;
   for (backend::Candidate& candidate : backend::find_candidates(policy, log)) {
     rows.emplace_back().candidate = std::move(candidate);
@@ -113,7 +134,7 @@ std::vector<Row> all_rows(const backend::LoadPolicy& policy, bool ask, backend::
   add_refused_candidates(log, rows);
   const auto work = [&] {
     for (std::size_t i; (i = next++) < candidates;) {
-      if (ask) fill_row(rows[i], policy, log);
+      if (ask) fill_row(rows[i], shared, policy, log);
       if (!ask) fill_row_unasked(rows[i], policy);
     }
   };
@@ -150,14 +171,15 @@ ordered_json row_json(const Row& row) {
 }  // namespace
 
 Result<int> run_plugin_list(bool json, bool ask, const std::string& decisions) {
-  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
-  const backend::LoadPolicy policy = config::load_policy(settings);
+  CRUCIBLE_TRY(config::Settings settings, load_settings({}, terminal()));
   backend::DecisionLog& log = backend::process_log();
   CRUCIBLE_TRY_VOID(write_decisions(log, decisions));
   ordered_json document = {{"plugins", ordered_json::array()}};
   std::vector<std::vector<std::string>> table = {{"plugin", "state", "devices", "version", "abi", "vendor", "why"}};
   std::map<std::string, std::string> folders;  // folder -> the files of it that are in the table
-  for (const Row& row : all_rows(policy, ask, log)) {
+  const std::vector<Row> rows = all_rows(settings, ask, log);
+  tell_warnings(settings, terminal());
+  for (const Row& row : rows) {
     document["plugins"].push_back(row_json(row));
     const PluginState state = state_of(row);
     table.push_back({row.candidate.name, state.word,

@@ -47,8 +47,9 @@ Result<int> run_plugin_new(const NewPlugin& arguments) {
   CRUCIBLE_TRY_VOID(plugin_template::check_name(arguments.name));
   if (!arguments.force) CRUCIBLE_TRY_VOID(check_free(arguments.name));
   const fs::path folder = arguments.folder.empty() ? fs::path(arguments.name) : fs::path(arguments.folder);
-  CRUCIBLE_TRY(const std::vector<fs::path> written,
-               plugin_template::write_project(folder, arguments.name, {arguments.dialect, arguments.memory}));
+  CRUCIBLE_TRY(
+      const std::vector<fs::path> written,
+      plugin_template::write_project(folder, arguments.name, {arguments.dialect, arguments.memory, arguments.force}));
   if (arguments.json) {
     nlohmann::ordered_json document = {{"name", arguments.name},
                                        {"dialect", arguments.dialect},

@@ -22,12 +22,20 @@ std::string without_parentheses(std::string_view text) {
   return kept;
 }
 
-/// As much of a sentence as fits, ended between words.
-std::string shortened(std::string text) {
+/// As much of a sentence as fits into `room`, ended between words.
+std::string cut(const std::string& text, std::size_t room) {
+  const std::size_t space = text.rfind(' ', room - 3);
+  return text.substr(0, space == std::string::npos ? room - 3 : space) + "...";
+}
+
+/// As much of a reason as fits. What to do comes last, after a colon: of the rest that is what stays.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLeastOfReason = 12;
   if (text.size() <= kLongestWhy) return text;
-  text.resize(text.rfind(' ', kLongestWhy - 3) == std::string::npos ? kLongestWhy - 3
-                                                                    : text.rfind(' ', kLongestWhy - 3));
-  return text + "...";
+  const std::size_t colon = text.rfind(": ");
+  const std::size_t advice = colon == std::string::npos ? 0 : text.size() - colon;
+  if (advice == 0 || advice + kLeastOfReason > kLongestWhy) return cut(text, kLongestWhy);
+  return cut(text.substr(0, colon), kLongestWhy - advice) + text.substr(colon);
 }
 
 }  // namespace
@@ -46,6 +54,10 @@ std::string short_reason(const std::string& reason, const std::filesystem::path&
   remove_all(path + ": ", "");
   remove_all(path, "it");
   return text;
+}
+
+PluginState misconfigured_state(const Error& error) {
+  return {"misconfigured", shortened(short_reason(error.message, {}))};
 }
 
 PluginState refused_state(const Error& error, backend::Step step, const std::string& name,

@@ -14,7 +14,7 @@ std::string short_reason(const std::string& reason, const std::filesystem::path&
 
 /// What a plugin is in a table, and why in a few words. The whole reason is what `crucible plugin explain` is for.
 struct PluginState {
-  std::string word;  // usable, unavailable, not allowed, not trusted, broken
+  std::string word;  // usable, unavailable, misconfigured, not allowed, not trusted, broken
   std::string why;   // "" where there is nothing to say
 };
 
@@ -23,7 +23,10 @@ struct PluginState {
 PluginState refused_state(const Error& error, backend::Step step, const std::string& name,
                           const std::filesystem::path& path);
 
-/// The same where the step is not known.
+/// The state of a plugin whose options are wrong: the user's to mend, and the plugin was not started.
+PluginState misconfigured_state(const Error& error);
+
+/// The same as above where the step is not known.
 PluginState refused_state(const Error& error, const std::string& name, const std::filesystem::path& path);
 
 }  // namespace crucible::cli

@@ -1,5 +1,7 @@
 #include "frontends/config/load_policy.hpp"
 
+#include <fmt/format.h>
+
 #include <string_view>
 
 namespace crucible::config {
@@ -15,7 +17,9 @@ backend::LoadPolicy load_policy(const Settings& settings) {
   policy.allow = settings.list("plugins.allow");
   policy.deny = settings.list("plugins.deny");
   for (const auto& [key, setting] : settings.all()) {
-    if (key.starts_with(kPins)) policy.pins[key.substr(kPins.size())] = to_text(setting.value);
+    if (!key.starts_with(kPins)) continue;
+    policy.pins[key.substr(kPins.size())] = to_text(setting.value);
+    policy.pinned_by[key.substr(kPins.size())] = fmt::format("the key {} ({})", key, setting.origin.place());
   }
   const std::string trust = settings.text("plugins.trust");
   policy.trust = trust == "off"       ? backend::TrustPolicy::kOff

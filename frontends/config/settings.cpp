@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 
 #include "frontends/config/plugin_keys.hpp"
 #include "frontends/config/suggest.hpp"
@@ -230,18 +231,19 @@ void Settings::choose_fallback() {
                            {}};
 }
 
-Result<void> Settings::check() const {
-  if (problems_.empty()) return {};
+Result<void> Settings::check(std::size_t first) const {
+  if (first >= problems_.size()) return {};
+  const std::span<const Problem> problems = std::span(problems_).subspan(first);
   const bool files =
-      std::ranges::any_of(problems_, [](const Problem& problem) { return is_file(problem.origin.layer); });
+      std::ranges::any_of(problems, [](const Problem& problem) { return is_file(problem.origin.layer); });
   const ErrorCode code = files ? ErrorCode::kBadInput : ErrorCode::kUsage;
   const auto sentence = [](const Problem& problem) {
     if (problem.origin.layer == Layer::kEnvironment) return problem.message;  // begins with the variable
     return fmt::format("{}: {}", problem.origin.place(), problem.message);
   };
-  if (problems_.size() == 1) return Error{code, sentence(problems_[0])};
-  std::string message = fmt::format("{} problems in the configuration:", problems_.size());
-  for (const Problem& problem : problems_) message += "\n  " + sentence(problem);
+  if (problems.size() == 1) return Error{code, sentence(problems[0])};
+  std::string message = fmt::format("{} problems in the configuration:", problems.size());
+  for (const Problem& problem : problems) message += "\n  " + sentence(problem);
   return Error{code, std::move(message)};
 }
 

@@ -50,8 +50,9 @@ class Settings {
   /// With a null schema (a plugin of an ABI without one) nothing can be checked: texts are handed on as they are.
   void add_plugin(const std::string& plugin, const std::vector<Key>* schema);
 
-  /// Errors: kBadInput when a file is to blame, else kUsage; one line per problem, all of them.
-  Result<void> check() const;
+  /// Errors: kBadInput when a file is to blame, else kUsage; one line per problem, all of them from `first` on: of
+  /// problems().size() before add_plugin(), those of that plugin's options alone.
+  Result<void> check(std::size_t first = 0) const;
   const std::vector<Problem>& problems() const { return problems_; }
   /// False while a rule about plugins may be among the problems: a plugin asked now would be asked without that rule.
   bool may_ask_plugins() const;

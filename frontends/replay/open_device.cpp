@@ -157,8 +157,8 @@ Result<void> check_reference(const DeviceAddress& address, const DeviceChoice& c
                  fmt::format("device {}: the reference interpreter has no devices; leave --device out", address.text)};
   }
   if (choice.threads != 0) {
-    return Error{ErrorCode::kUsage, fmt::format("--threads {}: the reference interpreter has one thread; leave it out",
-                                                choice.threads)};
+    return Error{ErrorCode::kUsage,
+                 fmt::format("--threads {}: the reference interpreter has one thread; leave it out", choice.threads)};
   }
   return {};
 }
@@ -207,6 +207,7 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const Observer& obs
   DeviceAddress address = parse_device(opened.settings.text("device"));
   opened.plugin = opened.settings.text("backend");
   CRUCIBLE_TRY_VOID(reconcile(opened.settings, observer, opened.plugin, address));
+  tell_left_behind(opened.settings, opened.plugin, observer);
   if (opened.plugin == kReferenceBackend) {
     CRUCIBLE_TRY_VOID(check_reference(address, choice, takes_reference));
     if (opened.settings.may_ask_plugins()) settle_options(opened.settings, opened.plugin, observer);

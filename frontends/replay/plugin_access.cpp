@@ -7,7 +7,6 @@
 #include "frontends/config/load_policy.hpp"
 #include "frontends/config/plugin_keys.hpp"
 #include "frontends/replay/open_device.hpp"
-#include "plugins/loader/examine.hpp"
 #include "plugins/loader/inspect.hpp"
 
 namespace crucible::replay {
@@ -43,6 +42,26 @@ std::vector<backend::FoundBackend> list_plugins(const config::Settings& settings
   return found;
 }
 
+std::vector<backend::Decision> passed_over(const config::Settings& settings) {
+  backend::DecisionLog looking;
+  backend::find_candidates(config::load_policy(settings), looking);
+  std::vector<backend::Decision> decisions = looking.all();
+  std::erase_if(decisions, [](const backend::Decision& decision) {
+    return decision.step != backend::Step::kCandidate || decision.outcome != backend::Outcome::kRefused;
+  });
+  return decisions;
+}
+
+void tell_left_behind(const config::Settings& settings, const std::string& asked_for, const Observer& observer) {
+  backend::DecisionLog& log = backend::process_log();
+  for (backend::Decision& decision : backend::manifests_left_behind(config::load_policy(settings))) {
+    const auto is_same = [&](const backend::Decision& other) { return other.reason == decision.reason; };
+    if (decision.plugin == asked_for || std::ranges::any_of(log.of(decision.plugin), is_same)) continue;
+    observer.tell(Notice::Level::kWarning, decision.reason);
+    log.add(std::move(decision));
+  }
+}
+
 std::optional<backend::PluginFacts> plugin_facts(const config::Settings& settings, const std::string& name) {
   backend::DecisionLog looking;
   const backend::LoadPolicy policy = config::load_policy(settings);
@@ -74,6 +93,14 @@ void settle_options(config::Settings& settings, const std::string& name, const O
   tell_warnings(settings, observer);
 }
 
+Result<backend::Options> options_of(config::Settings& settings, const backend::Examined& plugin) {
+  const std::string& name = plugin.candidate.name;
+  const std::size_t known = settings.problems().size();
+  settle_known_options(settings, name, plugin.probed ? std::optional(plugin.facts) : std::nullopt);
+  CRUCIBLE_TRY_VOID(settings.check(known));
+  return settings.plugin_options(name);
+}
+
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name) {
   if (name == kReferenceBackend) return Error{ErrorCode::kUnavailable, kReferenceNameTaken};
   return backend::load(name, settings.plugin_options(name), config::load_policy(settings), backend::process_log());
@@ -81,8 +108,9 @@ Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& se
 
 Result<std::shared_ptr<backend::Device>> open_listed(config::Settings& settings, const std::string& name,
                                                      const std::string& device_id, const Observer& observer) {
+  const std::size_t known = settings.problems().size();
   settle_options(settings, name, observer);
-  CRUCIBLE_TRY_VOID(settings.check());
+  CRUCIBLE_TRY_VOID(settings.check(known));
   CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, name));
   return backend->open(device_id);
 }

@@ -12,6 +12,7 @@
 #include "frontends/replay/observer.hpp"
 #include "plugins/loader/backend.hpp"
 #include "plugins/loader/decision.hpp"
+#include "plugins/loader/examine.hpp"
 #include "plugins/loader/facts.hpp"
 
 namespace crucible::replay {
@@ -33,6 +34,14 @@ Result<void> keep_decisions(const config::Settings& settings);
 /// Every plugin in the folders that are searched, by name.
 std::vector<backend::FoundBackend> list_plugins(const config::Settings& settings);
 
+/// What was found in those folders and is passed over: manifests whose plugin is gone or that name none, links to
+/// nothing, folders that cannot be read. Each with what to do.
+std::vector<backend::Decision> passed_over(const config::Settings& settings);
+
+/// Warns of each manifest that an uninstalled plugin has left behind, once per process. That of the plugin that is
+/// asked for is named by the error of not finding it.
+void tell_left_behind(const config::Settings& settings, const std::string& asked_for, const Observer& observer);
+
 /// What the plugin says of itself without being started; nothing when it cannot be found, is refused, does
 /// not answer (loading it then says why), or is not to be probed.
 std::optional<backend::PluginFacts> plugin_facts(const config::Settings& settings, const std::string& name);
@@ -46,6 +55,10 @@ void settle_options(config::Settings& settings, const std::string& name, const O
 /// The same with what is known of the plugin already, and without telling; nothing: its options are taken as they are.
 void settle_known_options(config::Settings& settings, const std::string& name,
                           const std::optional<backend::PluginFacts>& facts);
+
+/// What a plugin that was examined is started with: its options, settled and checked. Errors: those of
+/// Settings::check() about just these options, whatever is wrong with other plugins'.
+Result<backend::Options> options_of(config::Settings& settings, const backend::Examined& plugin);
 
 /// Finds, loads and starts the plugin with its settled options. Errors: the loader's, with its record.
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name);

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <regex>
 #include <span>
 
@@ -56,6 +59,32 @@ Result<void> look_at_file(const std::filesystem::path& file) {
   if (std::ranges::find(facts.exported, CRUCIBLE_QUERY_SYMBOL) == facts.exported.end()) {
     return Error{ErrorCode::kBadInput,
                  fmt::format("{} is not a Crucible plugin: it exports no {}", file.string(), CRUCIBLE_QUERY_SYMBOL)};
+  }
+  return {};
+}
+
+/// Gives the plugin what the environment says of its options, as a host would, where --set does not say otherwise.
+/// Errors: kUsage for an option that it does not have.
+Result<void> settle_options(CheckOptions& options, Report& report) {
+  std::map<std::string, std::string>& given = options.settings.options;
+  for (const auto& [name, value] : given) report.options.push_back({name, value, "--set"});
+  // A cache of this run's own: what an earlier run compiled proves nothing.
+  given.try_emplace("cache_dir", (options.settings.folder / "cache").string());
+  const std::vector<CaseResult> asked =
+      run_cases(options.command, options.settings, {options_case()}, options.limits, 1, [](const CaseResult&) {});
+  const std::optional<std::vector<OptionFact>> known = parse_options(asked[0].facts);
+  if (!known) return {};  // whoever does not load or crashes is told by the cases
+  for (const GivenOption& option : report.options) {
+    if (std::ranges::find(*known, option.name, &OptionFact::name) != known->end()) continue;
+    std::string names;
+    for (const OptionFact& fact : *known) names += (names.empty() ? "it has " : ", ") + fact.name;
+    return Error{ErrorCode::kUsage, fmt::format("--set {}: the plugin has no such option; {}", option.name,
+                                                names.empty() ? "it has none" : names)};
+  }
+  for (const OptionFact& fact : *known) {
+    const char* const value = fact.variable.empty() ? nullptr : std::getenv(fact.variable.c_str());
+    if (value == nullptr || *value == 0 || !given.try_emplace(fact.name, value).second) continue;
+    report.options.push_back({fact.name, value, fact.variable});
   }
   return {};
 }
@@ -117,10 +146,9 @@ Result<Report> check_plugin(const CheckOptions& given) {
     return Error{ErrorCode::kUnavailable, "cannot make a folder for the run: set TMPDIR to a folder with space"};
   }
   options.settings.folder = folder.path();
-  // A cache of this run's own: what an earlier run compiled proves nothing.
-  options.settings.options.try_emplace("cache_dir", (folder.path() / "cache").string());
 
   Report report;
+  CRUCIBLE_TRY_VOID(settle_options(options, report));
   report.plugin = options.settings.plugin.string();
   report.quick = options.settings.quick;
   const std::vector<CaseResult> identified =

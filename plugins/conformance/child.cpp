@@ -55,7 +55,33 @@ void identify(const Settings& settings) {
   pass(facts.dump());
 }
 
+void tell_options(const Settings& settings) {
+  Subject subject(settings);
+  if (subject.api.describe_options == nullptr) return;
+  Items items;
+  if (crucible_status status = subject.api.describe_options(items.sink(), items.user())) {
+    take_error(status, "describe_options");
+    return;
+  }
+  nlohmann::json facts = nlohmann::json::array();
+  for (const auto& option : items.calls) {
+    const auto text = [&](const char* key) { return option.contains(key) ? option.at(key) : std::string(); };
+    facts.push_back({{"name", text("name")}, {"variable", text("env")}});
+  }
+  pass(facts.dump());
+}
+
 }  // namespace
+
+Case options_case() { return {"options", Tier::kStatic, "the plugin loads and tells its options", true, tell_options}; }
+
+std::optional<std::vector<OptionFact>> parse_options(const std::string& text) {
+  const auto facts = nlohmann::json::parse(text, nullptr, false);
+  if (!facts.is_array()) return std::nullopt;
+  std::vector<OptionFact> options;
+  for (const auto& option : facts) options.push_back({option.value("name", ""), option.value("variable", "")});
+  return options;
+}
 
 Case identify_case() { return {"identify", Tier::kStatic, "the plugin loads and says who it is", true, identify, 60}; }
 
@@ -111,6 +137,7 @@ int run_child(const std::string& argument) {
   }
   std::vector<Case> cases = all_cases();
   cases.push_back(identify_case());
+  cases.push_back(options_case());
   for (const Case& entry : cases) {
     if (entry.name != task->case_name) continue;
     try {

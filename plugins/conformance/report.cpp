@@ -1,6 +1,7 @@
 // A report as text, JSON and JUnit XML.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/words.hpp"
@@ -26,6 +27,33 @@ std::string indented(std::string_view text) {
     }
   }
   return result + "\n";
+}
+
+/// A word of a shell's command line.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return text + "'";
+}
+
+/// What was neither passed nor failed, a line for each reason: "unsupported: REASON: CASE, CASE".
+std::string set_aside(const Report& report) {
+  std::vector<std::pair<std::string, std::string>> lines;  // reason, cases; in the order of the cases
+  for (const CaseResult& entry : report.cases) {
+    if (entry.outcome == Outcome::kPassed || is_failure(entry.outcome)) continue;
+    const std::string reason = fmt::format("{}: {}", outcome_name(entry.outcome), entry.got);
+    const auto line = std::ranges::find(lines, reason, &std::pair<std::string, std::string>::first);
+    if (line == lines.end()) {
+      lines.emplace_back(reason, entry.name);
+    } else {
+      line->second += ", " + entry.name;
+    }
+  }
+  std::string text;
+  for (const auto& [reason, cases] : lines) text += fmt::format("{}{}: {}\n", text.empty() ? "\n" : "", reason, cases);
+  return text;
 }
 
 }  // namespace
@@ -59,6 +87,9 @@ nlohmann::ordered_json to_json(const Report& report) {
                         {"driver", who.driver},
                         {"emulated", who.emulated}};
   document["quick"] = report.quick;
+  document["options"] = nlohmann::ordered_json::array();
+  for (const GivenOption& option : report.options)
+    document["options"].push_back({{"name", option.name}, {"value", option.value}, {"from", option.from}});
   document["ok"] = report.passed();
   for (int i = 0; i < kOutcomeCount; ++i) {
     std::string key(kOutcomeNames[i]);
@@ -125,7 +156,12 @@ std::string to_text(const Report& report, std::string_view command) {
   const Identity& who = report.identity;
   std::string text = fmt::format("{} {} (ABI {}.{}) on {}: {}{}\n\n", who.name, who.version, who.abi_major,
                                  who.abi_minor, who.device_id, who.device_name, who.emulated ? " (emulated)" : "");
-  text += fmt::format("{:<12}{:>8}{:>8}{:>13}{:>19}{:>18}{:>9}\n", "tier", "passed", "failed", "unsupported",
+  std::string options;
+  for (const GivenOption& option : report.options) {
+    text.insert(text.size() - 1, fmt::format("with {} = {} ({})\n", option.name, option.value, option.from));
+    options += fmt::format(" --set {}", quoted(fmt::format("{}={}", option.name, option.value)));
+  }
+  text += fmt::format("{:<12}{:>8}{:>8}{:>13}{:>19}{:>19}{:>9}\n", "tier", "passed", "failed", "unsupported",
                       "expected failures", "unexpected passes", "skipped");
   for (int i = 0; i < kTierCount; ++i) {
     const auto tier = static_cast<Tier>(i);
@@ -133,17 +169,19 @@ std::string to_text(const Report& report, std::string_view command) {
     std::uint32_t all = 0;
     for (int outcome = 0; outcome < kOutcomeCount; ++outcome) all += n(static_cast<Outcome>(outcome));
     if (all == 0) continue;
-    text += fmt::format("{:<12}{:>8}{:>8}{:>13}{:>19}{:>18}{:>9}\n", tier_name(tier), n(Outcome::kPassed),
+    text += fmt::format("{:<12}{:>8}{:>8}{:>13}{:>19}{:>19}{:>9}\n", tier_name(tier), n(Outcome::kPassed),
                         n(Outcome::kFailed), n(Outcome::kUnsupported), n(Outcome::kExpectedFailure),
                         n(Outcome::kUnexpectedPass), n(Outcome::kSkipped));
   }
   for (const CaseResult& entry : report.cases) {
     if (!is_failure(entry.outcome)) continue;
-    text += fmt::format("\n{}: {}\n  rule:     {}\n  expected: {}\n  got:      {}\n  alone:    {} {} --filter '^{}$'\n",
-                        outcome_name(entry.outcome), entry.name, entry.rule, entry.expected, entry.got, command,
-                        report.plugin, entry.name);
+    text +=
+        fmt::format("\n{}: {}\n  rule:     {}\n  expected: {}\n  got:      {}\n  alone:    {} {}{} --filter '^{}$'\n",
+                    outcome_name(entry.outcome), entry.name, entry.rule, entry.expected, entry.got, command,
+                    report.plugin, options, entry.name);
     if (!entry.output.empty()) text += "  its output:\n" + indented(entry.output);
   }
+  text += set_aside(report);
   text += fmt::format("\n{}: {} cases, {} passed, {} failed, {} unsupported, in {:.1f} s\n",
                       report.passed() ? "PASSED" : "FAILED", report.cases.size(), report.count(Outcome::kPassed),
                       report.count(Outcome::kFailed) + report.count(Outcome::kUnexpectedPass),

@@ -43,10 +43,16 @@ struct Identity {
   bool emulated = false;
 };
 
+/// An option that the plugin was given, and who said it: "--set", or a variable of the environment.
+struct GivenOption {
+  std::string name, value, from;
+};
+
 struct Report {
   std::string plugin;  // path
   Identity identity;
   bool quick = false;
+  std::vector<GivenOption> options;  // without the folder of compiled kernels that each run has of its own
   std::vector<CaseResult> cases;
   std::uint64_t time_ns = 0;
 

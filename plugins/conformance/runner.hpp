@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,16 @@ int run_child(const std::string& argument);
 
 /// The case that asks who the plugin is; its facts are an Identity. It is in no tier.
 Case identify_case();
+
+/// The case that asks which options the plugin takes, before it is started; in no tier.
+Case options_case();
+
+struct OptionFact {
+  std::string name, variable;  // "" for an option without a variable
+};
+
+/// Nothing where the plugin cannot tell (ABI 0.1) or the facts are not those of options_case().
+std::optional<std::vector<OptionFact>> parse_options(const std::string& facts);
 
 /// Errors: kBadInput when the facts are not those of identify_case().
 Result<Identity> parse_identity(const std::string& facts);

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -23,6 +24,7 @@ namespace {
 
 using std::filesystem::path;
 
+constexpr const char* kSystemManifests = "/etc/crucible/plugins.d";
 constexpr std::string_view kPrefix = "libcrucible_", kSuffix = ".so";
 
 /// "cpu" of "libcrucible_cpu.so"; "" of other names.
@@ -56,24 +58,38 @@ void add_variable_folders(std::vector<Place>& places) {
   }
 }
 
+/// Each folder once, in its first place: bin and lib of one prefix have the same lib/crucible beside them.
+std::vector<Place> without_repeats(std::vector<Place> places) {
+  std::set<path> seen;
+  std::erase_if(places, [&](const Place& place) {
+    std::error_code error;
+    const path real = std::filesystem::weakly_canonical(place.folder, error);
+    return !seen.insert(error ? place.folder.lexically_normal() : real).second;
+  });
+  return places;
+}
+
+/// Where the user's manifests are; empty where there is no such place.
+path user_manifests() {
+  const path config = variable("XDG_CONFIG_HOME"), home = variable("HOME");
+  if (config.is_absolute()) return config / "crucible/plugins.d";
+  return home.is_absolute() ? home / ".config/crucible/plugins.d" : path();
+}
+
 std::vector<Place> search_places(const LoadPolicy& policy) {
   std::vector<Place> places;
   add_variable_folders(places);
   for (const path& folder : policy.folders) {
     if (folder.is_absolute()) places.push_back({folder, "the configured folders"});
   }
-  const std::string config = variable("XDG_CONFIG_HOME"), home = variable("HOME");
-  if (path(config).is_absolute()) {
-    places.push_back({path(config) / "crucible/plugins.d", "a manifest of the user", true});
-  } else if (path(home).is_absolute()) {
-    places.push_back({path(home) / ".config/crucible/plugins.d", "a manifest of the user", true});
-  }
-  places.push_back({"/etc/crucible/plugins.d", "a manifest of the system", true});
+  if (const path manifests = user_manifests(); !manifests.empty())
+    places.push_back({manifests, "a manifest of the user", true});
+  places.push_back({kSystemManifests, "a manifest of the system", true});
   for (const path& folder : runtime_folders()) {
     places.push_back({folder, "the folder of the runtime", false, true});
     places.push_back({folder.parent_path() / "lib" / "crucible", "lib/crucible beside the runtime"});
   }
-  return places;
+  return without_repeats(std::move(places));
 }
 
 /// The files of a folder in the order of their names; none, with a refusal in the log, when one is there and cannot be
@@ -180,6 +196,22 @@ void look_at_library(const path& file, const std::string& name, const Place& pla
   found.push_back({name, file, place.source, "", place.runtime});
 }
 
+/// The refusal of a manifest whose plugin is gone; nothing where something stands at its path, or where that cannot be
+/// told.
+std::optional<Decision> left_behind(const Candidate& candidate) {
+  std::error_code error;
+  const auto type = std::filesystem::status(candidate.path, error).type();
+  if (type != std::filesystem::file_type::not_found) return std::nullopt;
+  return Decision{Step::kCandidate,
+                  Outcome::kRefused,
+                  candidate.name,
+                  candidate.manifest,
+                  fmt::format("manifest {} is passed over: its plugin is gone ({} is not there): remove the manifest, "
+                              "or install plugin {} again",
+                              candidate.manifest.string(), printable(candidate.path.string()), candidate.name),
+                  0};
+}
+
 /// The candidates of one place. `wanted` ("": all) is the only name that is looked for.
 void look_in(const Place& place, std::string_view wanted, std::vector<Candidate>& found, DecisionLog& log) {
   if (!place.manifests && !wanted.empty()) {
@@ -200,7 +232,11 @@ void look_in(const Place& place, std::string_view wanted, std::vector<Candidate>
     if (!candidate) {
       log.add({Step::kCandidate, Outcome::kRefused, file.stem(), file,
                fmt::format("manifest {} is passed over: {}", file.string(), candidate.error()), 0});
-    } else if (wanted.empty() || candidate->name == wanted) {
+    } else if (!wanted.empty() && candidate->name != wanted) {
+      continue;
+    } else if (std::optional<Decision> gone = left_behind(*candidate)) {
+      log.add(*std::move(gone));
+    } else {
       found.push_back(*std::move(candidate));
     }
   }
@@ -264,6 +300,7 @@ Result<Candidate> find_candidate(std::string_view name, const LoadPolicy& policy
     places.push_back({folder / name, "the plugin's own folder beside the runtime"});
     places.push_back({folder.parent_path() / "lib" / "crucible" / name, "the plugin's own folder in lib/crucible"});
   }
+  places = without_repeats(std::move(places));
   for (const Place& place : places) {
     look_in(place, name, found, log);
     looked += place.manifests ? fmt::format("\n  {}/*.json", place.folder.string())
@@ -275,10 +312,28 @@ Result<Candidate> find_candidate(std::string_view name, const LoadPolicy& policy
     if (decision.step == Step::kCandidate && decision.outcome == Outcome::kRefused && !decision.path.empty())
       looked += "\n  " + decision.reason;
   }
+  const path manifests = user_manifests();
   const std::string reason = fmt::format(
-      "plugin {} was not found; looked for{}\nset CRUCIBLE_PLUGIN_PATH to the folder that has it", name, looked);
+      "plugin {} was not found; looked for{}\nset CRUCIBLE_PLUGIN_PATH to the folder that has it, or write a manifest "
+      "with its path: {}/{}.json",
+      name, looked, manifests.empty() ? kSystemManifests : manifests.string(), name);
   log.add({Step::kCandidate, Outcome::kRefused, std::string(name), "", reason, 0});
   return Error{ErrorCode::kUnavailable, reason};
+}
+
+std::vector<Decision> manifests_left_behind(const LoadPolicy& policy) {
+  std::vector<Decision> all;
+  DecisionLog looking;
+  for (const Place& place : search_places(policy)) {
+    if (!place.manifests) continue;
+    for (const path& file : files_in(place, looking)) {
+      if (file.extension() != ".json") continue;
+      const auto candidate = read_manifest(file, place.source);
+      if (!candidate) continue;
+      if (std::optional<Decision> gone = left_behind(*candidate)) all.push_back(*std::move(gone));
+    }
+  }
+  return all;
 }
 
 Candidate explicit_candidate(const path& file) {

@@ -15,11 +15,11 @@ namespace crucible::backend {
 
 /// A file that may be a plugin.
 struct Candidate {
-  std::string name;             // "cpu" of libcrucible_cpu.so, or what its manifest says
-  std::filesystem::path path;   // absolute
-  std::string source;           // which place it is from, in words
-  std::string pin;              // SHA-256 from its manifest, or empty
-  bool beside_runtime = false;  // found where the runtime's own libraries are
+  std::string name;                     // "cpu" of libcrucible_cpu.so, or what its manifest says
+  std::filesystem::path path;           // absolute
+  std::string source;                   // which place it is from, in words
+  std::string pin;                      // SHA-256 from its manifest, or empty
+  bool beside_runtime = false;          // found where the runtime's own libraries are
   std::filesystem::path manifest = {};  // that names it, or empty
 };
 
@@ -34,6 +34,10 @@ std::vector<Candidate> find_candidates(const LoadPolicy& policy, DecisionLog& lo
 /// is too slow to load for everybody who asks all plugins. Errors: kUsage for what is no name; kUnavailable with every
 /// place that was looked at.
 Result<Candidate> find_candidate(std::string_view name, const LoadPolicy& policy, DecisionLog& log);
+
+/// Manifests whose plugin is gone: somebody uninstalled it and left the manifest. Each as the refusal that looking for
+/// the plugin logs, with what to do.
+std::vector<Decision> manifests_left_behind(const LoadPolicy& policy);
 
 /// The candidate that the user named by its file.
 Candidate explicit_candidate(const std::filesystem::path& path);

@@ -75,15 +75,24 @@ bool is_judged_by_content(const Candidate& candidate, const OpenFile& file, cons
 
 /// The pins of the user and of the manifest. Errors: kUnavailable for another content.
 Result<std::string> check_pins(const Candidate& candidate, const OpenFile& file, const LoadPolicy& policy) {
-  std::vector<std::string> pins;
-  if (const auto pin = policy.pins.find(candidate.name); pin != policy.pins.end()) pins.push_back(pin->second);
-  if (!candidate.pin.empty()) pins.push_back(candidate.pin);
+  struct Pin {
+    std::string digest, by, mend;
+  };
+  std::vector<Pin> pins;
+  if (const auto pin = policy.pins.find(candidate.name); pin != policy.pins.end()) {
+    const auto by = policy.pinned_by.find(candidate.name);
+    pins.push_back({pin->second, by == policy.pinned_by.end() ? "the policy" : by->second, "correct the pin"});
+  }
+  if (!candidate.pin.empty())
+    pins.push_back({candidate.pin, fmt::format("the manifest {}", candidate.manifest.string()), "correct its sha256"});
   if (pins.empty()) return std::string("no pin");
   CRUCIBLE_TRY(const std::string digest, file_digest(file));
-  for (const std::string& pin : pins) {
-    if (lower(pin) != digest) {
-      return Error{ErrorCode::kUnavailable,
-                   fmt::format("plugin {} has the SHA-256 {}, it is pinned to {}", file.path().string(), digest, pin)};
+  for (const Pin& pin : pins) {
+    if (lower(pin.digest) != digest) {
+      return Error{
+          ErrorCode::kUnavailable,
+          fmt::format("plugin {} has the SHA-256 {}, it is pinned to {} by {}: install the plugin again, or {}",
+                      file.path().string(), digest, pin.digest, pin.by, pin.mend)};
     }
   }
   return std::string("the pinned SHA-256");
@@ -188,15 +197,6 @@ Result<std::optional<PluginFacts>> probe(const Candidate& candidate, const OpenF
   return take_answer(file, *answer, false, record);
 }
 
-/// An uninstalled plugin's manifest may be left behind: then that is what the user has to look at.
-Error not_there(const Candidate& candidate, Error error) {
-  std::error_code ignored;
-  if (candidate.manifest.empty() || std::filesystem::exists(candidate.path, ignored)) return error;
-  error.message += fmt::format("; the manifest {} names it: remove the manifest, or install plugin {} again",
-                               candidate.manifest.string(), candidate.name);
-  return error;
-}
-
 }  // namespace
 
 Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy& policy, DecisionLog& log) {
@@ -204,7 +204,8 @@ Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy&
   CRUCIBLE_TRY_VOID(check_lists(candidate, policy, record));
   const Stopwatch time;
   Result<OpenFile> file = OpenFile::open(candidate.path);
-  if (!file) return record.refuse(Step::kTrust, not_there(candidate, file.error()), time.ns());
+  // Whom to trust is not the question where there is nothing that can be opened.
+  if (!file) return record.refuse(Step::kInspect, file.error(), time.ns());
   if (is_judged_by_content(candidate, *file, policy)) {
     if (const Result<void> sealed = file->seal(); !sealed)
       return record.refuse(Step::kTrust, sealed.error(), time.ns());
@@ -232,10 +233,11 @@ Result<PluginFacts> examine(const std::filesystem::path& path, const LoadPolicy&
   return examined.facts;
 }
 
-Result<std::vector<DeviceInfo>> probe_devices(const Examined& plugin, const LoadPolicy& policy, DecisionLog& log) {
+Result<std::vector<DeviceInfo>> probe_devices(const Examined& plugin, const Options& options, const LoadPolicy& policy,
+                                              DecisionLog& log) {
   Recorder record(plugin.candidate, log);
   const Stopwatch time;
-  const Result<ProbeAnswer> answer = run_probe(plugin.file, policy, ProbeDepth::kDevices);
+  const Result<ProbeAnswer> answer = run_probe(plugin.file, policy, ProbeDepth::kDevices, options);
   if (!answer) return record.refuse(Step::kInit, answer.error(), time.ns());
   for (const ProbeStep& step : answer->steps) {
     if (step.step == Step::kInit) record.note(step.step, step.outcome, step.reason, step.time_ns);

@@ -37,8 +37,10 @@ std::optional<PluginFacts> remembered_facts(const Candidate& candidate, const Lo
 /// What the plugin at `path` says of itself; nothing of it runs in this process.
 Result<PluginFacts> examine(const std::filesystem::path& path, const LoadPolicy& policy, DecisionLog& log);
 
-/// Starts the plugin in a child process, lists its devices and stops it; never remembered. Leaves a decision of kInit.
-Result<std::vector<DeviceInfo>> probe_devices(const Examined& plugin, const LoadPolicy& policy, DecisionLog& log);
+/// Starts the plugin with `options` in a child process, lists its devices and stops it; never remembered. Leaves a
+/// decision of kInit.
+Result<std::vector<DeviceInfo>> probe_devices(const Examined& plugin, const Options& options, const LoadPolicy& policy,
+                                              DecisionLog& log);
 
 /// Loads, asks and fills what was examined; the plugin is started at the first use of the Backend (or by start()).
 /// A file that changed since it was examined is refused. Errors: as Backend::load.

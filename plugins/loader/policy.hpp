@@ -15,9 +15,10 @@ namespace crucible::backend {
 enum class TrustPolicy : std::uint8_t { kOff, kWarn, kEnforce };
 
 struct LoadPolicy {
-  std::vector<std::filesystem::path> folders;  // searched after CRUCIBLE_PLUGIN_PATH, before all others; absolute
-  std::vector<std::string> allow, deny;        // plugin names; an empty allow list allows all; deny wins
-  std::map<std::string, std::string> pins;     // plugin name -> SHA-256 of its file, 64 hexadecimal digits
+  std::vector<std::filesystem::path> folders;    // searched after CRUCIBLE_PLUGIN_PATH, before all others; absolute
+  std::vector<std::string> allow, deny;          // plugin names; an empty allow list allows all; deny wins
+  std::map<std::string, std::string> pins;       // plugin name -> SHA-256 of its file, 64 hexadecimal digits
+  std::map<std::string, std::string> pinned_by;  // plugin name -> who said its pin, for messages: a file and its line
   TrustPolicy trust = TrustPolicy::kWarn;
   bool probe = true;  // ask the plugin in a child process before it is loaded here
   std::chrono::milliseconds probe_time_limit{5000};

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "plugins/loader/candidates.hpp"
 #include "plugins/loader/child.hpp"
@@ -89,15 +90,17 @@ Result<std::filesystem::path> find_probe() {
                fmt::format("crucible-probe was not found (looked for {}): install it with the runtime", places)};
 }
 
-Result<ProbeAnswer> run_probe(const OpenFile& file, const LoadPolicy& policy, ProbeDepth depth) {
+Result<ProbeAnswer> run_probe(const OpenFile& file, const LoadPolicy& policy, ProbeDepth depth,
+                              const std::map<std::string, std::string>& options) {
   CRUCIBLE_TRY(const std::filesystem::path probe, find_probe());
   const bool devices = depth == ProbeDepth::kDevices;
   // Drivers reserve far more addresses than memory when they are started: the limit is for the query alone.
   const std::uint64_t memory = devices ? ~std::uint64_t{0} : policy.probe_memory_bytes;
   const auto cpu_seconds = std::chrono::ceil<std::chrono::seconds>(policy.probe_time_limit).count() + 1;
-  CRUCIBLE_TRY(const ChildResult child, run_child({probe.string(), file.path().string(), std::to_string(memory),
-                                                   std::to_string(cpu_seconds), devices ? "devices" : "query"},
-                                                  file.descriptor(), policy.probe_time_limit));
+  std::vector<std::string> command = {probe.string(), file.path().string(), std::to_string(memory),
+                                      std::to_string(cpu_seconds), devices ? "devices" : "query"};
+  for (const auto& [name, value] : options) command.push_back(fmt::format("{}={}", name, value));
+  CRUCIBLE_TRY(const ChildResult child, run_child(command, file.descriptor(), policy.probe_time_limit));
   ProbeAnswer answer;
   for (std::size_t start = 0, end; (end = child.answers.find('\n', start)) != std::string::npos; start = end + 1) {
     take_line(std::string_view(child.answers).substr(start, end - start), answer);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
 
 #include "core/base/result.hpp"
 #include "plugins/loader/policy.hpp"
@@ -17,9 +19,10 @@ Result<std::filesystem::path> find_probe();
 enum class ProbeDepth { kQuery, kDevices };  // kDevices also starts the plugin and lists its devices
 
 /// Runs the probe. A plugin that crashes, hangs or ends the process gets a refused step that says so, with what it
-/// wrote. Only one thread of the caller waits; no signal handler is installed. Threads: any. Errors: kUnavailable when
-/// there is no probe or it cannot be started.
-Result<ProbeAnswer> run_probe(const OpenFile& file, const LoadPolicy& policy, ProbeDepth depth);
+/// wrote. Only one thread of the caller waits; no signal handler is installed. A plugin that is started has `options`,
+/// as it would in the host. Threads: any. Errors: kUnavailable when there is no probe or it cannot be started.
+Result<ProbeAnswer> run_probe(const OpenFile& file, const LoadPolicy& policy, ProbeDepth depth,
+                              const std::map<std::string, std::string>& options = {});
 
 /// The answer of an earlier probe of this very file by this version of the host; nothing when there is none, or when
 /// the entry is damaged or others could have written it.

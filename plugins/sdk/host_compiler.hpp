@@ -47,12 +47,16 @@ class HostLibrary {
   std::string log_;
 };
 
-/// The option that `compiler` above comes from.
-inline constexpr OptionSpec kCompilerOption = {
-    .name = "compiler",
-    .type = OptionType::kPath,
-    .help = "C compiler of the kernels, a path or a name in PATH; by default clang, cc or gcc.",
-    .from_folder = FromFolder::kNeedsTrust};
+/// The option that names a compiler: `help` says which one and what is taken where nobody names one, `env` is the
+/// variable that names it, too, or "".
+constexpr OptionSpec compiler_option(std::string_view help, std::string_view env = {}) {
+  return {
+      .name = "compiler", .type = OptionType::kPath, .help = help, .env = env, .from_folder = FromFolder::kNeedsTrust};
+}
+
+/// The option that `compiler` of HostLibrary comes from.
+inline constexpr OptionSpec kCompilerOption =
+    compiler_option("C compiler of the kernels, a path or a name in PATH; by default clang, cc or gcc.");
 
 /// True for a name that C takes: letters, digits and '_', not starting with a digit.
 bool is_c_name(std::string_view name);

@@ -425,6 +425,24 @@ TEST(SdkHostCompiler, CompilesLoadsAndRuns) {
   EXPECT_EQ(library->kernel_bytes("thrice"), 0u);
 }
 
+/// A plugin says in its own words which compiler it takes, and by which variable.
+TEST(SdkHostCompiler, TheOptionHasAPluginsOwnWords) {
+  static constexpr OptionSpec kSpecs[] = {
+      compiler_option("The compiler of ACME; by default acmecc in PATH.", "ACME_COMPILER")};
+  constexpr Options kOwn(kSpecs);
+  std::map<std::string, std::string> told;
+  const auto sink = [](void* user, const crucible_kv* items, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i)
+      (*static_cast<std::map<std::string, std::string>*>(user))[to_string(items[i].key)] = to_string(items[i].s);
+  };
+  ASSERT_EQ(kOwn.describe(sink, &told), nullptr);
+  EXPECT_EQ(told["name"], "compiler");
+  EXPECT_EQ(told["type"], "path");
+  EXPECT_EQ(told["help"], "The compiler of ACME; by default acmecc in PATH.");
+  EXPECT_EQ(told["env"], "ACME_COMPILER");
+  EXPECT_EQ(told["folder"], "needs trust");
+}
+
 TEST(SdkHostCompiler, SaysWhatIsMissingOrWrong) {
   EXPECT_THAT(
       take(guard([] { HostLibrary::compile("", "/no/such/compiler"); })),

@@ -100,6 +100,12 @@ Result<std::vector<fs::path>> write_project(const fs::path& folder, std::string_
   CRUCIBLE_TRY_VOID(check_choice("dialect", choices.dialect, kDialects));
   CRUCIBLE_TRY_VOID(check_choice("memory model", choices.memory, kMemoryModels));
   std::error_code error;
+  if (!choices.beside_others && fs::is_directory(folder, error) && !fs::is_empty(folder, error)) {
+    return Error{ErrorCode::kUsage,
+                 fmt::format("the folder {} is not empty: nothing was written; give another one with --folder, or "
+                             "--force to write beside what is there",
+                             folder.string())};
+  }
   std::vector<std::pair<fs::path, const File*>> project;
   for (const File& file : files()) {
     const std::string path = target(file.path, choices);

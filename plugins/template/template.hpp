@@ -28,6 +28,7 @@ std::span<const std::string_view> memory_models();
 /// What `plugin new` is asked for.
 struct Choices {
   std::string_view dialect = "c", memory = "host";
+  bool beside_others = false;  // write into a folder that has something in it
 };
 
 /// Errors: kUsage when a plugin cannot have this name ([a-z][a-z0-9_]*, at most 40 characters).

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -145,12 +146,88 @@ TEST_F(PluginCommand, AManifestThatIsLeftBehindIsNamed) {
   const auto manifest = folder_ / "config/crucible/plugins.d/gone.json";
   std::filesystem::create_directories(manifest.parent_path());
   std::ofstream(manifest) << R"({"path": "/opt/gone/libcrucible_gone.so", "name": "gone"})";
-  const std::string expected =
-      "the manifest " + manifest.string() + " names it: remove the manifest, or install plugin gone again";
-  for (const char* command : {"explain gone", "options gone", "list --json"}) {
-    EXPECT_THAT(crucible(command, "XDG_CONFIG_HOME=" + (folder_ / "config").string()).out, HasSubstr(expected))
+  const std::string config = "XDG_CONFIG_HOME=" + (folder_ / "config").string(),
+                    expected = "manifest " + manifest.string() +
+                               " is passed over: its plugin is gone (/opt/gone/libcrucible_gone.so is not there): "
+                               "remove the manifest, or install plugin gone again";
+  for (const char* command : {"explain gone", "options gone", "list --json"})
+    EXPECT_THAT(crucible(command, config).out, HasSubstr(expected)) << command;
+  // Commands that are not about this plugin name it, too.
+  for (const char* command : {"devices --json", "doctor", "health --json", "devices --self-test --backend null"}) {
+    EXPECT_THAT(run_line("cd / && " + config + " XDG_CACHE_HOME=" + (folder_ / "cache").string() +
+                         " " CRUCIBLE_COMMAND " " + command + " 2>&1")
+                    .out,
+                HasSubstr(expected))
         << command;
   }
+  // In the table: its state by the page's words, what to do on its line, and no file that is gone below it.
+  const std::string list = crucible("list", config).out;
+  EXPECT_THAT(list, testing::ContainsRegex(
+                        "\ngone +broken +its plugin is gone: remove the manifest, or install plugin gone again\n"));
+  EXPECT_THAT(list, HasSubstr("in " + manifest.parent_path().string() + ": gone.json\n"));
+  EXPECT_THAT(list, Not(HasSubstr("/opt/gone")));
+}
+
+/// Of a reason that is too long for the table what to do stays.
+TEST_F(PluginCommand, ListShortensReasonsBeforeTheAdvice) {
+  const auto manifest = folder_ / "config/crucible/plugins.d/pinned.json";
+  std::filesystem::create_directories(manifest.parent_path());
+  std::ofstream(manifest) << R"({"name": "pinned", "path": ")" + (folder_ / "plugins/libcrucible_sound.so").string() +
+                                 R"(", "sha256": ")" + std::string(64, '0') + "\"}";
+  EXPECT_THAT(
+      crucible("list", "XDG_CONFIG_HOME=" + (folder_ / "config").string()).out,
+      testing::ContainsRegex(
+          "\npinned +not trusted +it has the SHA-256\\.\\.\\.: install the plugin again, or correct its sha256\n"));
+}
+
+/// A plugin that needs an option to start is started with it, whoever said it, by every command that starts it.
+TEST_F(PluginCommand, PluginsAreStartedWithTheOptionsOfTheConfiguration) {
+  std::filesystem::copy_file(CRUCIBLE_BROKEN_PLUGIN, folder_ / "plugins/libcrucible_needs_a_key.so");
+  const std::string absent = crucible("list").out;
+  EXPECT_THAT(absent, testing::ContainsRegex("\nneeds_a_key +unavailable +no key was given"));
+  EXPECT_EQ(crucible("explain needs_a_key").code, 4);
+  std::filesystem::create_directories(folder_ / "config/crucible");
+  const auto say = [&](const std::string& key) {
+    std::ofstream(folder_ / "config/crucible/crucible.toml") << "[backend.needs_a_key]\nkey = \"" << key << "\"\n";
+  };
+  const std::string user = "XDG_CONFIG_HOME=" + (folder_ / "config").string(), by_variable = "CRUCIBLE_BROKEN_KEY=open";
+  say("open");
+  for (const std::string& before : {user, by_variable}) {
+    EXPECT_THAT(crucible("list", before).out, testing::ContainsRegex("\nneeds_a_key +usable +0 ")) << before;
+    EXPECT_EQ(crucible("explain needs_a_key", before).code, 0) << before;
+  }
+  // What does not open it is told as the plugin tells it, also where a stronger layer says it.
+  for (const std::string& before : {user + " CRUCIBLE_BROKEN_KEY=shut", std::string("CRUCIBLE_BROKEN_KEY=shut")}) {
+    EXPECT_THAT(crucible("list", before).out, testing::ContainsRegex("\nneeds_a_key +unavailable +")) << before;
+    EXPECT_THAT(crucible("explain needs_a_key", before).out, HasSubstr("the key shut does not fit")) << before;
+  }
+  // An option that it does not have is the user's mistake, not the plugin's, and no other plugin's.
+  std::ofstream(folder_ / "config/crucible/crucible.toml") << "[backend.needs_a_key]\nkye = \"open\"\n";
+  const std::string list = crucible("list", user).out;
+  EXPECT_THAT(list, testing::ContainsRegex("\nneeds_a_key +misconfigured +.*did you mean 'key'"));
+  EXPECT_THAT(list, testing::ContainsRegex("\nsound +usable "));
+  const Outcome explained = crucible("explain needs_a_key", user);
+  EXPECT_EQ(explained.code, 3);
+  EXPECT_THAT(explained.out, AllOf(HasSubstr(" 11. init       refused"), HasSubstr("has no option 'kye'")));
+}
+
+/// Each place once, both ways out, and every line of a reason below the first.
+TEST_F(PluginCommand, ExplainSaysWhereItLookedAndWhatToDo) {
+  const std::string out = crucible("explain absent", "XDG_CONFIG_HOME=" + (folder_ / "config").string()).out;
+  EXPECT_THAT(
+      out, HasSubstr("\n     set CRUCIBLE_PLUGIN_PATH to the folder that has it, or write a manifest with its path: " +
+                     (folder_ / "config/crucible/plugins.d/absent.json").string() + "\n"));
+  std::set<std::filesystem::path> places;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  ")) {
+      EXPECT_TRUE(line.starts_with("     ") || line.find("candidate") != std::string::npos) << line;
+    }
+    if (line.ends_with(".so") || line.ends_with("*.json")) {
+      EXPECT_TRUE(places.insert(std::filesystem::weakly_canonical(line.substr(line.find('/')))).second) << line;
+    }
+  }
+  EXPECT_GE(places.size(), 5u);
 }
 
 TEST_F(PluginCommand, ExplainHasEachStepOnce) {

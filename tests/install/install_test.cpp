@@ -43,8 +43,9 @@ class Installed : public ::testing::Test {
   /// Runs in the test's folder, with the installed (or, before install(), the built) crucible in PATH.
   Outcome run(const std::string& command) const {
     const std::string bin = fs::exists(prefix() / "bin") ? (prefix() / "bin").string() : CRUCIBLE_BUILD_FOLDER;
-    const std::string line =
-        "cd " + folder_.string() + " && env -u CRUCIBLE_PLUGIN_PATH PATH=" + bin + ":$PATH " + command + " 2>&1";
+    const std::string line = "cd " + folder_.string() +
+                             " && env -u CRUCIBLE_PLUGIN_PATH XDG_CONFIG_HOME=" + (folder_ / "config").string() +
+                             " PATH=" + bin + ":$PATH " + command + " 2>&1";
     Outcome outcome;
     FILE* pipe = popen(line.c_str(), "r");
     if (pipe == nullptr) return outcome;
@@ -124,10 +125,38 @@ TEST_F(Installed, APluginIsWrittenBuiltFoundAndRun) {
   const Outcome listed = run("CRUCIBLE_PLUGIN_PATH=" + built.string() + " crucible plugin list --json");
   EXPECT_EQ(listed.code, 0);
   EXPECT_THAT(listed.output, HasSubstr("\"acme_1\""));
-  // Installed beside Crucible it is found without being told of.
-  ASSERT_NO_FATAL_FAILURE(must(in + " --install build/release --prefix " + prefix().string() + "'"));
-  EXPECT_THAT(run("crucible plugin list --json").output,
-              HasSubstr("\"" + (prefix() / "lib/crucible/libcrucible_acme_1.so").string() + "\""));
+  // Installed beside Crucible it is found without being told of, with its manifest anywhere.
+  const fs::path manifest = folder_ / "config/crucible/plugins.d/acme_1.json";
+  for (const fs::path& where : {prefix(), folder_ / "apart"}) {
+    ASSERT_NO_FATAL_FAILURE(must(in + " --install build/release --strip --prefix " + where.string() + "'"));
+    const fs::path installed = where / "lib/crucible/libcrucible_acme_1.so";
+    EXPECT_THAT(run("crucible plugin list --json").output, HasSubstr("\"" + installed.string() + "\""));
+    const Outcome explained = run("crucible plugin explain acme_1");
+    EXPECT_EQ(explained.code, 0);
+    EXPECT_THAT(explained.output, HasSubstr("the pinned SHA-256"));
+    EXPECT_THAT(explained.output, HasSubstr(manifest.string()));
+    std::ofstream(installed.string() + ".certificate.json") << "{}";
+  }
+  // What is another file now is refused, by the manifest that is named, with what to do.
+  fs::copy_file(built / "libcrucible_acme_1.so", folder_ / "apart/lib/crucible/libcrucible_acme_1.so",
+                fs::copy_options::overwrite_existing);
+  EXPECT_THAT(run("crucible plugin explain acme_1").output,
+              HasSubstr(" by the manifest " + manifest.string() + ": install the plugin again, or correct its sha256"));
+  // Nothing of it is left but what is named.
+  const Outcome removed = run(in + " --build build/release --target uninstall'");
+  EXPECT_EQ(removed.code, 0) << removed.output;
+  EXPECT_THAT(removed.output, HasSubstr("kernels that were compiled for acme_1, in "));
+  EXPECT_THAT(removed.output, HasSubstr("crucible/acme_1 of each user"));
+  EXPECT_FALSE(fs::exists(manifest));
+  EXPECT_TRUE(fs::is_empty(folder_ / "apart/lib/crucible"));
+  EXPECT_FALSE(fs::exists(prefix() / "lib/crucible/libcrucible_acme_1.so"));
+  EXPECT_FALSE(fs::exists(prefix() / "lib/crucible/libcrucible_acme_1.so.certificate.json"));
+  EXPECT_THAT(run(in + " --build build/release --target uninstall'").output, HasSubstr("was not installed from this"));
+  // A package has the manifest for all users, about where the file will be.
+  ASSERT_NO_FATAL_FAILURE(
+      must("env DESTDIR=" + (folder_ / "stage").string() + " " + in + " --install build/release --prefix /opt/acme'"));
+  std::ifstream staged(folder_ / "stage/etc/crucible/plugins.d/acme_1.json");
+  EXPECT_EQ(nlohmann::json::parse(staged).at("path"), "/opt/acme/lib/crucible/libcrucible_acme_1.so");
   // The name of the package may be written as that of the command.
   std::ofstream(folder_ / "CMakeLists.txt")
       << "cmake_minimum_required(VERSION 3.25)\nproject(lower CXX)\nfind_package(crucible 0.1 REQUIRED)\n"
@@ -163,7 +192,11 @@ TEST_F(Installed, PluginNewRefusesWhatWouldNotWork) {
 TEST_F(Installed, PluginNewOverwritesNothing) {
   fs::create_directories(folder_ / "acme/src");
   std::ofstream(folder_ / "acme/src/plan.cpp") << "mine";
-  const Outcome outcome = run("crucible plugin new acme");
+  const Outcome careful = run("crucible plugin new acme");
+  EXPECT_EQ(careful.code, 2);
+  EXPECT_THAT(careful.output, HasSubstr("the folder acme is not empty: nothing was written; give another one with "
+                                        "--folder, or --force to write beside what is there"));
+  const Outcome outcome = run("crucible plugin new acme --force");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.output, HasSubstr("acme/src/plan.cpp is there already: nothing was written"));
   std::ifstream stream(folder_ / "acme/src/plan.cpp");
@@ -171,6 +204,18 @@ TEST_F(Installed, PluginNewOverwritesNothing) {
   stream >> text;
   EXPECT_EQ(text, "mine");
   EXPECT_FALSE(fs::exists(folder_ / "acme/CMakeLists.txt"));
+}
+
+TEST_F(Installed, PluginNewWritesBesideOtherFilesWhenItIsForced) {
+  fs::create_directories(folder_ / "acme");
+  std::ofstream(folder_ / "acme/notes.txt") << "mine";
+  EXPECT_EQ(run("crucible plugin new acme").code, 2);
+  EXPECT_FALSE(fs::exists(folder_ / "acme/CMakeLists.txt"));
+  const Outcome outcome = run("crucible plugin new acme --force");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_TRUE(fs::exists(folder_ / "acme/CMakeLists.txt") && fs::exists(folder_ / "acme/notes.txt"));
+  fs::create_directories(folder_ / "empty");
+  EXPECT_EQ(run("crucible plugin new other --folder empty").code, 0);
 }
 
 TEST_F(Installed, PluginNewWritesEachDialectUnderItsName) {

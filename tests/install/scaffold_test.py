@@ -27,7 +27,7 @@ class Scaffold:
         self.run_in(self.folder, CMAKE, "--install", pathlib.Path(CRUCIBLE).parent, "--prefix", self.folder / "prefix")
         self.environment = {
             **os.environ, "PATH": f"{self.folder}/prefix/bin:{os.environ['PATH']}",
-            "XDG_CACHE_HOME": str(self.folder / "cache"), "CRUCIBLE_PLUGIN_PATH": str(self.project / "build/release")
+            "XDG_CACHE_HOME": str(self.folder / "cache"), "XDG_CONFIG_HOME": str(self.folder / "config"), "CRUCIBLE_PLUGIN_PATH": str(self.project / "build/release")
         }
         # The installed command knows the recordings of this user: its state is left as it is.
 

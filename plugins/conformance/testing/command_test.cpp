@@ -67,6 +67,27 @@ TEST_F(PluginCheck, UsageIsTwo) {
   EXPECT_EQ(run(cpu_ + " --certificate " + (folder_ / "c").string()).code, 2);
 }
 
+/// An option's variable counts in the kit as in a host; --set is stronger, and a misspelt one is refused.
+TEST_F(PluginCheck, OptionsComeFromTheirVariablesAndFromSet) {
+  setenv("CRUCIBLE_THREADS", "3", 1);
+  setenv("CRUCIBLE_CACHE_DIR", (folder_ / "of the user").c_str(), 1);  // compiled kernels are those of the run
+  const Answer by_variable = run(cpu_ + " --filter '^negotiation.options' --json");
+  const Answer by_set = run("--set threads=2 " + cpu_ + " --filter '^negotiation.options'");
+  setenv("CRUCIBLE_THREADS", "many", 1);
+  const Answer wrong = run(cpu_ + " --filter '^behaviour.kernel.scalars$'");
+  unsetenv("CRUCIBLE_THREADS");
+  unsetenv("CRUCIBLE_CACHE_DIR");
+  const auto document = nlohmann::json::parse(by_variable.out, nullptr, false);
+  ASSERT_TRUE(document.is_object()) << by_variable.error;
+  EXPECT_EQ(document["options"].dump(), R"([{"name":"threads","value":"3","from":"CRUCIBLE_THREADS"}])");
+  EXPECT_THAT(by_set.out, HasSubstr("\nwith threads = 2 (--set)\n"));
+  EXPECT_EQ(wrong.code, 4) << wrong.out;  // the plugin was given it
+  EXPECT_THAT(wrong.error, HasSubstr("threads"));
+  const Answer misspelt = run(cpu_ + " --set thread=2 --tier static");
+  EXPECT_EQ(misspelt.code, 2);
+  EXPECT_THAT(misspelt.error, HasSubstr("--set thread: the plugin has no such option; it has "));
+}
+
 TEST_F(PluginCheck, WhatIsNoPluginIsThreeAndWhatDoesNotLoadIsFour) {
   EXPECT_EQ(run("/etc/passwd").code, 3);
   EXPECT_EQ(run("/no/such/file.so").code, 3);

@@ -55,6 +55,25 @@ TEST(Report, AsJunitEscapes) {
   EXPECT_THAT(text, Not(HasSubstr("\x01")));
 }
 
+TEST(Report, AsTextHasTwoBlanksBetweenColumnsAndALineForEachReason) {
+  Report report = sample();
+  report.cases.push_back(report.cases[2]);
+  report.cases.back().name = "api.e";
+  ASSERT_EQ(report.cases[2].outcome, Outcome::kUnsupported);
+  const std::string text = to_text(report, "crucible plugin check");
+  EXPECT_THAT(text, HasSubstr("  unsupported  expected failures  unexpected passes  skipped\n"));
+  EXPECT_THAT(text, HasSubstr("\nunsupported: no queue: " + report.cases[2].name + ", api.e\n"));
+}
+
+TEST(Report, SaysWhichOptionsThePluginHad) {
+  Report report = sample();
+  report.options = {{"library", "/opt/a b.so", "ACME_LIBRARY"}, {"streams", "2", "--set"}};
+  const std::string text = to_text(report, "crucible plugin check");
+  EXPECT_THAT(text, HasSubstr("\nwith library = /opt/a b.so (ACME_LIBRARY)\nwith streams = 2 (--set)\n\ntier "));
+  EXPECT_THAT(text, HasSubstr("acme.so --set 'library=/opt/a b.so' --set streams=2 --filter '^api.b$'"));
+  EXPECT_EQ(to_json(report)["options"][0]["from"], "ACME_LIBRARY");
+}
+
 TEST(Report, AsTextSaysHowToRunAFailureAlone) {
   const std::string text = to_text(sample(), "crucible plugin check");
   EXPECT_THAT(text, HasSubstr("failed: api.b\n  rule:     rule b\n  expected: 7 <eggs>\n  got:      6 \"eggs\"\n"));

@@ -1,6 +1,6 @@
 // crucible-probe: looks at one plugin in a process of its own, so that whatever the plugin does happens here and not in
 // the host. Started by plugins/loader/probe.cpp alone:
-//   crucible-probe PATH MEMORY_BYTES CPU_SECONDS query|devices
+//   crucible-probe PATH MEMORY_BYTES CPU_SECONDS query|devices [OPTION=VALUE...]
 // with the plugin's file open as descriptor 4. Each step is a line of JSON on descriptor 3 (probe_record.hpp); standard
 // output and error are the plugin's, and the host shows them when something goes wrong.
 #include <dlfcn.h>
@@ -15,7 +15,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/terminal.hpp"
@@ -142,14 +146,36 @@ T need(Result<T> result, Step step, const Stopwatch& time) {
   return *std::move(result);
 }
 
-/// Step kInit: starts the plugin, lists its devices, stops it.
-void list_devices(const QueryAnswer& plugin, const Tables& tables, const std::filesystem::path& path) {
+using Options = std::map<std::string, std::string, std::less<>>;
+
+/// The plugin's options, out of the words behind the mode.
+Options options_of(std::span<char* const> words) {
+  Options options;
+  for (const std::string_view word : words) {
+    const std::size_t equals = word.find('=');
+    if (equals != std::string_view::npos) options.emplace(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return options;
+}
+
+/// host.get_option: as in the host, a value that is empty is none.
+std::uint32_t get_option(void* ctx, crucible_str key, crucible_str* out) {
+  const auto& options = *static_cast<const Options*>(ctx);
+  const auto found = options.find(key.data == nullptr ? std::string_view() : std::string_view(key.data, key.size));
+  if (found == options.end() || found->second.empty()) return 0;
+  *out = {found->second.data(), found->second.size()};
+  return 1;
+}
+
+/// Step kInit: starts the plugin with its options, lists its devices, stops it.
+void list_devices(const QueryAnswer& plugin, const Tables& tables, Options options) {
   const Stopwatch time;
   static crucible_host_api host = {};
   host.struct_size = sizeof(host);
   host.abi_minor = CRUCIBLE_ABI_MINOR;
+  host.ctx = new Options(std::move(options));  // never deleted: the plugin may ask until the process ends
   host.log = [](void*, std::uint32_t, crucible_str, crucible_str) {};
-  host.get_option = [](void*, crucible_str, crucible_str*) -> std::uint32_t { return 0; };
+  host.get_option = get_option;
   host.alloc = [](void*, std::uint64_t size, std::uint64_t align) {
     return std::aligned_alloc(align, (size + align - 1) / align * align);
   };
@@ -170,7 +196,7 @@ void list_devices(const QueryAnswer& plugin, const Tables& tables, const std::fi
        time);
 }
 
-int run(const std::filesystem::path& path, const std::string& mode) {
+int run(const std::filesystem::path& path, const std::string& mode, Options options) {
   if (mode == "query") look_at_file(path);  // otherwise it has been looked at before
   const Stopwatch time;
   const Snapshot before = Snapshot::take();
@@ -197,7 +223,7 @@ int run(const std::filesystem::path& path, const std::string& mode) {
                    facts.vendor.empty() ? "nobody" : facts.vendor, facts.abi_major, facts.abi_minor,
                    facts.options.size()),
        time);
-  if (mode == "devices") list_devices(answer, tables, path);
+  if (mode == "devices") list_devices(answer, tables, std::move(options));
   finish();
 }
 
@@ -206,7 +232,7 @@ int run(const std::filesystem::path& path, const std::string& mode) {
 
 int main(int argc, char** argv) {
   using namespace crucible::backend;
-  if (argc != 5 || fcntl(kAnswers, F_GETFD) < 0 || fcntl(kFile, F_GETFD) < 0) {
+  if (argc < 5 || fcntl(kAnswers, F_GETFD) < 0 || fcntl(kFile, F_GETFD) < 0) {
     crucible::tell("crucible-probe: started by Crucible's loader, not by hand: see `crucible plugin explain`\n");
     return 2;
   }
@@ -217,5 +243,5 @@ int main(int argc, char** argv) {
   limit(RLIMIT_CPU, std::strtoull(argv[3], nullptr, 10));
   // A sanitizer reserves more addresses than any limit allows.
   if (!CRUCIBLE_SANITIZED) limit(RLIMIT_AS, std::strtoull(argv[2], nullptr, 10));
-  return run(argv[1], argv[4]);
+  return run(argv[1], argv[4], options_of(std::span<char* const>(argv + 5, argv + argc)));
 }

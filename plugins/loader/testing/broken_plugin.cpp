@@ -87,7 +87,8 @@ crucible_str str(const char* text) { return {text, std::strlen(text)}; }
 
 void error_destroy(crucible_error*) {}
 crucible_code error_code(const crucible_error*) { return CRUCIBLE_E_UNAVAILABLE; }
-crucible_str error_message(const crucible_error*) { return str("no device is plugged in"); }
+std::string the_message = "no device is plugged in";
+crucible_str error_message(const crucible_error*) { return str(the_message.c_str()); }
 const crucible_error_table kErrorTable = {sizeof(kErrorTable), 0, error_destroy, error_code, error_message, nullptr};
 crucible_error the_error = {&kErrorTable};
 const crucible_error_table kNoErrorTable = {4, 0, nullptr, nullptr, nullptr, nullptr};
@@ -131,8 +132,17 @@ const void* interface_table(uint32_t id) {
   return id == CRUCIBLE_IF_PLAN ? &plan_table : nullptr;
 }
 
-crucible_status init(const crucible_host_api*) {
+/// Starts with the option that it describes and with no other word in it.
+crucible_status start_with_key(const crucible_host_api* host) {
+  crucible_str key = {};
+  if (host->get_option(host->ctx, str("key"), &key) == 0) return the_message = "no key was given", &the_error;
+  const std::string given(key.data, key.size);
+  return given == "open" ? nullptr : (the_message = "the key " + given + " does not fit", &the_error);
+}
+
+crucible_status init(const crucible_host_api* host) {
   misbehave("init");
+  if (is("needs_a_key")) return start_with_key(host);
   return is("init_fails") ? &the_error : nullptr;
 }
 crucible_status shutdown_plugin() { return nullptr; }
@@ -143,6 +153,10 @@ crucible_status describe_options(crucible_kv_sink sink, void* user) {
   if (is("option_unnamed")) sink(user, &unnamed, 1);
   const crucible_kv untyped[] = {{str("name"), CRUCIBLE_V_STR, 0, 0, str("speed")},
                                  {str("type"), CRUCIBLE_V_STR, 0, 0, str("warp")}};
+  const crucible_kv key[] = {{str("name"), CRUCIBLE_V_STR, 0, 0, str("key")},
+                             {str("type"), CRUCIBLE_V_STR, 0, 0, str("str")},
+                             {str("env"), CRUCIBLE_V_STR, 0, 0, str("CRUCIBLE_BROKEN_KEY")}};
+  if (is("needs_a_key")) sink(user, key, 3);
   if (is("option_of_no_type")) sink(user, untyped, 2);
   return nullptr;
 }

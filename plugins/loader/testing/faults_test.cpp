@@ -113,7 +113,7 @@ TEST_F(LoaderFiles, ADriverThatCrashesAtItsStartIsSeenInAChild) {
     const LoadPolicy policy = policy_of(kind, cache());
     const auto examined = examine_candidate(explicit_candidate(copy_plugin(kind)), policy, log);
     ASSERT_TRUE(examined.has_value()) << examined.error().message;
-    const auto devices = probe_devices(*examined, policy, log);
+    const auto devices = probe_devices(*examined, {}, policy, log);
     ASSERT_FALSE(devices.has_value()) << kind;
     EXPECT_THAT(devices.error().message, HasSubstr(words));
     EXPECT_EQ(log.all().back().step, Step::kInit);

@@ -371,7 +371,16 @@ TEST_F(Files, ManifestsNameAndPinAPlugin) {
   EXPECT_TRUE(examine_candidate(*acme, policy(), log_).has_value());
   const auto pinned = find_candidate("pinned", policy(), log_);
   ASSERT_TRUE(pinned.has_value());
-  EXPECT_THAT(examine_candidate(*pinned, policy(), log_).error().message, HasSubstr("it is pinned to " + zeros));
+  EXPECT_THAT(examine_candidate(*pinned, policy(), log_).error().message,
+              HasSubstr("it is pinned to " + zeros + " by the manifest " + (manifests / "b.json").string() +
+                        ": install the plugin again, or correct its sha256"));
+  // The user's own pin, with who said it.
+  LoadPolicy pinning = policy();
+  pinning.pins["acme"] = zeros;
+  pinning.pinned_by["acme"] = "the key plugins.pins.acme (/home/ada/crucible.toml:3:1)";
+  EXPECT_THAT(examine_candidate(*acme, pinning, log_).error().message,
+              HasSubstr(" by the key plugins.pins.acme (/home/ada/crucible.toml:3:1): install the plugin again, or "
+                        "correct the pin"));
   unsetenv("XDG_CONFIG_HOME");
 }
 
@@ -480,6 +489,27 @@ TEST_F(Files, ALinkToNothingInAFolderOfPluginsIsTold) {
   ASSERT_EQ(log.of("gone").size(), 1u);
   EXPECT_EQ(log.of("gone")[0].outcome, Outcome::kRefused);
   EXPECT_TRUE(find_candidate("sound", policy, log_).has_value());
+}
+
+TEST_F(Files, AManifestWhosePluginIsGoneIsPassedOverAndTold) {
+  const path plugin = copy_plugin("sound"), manifests = folder() / "config/crucible/plugins.d";
+  setenv("XDG_CONFIG_HOME", (folder() / "config").c_str(), 1);
+  write_file(manifests / "a.json", R"({"name": "sound", "path": "/opt/gone/libcrucible_sound.so"})");
+  LoadPolicy policy = this->policy();
+  EXPECT_THAT(find_candidate("sound", policy, log_).error().message,
+              HasSubstr("manifest " + (manifests / "a.json").string() +
+                        " is passed over: its plugin is gone (/opt/gone/libcrucible_sound.so is not there): remove the "
+                        "manifest, or install plugin sound again"));
+  const std::vector<Decision> gone = manifests_left_behind(policy);
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].plugin, "sound");
+  EXPECT_EQ(gone[0].path, manifests / "a.json");
+  // Another manifest that names a plugin which is there is taken.
+  write_file(manifests / "b.json", R"({"name": "sound", "path": ")" + plugin.string() + R"("})");
+  const auto found = find_candidate("sound", policy, log_);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->path, plugin);
+  unsetenv("XDG_CONFIG_HOME");
 }
 
 TEST_F(Files, TwoHundredPluginsAndOneBrokenAmongThem) {
