@@ -76,6 +76,16 @@ void describe_list(const ListedPlan<Device>& plan, crucible_kv_sink sink, void* 
          {text_item("form", "list"), number_item("ops", plan.list.ops.size()), text_item("times", kTimesOfHost)});
 }
 
+/// The lock of a device that runs one plan at a time: its `run_mutex`; of others nothing.
+template <class Device>
+auto take_turn(Device& device) {
+  if constexpr (requires { device.run_mutex; }) {
+    return std::unique_lock(device.run_mutex);
+  } else {
+    return 0;
+  }
+}
+
 /// What an `Own` begins with on a device that runs the ops of a list one after the other: `run_op` does one that does
 /// something, done on return. Where the device has a `run_mutex`, one plan runs at a time.
 template <class Device, class Plan, void (*run_op)(Device&, const ListedOp&)>
@@ -94,12 +104,38 @@ struct ListPlans {
   static void run_one(Device& device, const ListedOp& op) {
     if (op.does_something()) run_op(device, op);
   }
-  static auto take_turn(Device& device) {
-    if constexpr (requires { device.run_mutex; }) {
-      return std::unique_lock(device.run_mutex);
-    } else {
-      return 0;
+};
+
+/// The same on a device with a stream that does what is queued to it in order: `begin_op` queues one op, `finish` waits
+/// for all that was queued. Also after an op that could not be queued: what stands before it may still use the plan's
+/// memory.
+template <class Device, class Plan, void (*begin_op)(Device&, const ListedOp&), void (*finish)(Device&)>
+struct StreamPlans {
+  static void run(Plan& plan) {
+    [[maybe_unused]] const auto lock = take_turn(*plan.device);
+    run_some(*plan.device, plan.list.ops);
+  }
+  static std::vector<std::uint64_t> times(Plan& plan) {
+    [[maybe_unused]] const auto lock = take_turn(*plan.device);
+    return time_each(plan.list.ops.size(),
+                     [&](std::size_t i) { run_some(*plan.device, std::span(plan.list.ops).subspan(i, 1)); });
+  }
+  static void describe(const Plan& plan, crucible_kv_sink sink, void* user) { describe_list(plan, sink, user); }
+
+ private:
+  static void run_some(Device& device, std::span<const ListedOp> ops) {
+    try {
+      for (const ListedOp& op : ops) {
+        if (op.does_something()) begin_op(device, op);
+      }
+    } catch (...) {
+      try {
+        finish(device);
+      } catch (...) {  // the first error is the one that is told
+      }
+      throw;
     }
+    finish(device);
   }
 };
 

@@ -111,6 +111,62 @@ TEST(SdkPlanTable, WhatWasMadeBeforeAFailureIsThePlans) {
   EXPECT_EQ(some.size(), 2u);
 }
 
+/// What a stream was told, in order: sizes of ops, and 0 for each wait.
+struct Stream : Device {
+  std::vector<std::uint64_t> told;
+  std::uint64_t fails_at = UINT64_MAX;
+  bool wait_fails = false;
+};
+struct StreamPlan : ListedPlan<Stream> {};
+void begin_op(Stream& stream, const ListedOp& op) {
+  if (op.size == stream.fails_at) throw std::runtime_error("the queue is full");
+  stream.told.push_back(op.size);
+}
+void finish(Stream& stream) {
+  stream.told.push_back(0);
+  if (stream.wait_fails) throw std::runtime_error("the device is gone");
+}
+using StreamRuns = StreamPlans<Stream, StreamPlan, begin_op, finish>;
+
+TEST(SdkStreamPlans, QueueAllOpsAndWaitOnce) {
+  Stream stream;
+  StreamPlan plan;
+  plan.device = &stream;
+  for (const std::uint64_t size : {3, 5, 7}) {
+    plan.list.ops.emplace_back();
+    plan.list.ops.back().kind = CRUCIBLE_OP_FILL;
+    plan.list.ops.back().size = size;
+  }
+  StreamRuns::run(plan);
+  EXPECT_THAT(stream.told, ::testing::ElementsAre(3, 5, 7, 0));
+  stream.told.clear();
+  EXPECT_EQ(StreamRuns::times(plan).size(), 3u);
+  EXPECT_THAT(stream.told, ::testing::ElementsAre(3, 0, 5, 0, 7, 0));
+}
+
+TEST(SdkStreamPlans, WaitForWhatWasQueuedBeforeAFailureWhichIsTold) {
+  Stream stream;
+  stream.fails_at = 5;
+  StreamPlan plan;
+  plan.device = &stream;
+  for (const std::uint64_t size : {3, 5}) {
+    plan.list.ops.emplace_back();
+    plan.list.ops.back().kind = CRUCIBLE_OP_FILL;
+    plan.list.ops.back().size = size;
+  }
+  for (const bool wait_fails : {false, true}) {
+    stream.wait_fails = wait_fails;
+    stream.told.clear();
+    try {
+      StreamRuns::run(plan);
+      ADD_FAILURE() << "the failure is lost";
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "the queue is full");
+    }
+    EXPECT_THAT(stream.told, ::testing::ElementsAre(3, 0));
+  }
+}
+
 struct Memory {
   std::uint64_t address() const { return 4096; }
 };
