@@ -4,6 +4,7 @@
 // that does the work items [begin, end) of a launch; in the others it is
 //   NAME(T* b0, T* b1, ..., double s0, ..., int64_t begin, int64_t end)
 // started with as many threads as you like. Items are independent of each other. The SDK prints and keeps programs.
+#include <crucible/sdk/host_compiler.hpp>
 #include <crucible/sdk/text_module.hpp>
 
 #include "device.hpp"
