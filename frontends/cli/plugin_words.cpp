@@ -57,7 +57,11 @@ std::string short_reason(const std::string& reason, const std::filesystem::path&
 }
 
 PluginState misconfigured_state(const Error& error) {
-  return {"misconfigured", shortened(short_reason(error.message, {}))};
+  // Where it is said comes before the colon, and is what there is least room for.
+  const std::string reason = short_reason(error.message, {});
+  const std::size_t colon = reason.rfind(": ");
+  const bool is_long = reason.size() > kLongestWhy && colon != std::string::npos;
+  return {"misconfigured", shortened(is_long ? reason.substr(colon + 2) : reason)};
 }
 
 PluginState refused_state(const Error& error, backend::Step step, const std::string& name,

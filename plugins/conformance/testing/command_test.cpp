@@ -79,7 +79,7 @@ TEST_F(PluginCheck, OptionsComeFromTheirVariablesAndFromSet) {
   unsetenv("CRUCIBLE_CACHE_DIR");
   const auto document = nlohmann::json::parse(by_variable.out, nullptr, false);
   ASSERT_TRUE(document.is_object()) << by_variable.error;
-  EXPECT_EQ(document["options"].dump(), R"([{"name":"threads","value":"3","from":"CRUCIBLE_THREADS"}])");
+  EXPECT_EQ(document["options"].dump(), R"([{"from":"CRUCIBLE_THREADS","name":"threads","value":"3"}])");
   EXPECT_THAT(by_set.out, HasSubstr("\nwith threads = 2 (--set)\n"));
   EXPECT_EQ(wrong.code, 4) << wrong.out;  // the plugin was given it
   EXPECT_THAT(wrong.error, HasSubstr("threads"));
