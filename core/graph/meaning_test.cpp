@@ -89,6 +89,26 @@ TEST(Meaning, OfWhatGoesItNamesWhatThatWasACopyOf) {
   EXPECT_TRUE(without_result.meanings.empty());
 }
 
+/// Two equal sums and two equal fills, of which the second ones are meant.
+TEST(Meaning, FollowsWhatIsMerged) {
+  Program program = parsed(R"(crucible program 2: 6 ops, 7 values, 1 iterations
+input %0 "x": f32[6] (blobs [0])
+  %1: f32[6] = fill(2.0)
+  %2: f32[6] = fill(2.0)
+  %3: f32[6] = multiply(%0[6], %1[6])
+  %4: f32[6] = multiply(%0[6], %2[6])
+  %5: f32[6] = exp(%3[6])
+  %6: f32[6] = add(%4[6], %5[6])
+output "y" %6[6] (blobs [0])
+meaning "output" %6[6] = attention() of "query" %4[6], "key" %2[6]
+)");
+  ASSERT_TRUE(run_passes(program));
+  EXPECT_EQ(program.ops.size(), 4u);
+  ASSERT_EQ(program.meanings.size(), 1u);
+  EXPECT_EQ(find_input(program.meanings[0], "query")->operand.value, program.ops[2].inputs[0].value);
+  EXPECT_EQ(find_input(program.meanings[0], "key")->operand.value, program.ops[0].outputs[0].value);
+}
+
 TEST(Meaning, StaysOfThoseCompositesThatSchedulingAsksFor) {
   for (const char* name : {"attention", "attention_backward", "softmax"}) {
     Program program = parsed();
