@@ -115,7 +115,8 @@ struct Modules {
     }
     module.program = std::move(built.program);
     module.log = std::move(built.log);
-    module.binary_bytes = built.binary_bytes;
+    // A driver that hands no machine code out (PoCL, but for a second compilation) has what it was given.
+    module.binary_bytes = built.binary_bytes != 0 ? built.binary_bytes : module.code.size();
     module.binary = std::move(built.binary);
     module.from_cache = built.from_cache;
   }

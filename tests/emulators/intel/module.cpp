@@ -96,6 +96,15 @@ std::string build_log(cl_program program) {
   return log;
 }
 
+/// Level Zero's build flags as OpenCL spells them.
+std::string flags_of_cl(const char* given) {
+  std::string flags = given == nullptr ? "" : given;
+  constexpr std::string_view kNoOptimisation = "-ze-opt-disable";
+  if (const std::size_t at = flags.find(kNoOptimisation); at != std::string::npos)
+    flags.replace(at, kNoOptimisation.size(), "-cl-opt-disable");
+  return flags;
+}
+
 }  // namespace
 
 extern "C" {
@@ -141,7 +150,8 @@ ze_result_t zeModuleCreate(ze_context_handle_t, ze_device_handle_t, const ze_mod
     made->program = cl.clCreateProgramWithBinary(cl.context, 1, &cl.device, &size, &place, nullptr, &code);
     if (code != CL_SUCCESS) return ZE_RESULT_ERROR_INVALID_NATIVE_BINARY;  // another version's of that driver
   }
-  code = cl.clBuildProgram(made->program, 1, &cl.device, description->pBuildFlags, nullptr, nullptr);
+  const std::string flags = flags_of_cl(description->pBuildFlags);
+  code = cl.clBuildProgram(made->program, 1, &cl.device, flags.c_str(), nullptr, nullptr);
   if (code != CL_SUCCESS) {
     if (log != nullptr) said.text = build_log(made->program);
     cl.clReleaseProgram(made->program);
