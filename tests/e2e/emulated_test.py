@@ -45,10 +45,11 @@ class Emulated(e2e_test.Folder):
         hashes = {}
         for name, options in {"cpu": self.all["cpu"], **self.devices}.items():
             with self.subTest(name):
-                done = self.replay(options, "--numerics", "strict", "--verify", "--json")
+                what = "--verify" if name == "cpu" else "--hash"  # the same bits elsewhere have the same verdict
+                done = self.replay(options, "--numerics", "strict", what, "--json")
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 document = json.loads(done.stdout)
-                self.assertIs(document["verified"], True)
+                self.assertIs(document["verified"], True if name == "cpu" else None)
                 self.assertEqual("emulated" in document["device"], name != "cpu", document["device"])
                 hashes[name] = document["result_sha256"]
         self.assertEqual(len(set(hashes.values())), 1, hashes)
@@ -75,7 +76,7 @@ class Emulated(e2e_test.Folder):
                 for environment in environments:
                     with self.subTest(name, how=how, **environment):
                         words = [word for pair in more.items() for word in pair]
-                        done = self.replay(options, *words, "--numerics", "strict", "--verify", "--json", **environment)
+                        done = self.replay(options, *words, "--numerics", "strict", "--hash", "--json", **environment)
                         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                         hashes.add(json.loads(done.stdout)["result_sha256"])
             self.assertEqual(len(hashes), 1, name)
