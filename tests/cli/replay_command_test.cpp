@@ -487,7 +487,7 @@ TEST_F(ReplayCommand, APluginCalledReferenceIsNotTheInterpreter) {
   EXPECT_EQ(nlohmann::json::parse(best.out)["backend"], "cpu");
   EXPECT_THAT(best.err, HasSubstr("the name reference belongs to the interpreter"));
   EXPECT_THAT(run("plugin list", path).out,
-              ContainsRegex("reference +broken .*the name reference belongs to the.*: a plugin must be called otherwise"));
+              ContainsRegex("reference +broken .*the name reference belongs to.*: a plugin must be called otherwise"));
   const Outcome devices = run("devices --json", path);
   const auto document = nlohmann::json::parse(devices.out);
   // Plugins whose drivers are not on this machine have their problems too.
