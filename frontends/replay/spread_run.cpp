@@ -42,7 +42,7 @@ SpreadRun::SpreadRun(const SpreadOptions& switches, ReplayWork work, const Devic
 }
 
 Result<void> SpreadRun::explain(runtime::Session& session, runtime::Spread& spread, runtime::Verification& verdict) {
-  const TimeLimit limit(SpreadOptions::kSeconds);
+  const TimeLimit limit(switches_.seconds);
   for (;;) {
     runtime::consider_spread(verdict, spread);
     if (!verdict.differs() || spread.runs >= switches_.most()) return {};
@@ -112,7 +112,7 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
     verdict.notes.push_back("the device's ops were not checked one by one: " + session.error().message);
     return {};
   }
-  const double seconds = is_asked ? std::numeric_limits<double>::infinity() : SpreadOptions::kSeconds;
+  const double seconds = is_asked ? std::numeric_limits<double>::infinity() : switches_.seconds;
   const runtime::ExplainOptions how{.seconds = seconds,
                                     .progress = [this](const std::string& text) { observer_.say(text); }};
   const Result<runtime::OpCheck> checked = runtime::check_ops(variants(), *work_.blobs, **session, how);
@@ -127,9 +127,10 @@ Result<void> SpreadRun::check_ops(const Judged& judged, runtime::Verification& v
     verdict.found =
         "the first op that differs from the reference interpreter: " + runtime::in_words(variants(), *first);
   } else {
-    verdict.notes.push_back(
-        fmt::format("each of {} results of the device is what the reference interpreter makes of the same operands{}",
-                    check.results, check.stopped.empty() ? "" : "; " + check.stopped + ", --closely checks all"));
+    verdict.notes.push_back(fmt::format(
+        "each of {} results of the device is what the reference interpreter makes of the same operands{}",
+        check.results,
+        check.stopped.empty() ? "" : fmt::format("; {}, replay --verify --closely checks all", check.stopped)));
   }
   verdict.settle();
   return {};
@@ -182,7 +183,7 @@ Result<void> SpreadRun::consider(const Judged& judged, runtime::Verification& ve
   CRUCIBLE_TRY(const runtime::RunEnd end, judged.session.end_of_run(judged.results));
   CRUCIBLE_TRY_VOID(spread_runs(judged, verdict));
   if (verdict.differs()) {
-    const runtime::ExplainOptions how{.seconds = SpreadOptions::kSeconds,
+    const runtime::ExplainOptions how{.seconds = switches_.seconds,
                                       .progress = [this](const std::string& text) { observer_.say(text); }};
     const Result<void> asked = runtime::consider_reference(verdict, variants(), *work_.blobs, end, how);
     if (!asked) verdict.notes.push_back("the reference interpreter was asked, and failed: " + asked.error().message);

@@ -22,9 +22,9 @@ struct SpreadOptions {
   /// run that is not within them, however long that takes.
   enum class Look : std::uint8_t { kNone, kGlance, kEveryOp };
   Look look = Look::kNone;
+  double seconds = 30;  // for each of the three stages; where runs are asked for, they are made
 
   static constexpr std::uint32_t kRuns = 40, kLeastRuns = 6, kGlanceRuns = 3;
-  static constexpr double kSeconds = 30;  // for each of the three stages; where runs are asked for, they are made
   static constexpr double kGlanceSeconds = 4;
   static constexpr std::size_t kGlanceOps = 3000;  // compiling a program that keeps their results takes seconds
   bool is_off() const { return runs == 0u; }
