@@ -158,7 +158,7 @@ constexpr std::array kPasses = {
     Pass{"drop_identities", "x * 1, x / 1, x - 0 and copies of one layout become x", &plain<drop_identities>},
     Pass{"merge_generators", "equal fills and coordinates become one value", &plain<merge_generators>},
     Pass{"merge_equal", "ops that compute the same become one", &plain<merge_equal>},
-    Pass{"split_reductions", "sums and maxima of large tensors are taken in parts", &plain<split_reductions>},
+    Pass{"split_reductions", "sums and maxima of large tensors are taken in parts", &plain<split_whole_reductions>},
     Pass{"eliminate_dead", "ops that reach no state and no output are removed", &plain<eliminate_dead>},
 };
 

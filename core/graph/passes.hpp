@@ -19,8 +19,20 @@ void merge_generators(Program& program);
 /// Ops of one kind with equal operands, attributes and results become one. Ends of states stay apart.
 void merge_equal(Program& program);
 
-/// The sum or maximum of all of a large tensor becomes that of its parts and then that of the parts' results.
-void split_reductions(Program& program);
+/// Who takes reductions of many terms in parts. kAnyDevice: those of a whole tensor, whose one result is no work for
+/// many threads. kLanes: all that leave units which run many threads in step without work, too: rows that are few and
+/// long, columns that are few and tall.
+enum class SplitFor : std::uint8_t { kAnyDevice, kLanes };
+
+/// Sums, products and extrema become those of their parts and then those of the parts' results. The parts follow from
+/// the shape alone. Values keep their numbers, new ones come after them.
+void split_reductions(Program& program, SplitFor reader);
+
+/// Whether split_reductions() would change the program.
+bool has_long_reductions(const Program& program, SplitFor reader);
+
+/// split_reductions() for any device: the pass.
+void split_whole_reductions(Program& program);
 
 /// Removes ops that no state's end and no output depends on, then states, inputs, constants, slots, sources and values
 /// that nobody uses, and renumbers what is left in its old order. A state that is only read is used; of one of several

@@ -1,8 +1,8 @@
-// The pass split_reductions: the sum, product or extremum of a large tensor becomes that of parts, then that of the
-// parts' results. The parts are independent work for threads and fuse with what makes the tensor; a part's size depends
-// on the shape alone, so the result does not depend on the number of threads.
+// Sums, products and extrema of many terms, taken in parts: a reduction becomes that of its parts, then that of the
+// parts' results, until none is left that is too long. The parts are independent work for the threads of a processor
+// and the warps of a GPU, and fuse with what makes the terms. How they are cut depends on the shape alone, so a result
+// depends neither on the device nor on the number of its threads (docs/numerics.md, "Named orders").
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,93 +12,194 @@
 namespace crucible::graph {
 namespace {
 
-constexpr std::int64_t kLeastElements = 32768, kPartElements = 16384;
+// Of whole tensors, and of rows: terms of a part, by how many parts there would be.
+constexpr std::int64_t kLeastTerms = 1024, kMostTerms = 16384, kWantedParts = 4096;
+constexpr std::int64_t kWholeTensor = 16384;  // elements from which one result is made of parts
+// Rows: as many results as GPUs have warps at work are enough; fewer are cut where rows are long.
+constexpr std::int64_t kEnoughRows = 1024, kLongRow = 8192, kLongRowOfSeveral = 4096, kSeveralRows = 16;
+// Columns: neighbouring results lie side by side, 32 to a warp.
+constexpr std::int64_t kEnoughColumns = 32768, kTallColumn = 128, kSlab = 64;
 
-bool reduces_all(const Op& op) {
-  if (!is_reduction(op.kind)) return false;
-  const Operand& out = op.outputs[0];
-  return out.view.elements() == 1 && op.inputs[0].view.elements() >= kLeastElements;
-}
+/// What is asked of a reduction: its kept elements, its terms for each, and whether the innermost dimension is reduced.
+struct Shape {
+  std::int64_t results = 1, terms = 1;
+  bool by_rows = true;
+};
 
-/// The first dimension larger than 1, and into how many parts it is cut so that parts come close to kPartElements.
-std::optional<std::pair<std::size_t, std::int64_t>> choose_cut(const View& view) {
+Shape shape_of(const View& view, const std::vector<bool>& reduced) {
+  Shape shape;
   for (std::size_t d = 0; d < view.sizes.size(); ++d) {
     if (view.sizes[d] == 1) continue;
-    const std::int64_t wanted = view.elements() / kPartElements;
-    std::int64_t best = 0;
-    for (std::int64_t parts = 2; parts <= view.sizes[d] && parts <= 4 * wanted; ++parts) {
-      if (view.sizes[d] % parts == 0 && (best == 0 || std::abs(parts - wanted) < std::abs(best - wanted))) best = parts;
+    (reduced[d] ? shape.terms : shape.results) *= view.sizes[d];
+    shape.by_rows = reduced[d];
+  }
+  return shape;
+}
+
+std::int64_t terms_of_a_part(const Shape& shape) {
+  return std::clamp(shape.results * (shape.terms / kWantedParts), kLeastTerms, kMostTerms);
+}
+
+/// How many terms a part shall have; nothing where the whole is short enough.
+std::optional<std::int64_t> wanted_terms(const Shape& shape, SplitFor reader) {
+  if (shape.results < 1 || shape.terms < 2) return std::nullopt;
+  if (reader == SplitFor::kAnyDevice) {
+    return shape.results == 1 && shape.terms >= kWholeTensor ? std::optional(terms_of_a_part(shape)) : std::nullopt;
+  }
+  if (!shape.by_rows) {
+    if (shape.results >= kEnoughColumns || shape.terms < kTallColumn) return std::nullopt;
+    const std::int64_t parts =
+        std::min(shape.terms / kSlab, std::max<std::int64_t>(2, 4 * kEnoughColumns / shape.results));
+    return (shape.terms + parts - 1) / parts;
+  }
+  const std::int64_t longest = shape.results >= kSeveralRows ? kLongRowOfSeveral : kLongRow;
+  if (shape.results >= kEnoughRows || shape.terms < longest) return std::nullopt;
+  return terms_of_a_part(shape);
+}
+
+/// Reduced dimension `dim` becomes `parts` times the rest. Reduced dimensions outside of it count parts, those inside
+/// belong to one.
+struct Cut {
+  std::size_t dim = 0;
+  std::int64_t parts = 1;
+};
+
+/// A part of about `wanted` terms out of whole inner dimensions and a divisor of one; nothing where no divisor comes
+/// near, or where all is one part.
+std::optional<Cut> choose_cut(const View& view, const std::vector<bool>& reduced, std::int64_t wanted) {
+  constexpr std::int64_t kFewer = 8, kMore = 4;  // times the wanted terms that a part may have too few or too many
+  std::int64_t inner = 1;
+  for (std::size_t d = view.sizes.size(); d-- > 0;) {
+    const std::int64_t size = view.sizes[d];
+    if (!reduced[d] || size == 1) continue;
+    if (inner * size <= wanted) {
+      inner *= size;
+      continue;
     }
-    if (best == 0 || best * 4 < wanted) return std::nullopt;
-    return std::pair{d, best};
+    std::int64_t below = 1, above = 0;
+    for (std::int64_t f = 1; f * f <= size; ++f) {
+      if (size % f != 0) continue;
+      for (const std::int64_t divisor : {f, size / f}) {
+        if (inner * divisor <= wanted) {
+          below = std::max(below, divisor);
+        } else if (inner * divisor <= kMore * wanted && (above == 0 || divisor < above)) {
+          above = divisor;
+        }
+      }
+    }
+    const std::int64_t part = inner * below * kFewer >= wanted || above == 0 ? below : above;
+    if (inner * part * kFewer < wanted) return std::nullopt;
+    return Cut{d, size / part};
   }
   return std::nullopt;
 }
 
-/// Appends the two ops that replace `op`.
-void append_split(Program& program, std::vector<Op>& ops, const Op& op, std::size_t dim, std::int64_t parts) {
+std::vector<bool> reduced_dims(const Op& op) {
+  std::vector<bool> reduced(op.inputs[0].view.sizes.size(), false);
+  for (const std::int64_t dim : op.attributes.dims) reduced[static_cast<std::size_t>(dim)] = true;
+  return reduced;
+}
+
+std::optional<Cut> cut_of(const Op& op, SplitFor reader) {
+  if (!is_reduction(op.kind)) return std::nullopt;
   const View& view = op.inputs[0].view;
+  const std::vector<bool> reduced = reduced_dims(op);
+  const auto wanted = wanted_terms(shape_of(view, reduced), reader);
+  if (!wanted) return std::nullopt;
+  std::optional<Cut> cut = choose_cut(view, reduced, *wanted);
+  if (!cut) return std::nullopt;
+  std::int64_t parts = cut->parts;
+  for (std::size_t d = 0; d < cut->dim; ++d) parts *= reduced[d] ? view.sizes[d] : 1;
+  return parts > 1 ? cut : std::nullopt;
+}
+
+/// A dense view of these sizes; dimensions of size 1 do not move.
+View dense(std::vector<std::int64_t> sizes) {
+  View view{0, std::move(sizes), {}};
+  view.strides.assign(view.sizes.size(), 0);
+  std::int64_t stride = 1;
+  for (std::size_t d = view.sizes.size(); d-- > 0;) {
+    if (view.sizes[d] == 1) continue;
+    view.strides[d] = stride;
+    stride *= view.sizes[d];
+  }
+  return view;
+}
+
+/// Appends the two ops that replace `op`.
+void append_split(Program& program, std::vector<Op>& ops, const Op& op, const Cut& cut) {
+  const View& view = op.inputs[0].view;
+  const std::vector<bool> reduced = reduced_dims(op);
   const DType out = program.values[op.outputs[0].value].dtype;
   const bool adds = op.kind == OpKind::kReduceSum || op.kind == OpKind::kReduceProduct;
   const bool narrow = adds && (out == DType::kF16 || out == DType::kBF16);
   const auto partial = static_cast<ValueId>(program.values.size());
+  const std::size_t rest = cut.dim + 1;  // where the terms of one part lie in the cut view
+  const auto at = static_cast<std::ptrdiff_t>(cut.dim);
+
+  Op first = op;
+  View& whole = first.inputs[0].view;
+  const std::int64_t size = view.sizes[cut.dim] / cut.parts;
+  whole.sizes[cut.dim] = size;
+  whole.sizes.insert(whole.sizes.begin() + at, cut.parts);
+  whole.strides.insert(whole.strides.begin() + at, view.strides[cut.dim] * size);
+  first.attributes.dims = {static_cast<std::int64_t>(rest)};
+  std::vector<std::int64_t> left = whole.sizes, joined = view.sizes;
+  left[rest] = 1;
+  joined[cut.dim] = cut.parts;
+  for (std::size_t d = rest; d < view.sizes.size(); ++d) {
+    if (!reduced[d]) continue;
+    first.attributes.dims.push_back(static_cast<std::int64_t>(d) + 1);
+    left[d + 1] = joined[d] = 1;
+  }
+  first.outputs[0] = {.value = partial, .view = dense(std::move(left)), .scalar = {}};
   program.values.push_back({.kind = ValueKind::kTemporary,
                             .dtype = narrow ? DType::kF32 : out,
-                            .elements = parts,
+                            .elements = first.outputs[0].view.elements(),
                             .name = "",
                             .producer = static_cast<OpId>(ops.size())});
-  Op first = op;
-  View& cut = first.inputs[0].view;
-  const auto at = static_cast<std::ptrdiff_t>(dim);
-  cut.sizes[dim] = view.sizes[dim] / parts;
-  cut.sizes.insert(cut.sizes.begin() + at, parts);
-  cut.strides.insert(cut.strides.begin() + at, view.strides[dim] * cut.sizes[dim + 1]);
-  first.attributes.dims.clear();
-  View kept{0, std::vector<std::int64_t>(cut.sizes.size(), 1), std::vector<std::int64_t>(cut.sizes.size(), 0)};
-  for (std::size_t d = 0; d < cut.sizes.size(); ++d) {
-    if (d != dim) first.attributes.dims.push_back(static_cast<std::int64_t>(d));
-  }
-  kept.sizes[dim] = parts;
-  kept.strides[dim] = 1;
-  first.outputs[0] = {.value = partial, .view = kept, .scalar = {}};
   ops.push_back(std::move(first));
 
   Op second = op;
-  second.inputs[0] = {.value = partial, .view = op.outputs[0].view, .scalar = {}};
-  View& parts_view = second.inputs[0].view;
-  parts_view.offset = 0;
-  std::ranges::fill(parts_view.strides, 0);
-  parts_view.sizes[dim] = parts;
-  parts_view.strides[dim] = 1;
+  second.inputs[0] = {.value = partial, .view = dense(std::move(joined)), .scalar = {}};
   ops.push_back(std::move(second));
 }
 
-}  // namespace
-
-void split_reductions(Program& program) {
-  const auto is_split = [](const Op& op) { return reduces_all(op) && choose_cut(op.inputs[0].view).has_value(); };
-  const auto count = std::ranges::count_if(program.ops, is_split);
-  if (count == 0) return;
+/// One round; false when there was nothing to cut.
+bool split_once(Program& program, SplitFor reader) {
+  const auto count = std::ranges::count_if(program.ops, [&](const Op& op) { return cut_of(op, reader).has_value(); });
+  if (count == 0) return false;
   std::vector<Op> ops;
   ops.reserve(program.ops.size() + static_cast<std::size_t>(count));
   std::vector<OpId> new_id(program.ops.size(), kNone);
   const std::size_t old_values = program.values.size();
   for (OpId id = 0; id < program.ops.size(); ++id) {
     Op& op = program.ops[id];
-    if (reduces_all(op)) {
-      if (const auto cut = choose_cut(op.inputs[0].view)) {
-        append_split(program, ops, op, cut->first, cut->second);
-        new_id[id] = static_cast<OpId>(ops.size() - 1);
-        continue;
-      }
+    if (const auto cut = cut_of(op, reader)) {
+      append_split(program, ops, op, *cut);
+    } else {
+      ops.push_back(std::move(op));
     }
-    ops.push_back(std::move(op));
     new_id[id] = static_cast<OpId>(ops.size() - 1);
   }
   program.ops = std::move(ops);
   for (std::size_t v = 0; v < old_values; ++v) {
     if (program.values[v].producer != kNone) program.values[v].producer = new_id[program.values[v].producer];
   }
+  return true;
 }
+
+}  // namespace
+
+bool has_long_reductions(const Program& program, SplitFor reader) {
+  return std::ranges::any_of(program.ops, [&](const Op& op) { return cut_of(op, reader).has_value(); });
+}
+
+void split_reductions(Program& program, SplitFor reader) {
+  while (split_once(program, reader)) {
+  }
+}
+
+void split_whole_reductions(Program& program) { split_reductions(program, SplitFor::kAnyDevice); }
 
 }  // namespace crucible::graph

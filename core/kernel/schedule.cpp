@@ -15,17 +15,18 @@
 #include "core/base/hash.hpp"
 #include "core/base/progress.hpp"
 #include "core/graph/opaque.hpp"
+#include "core/graph/passes.hpp"
 #include "core/graph/queries.hpp"
-#include "core/kernel/fuse/attention.hpp"
 #include "core/kernel/emit/emit.hpp"
+#include "core/kernel/fuse/attention.hpp"
 #include "core/kernel/fuse/epilogue.hpp"
 #include "core/kernel/fuse/fusion.hpp"
 #include "core/kernel/fuse/in_place.hpp"
-#include "core/kernel/ir/read_ir.hpp"
-#include "core/kernel/fuse/named_attention.hpp"
 #include "core/kernel/fuse/library_epilogue.hpp"
+#include "core/kernel/fuse/named_attention.hpp"
 #include "core/kernel/fuse/recompute_scores.hpp"
 #include "core/kernel/fuse/rematerialize.hpp"
+#include "core/kernel/ir/read_ir.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -84,7 +85,8 @@ class Scheduler {
           join_epilogues(program_, std::move(units_), [&](OpId op) { return !is_in_attention(op) && !is_claimed(op); });
     }
     if (options_.fuse && options_.claims && !is_strict())
-      product_calls_ = take_epilogues(program_, units_, [&](OpId op) { return is_claimed(op); }, options_.claims);
+      product_calls_ = take_epilogues(
+          program_, units_, [&](OpId op) { return is_claimed(op); }, options_.claims);
     find_needed();
     schedule_.numerics = options_.numerics;
     schedule_.materialized.assign(program_.values.size(), false);
@@ -393,16 +395,26 @@ Result<Schedule> schedule(const Program& program, const Options& options) {
   return Scheduler(program, options, make_units(program, options.fuse, options.numerics)).run();
 }
 
+std::optional<Program> in_parts(const Program& program, const Options& options) {
+  const bool wanted = options.numerics == Numerics::kStrict || options.device.lanes > 1;
+  if (!wanted || !graph::has_long_reductions(program, graph::SplitFor::kLanes)) return std::nullopt;
+  std::optional<Program> parts = program;
+  graph::split_reductions(*parts, graph::SplitFor::kLanes);
+  return parts;
+}
+
 Result<Prepared> prepare(const Program& program, const Options& options) {
   Prepared prepared;
+  prepared.program = in_parts(program, options);
+  const auto now = [&]() -> const Program& { return prepared.program ? *prepared.program : program; };
   if (!options.fuse) {
-    CRUCIBLE_TRY(prepared.schedule, schedule(program, options));
+    CRUCIBLE_TRY(prepared.schedule, schedule(now(), options));
     return prepared;
   }
-  prepared.program = recompute_scores(program, options);
-  Rematerialized changed = rematerialize(prepared.program ? *prepared.program : program, options.numerics);
+  if (auto scores = recompute_scores(now(), options)) prepared.program = std::move(scores);
+  Rematerialized changed = rematerialize(now(), options.numerics);
   if (changed.program) prepared.program = std::move(changed.program);
-  Scheduler scheduler(prepared.program ? *prepared.program : program, options, std::move(changed.units));
+  Scheduler scheduler(now(), options, std::move(changed.units));
   CRUCIBLE_TRY(prepared.schedule, scheduler.run());
   return prepared;
 }

@@ -121,8 +121,13 @@ struct Prepared {
   Schedule schedule;
 };
 
-/// As schedule(), of the program as rematerialize() changes it (rematerialize.hpp); values keep their numbers, and new
-/// ones come after them. Without fusion nothing changes.
+/// The program with its long reductions in parts (graph::SplitFor::kLanes), where the numerics are strict, for whose
+/// results the parts are named, or the device runs threads in step, which would else have nothing to do. None: it stays
+/// as it is.
+std::optional<graph::Program> in_parts(const graph::Program& program, const Options& options);
+
+/// As schedule(), of the program in_parts() and as rematerialize() changes it (rematerialize.hpp), that only with
+/// fusion; values keep their numbers, and new ones come after them.
 Result<Prepared> prepare(const graph::Program& program, const Options& options);
 
 }  // namespace crucible::kernel

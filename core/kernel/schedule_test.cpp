@@ -290,5 +290,25 @@ TEST(Schedule, HandsContractionsToTheLibraryWhenItClaimsThem) {
   EXPECT_EQ(made->steps[0].flops, 240u);
 }
 
+/// A processor's thread walks all rows of its columns; a device whose threads run in step would have 24 warps at work.
+TEST(Schedule, FewTallColumnsAreTakenInSlabsWhereThreadsRunInStep) {
+  TestProgram t(1);
+  t.keep(t.reduce(OpKind::kReduceSum, t.input(DType::kF32, {4096, 768}), {0}));
+  const auto steps_of = [&](const Options& options) {
+    auto prepared = prepare(t.program, options);
+    EXPECT_TRUE(prepared);
+    return prepared ? prepared->schedule.steps : std::vector<Step>();
+  };
+  EXPECT_EQ(steps_of({}).size(), 1u);
+  for (const bool fuse : {true, false}) {
+    const auto steps = steps_of({.fuse = fuse, .device = {.lanes = 32}});
+    ASSERT_EQ(steps.size(), 2u);
+    EXPECT_EQ(steps[0].grid, 64 * 768 / 32);  // 64 slabs of 64 rows
+    EXPECT_EQ(steps[1].grid, 768 / 32);
+  }
+  // Strict results are the same everywhere, so is the way to them.
+  EXPECT_EQ(steps_of({.numerics = Numerics::kStrict}).size(), 2u);
+}
+
 }  // namespace
 }  // namespace crucible::kernel

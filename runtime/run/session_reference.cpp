@@ -16,9 +16,15 @@ Result<void> Session::State::interpret_with(kernel::Numerics numerics) {
     return Error{ErrorCode::kBadInput,
                  graph::opaque_list(*program) + "\nthe reference interpreter runs neutral ops alone"};
   }
+  const bool is_strict = numerics == kernel::Numerics::kStrict;
+  const kernel::Options strict{.claims = {}, .numerics = kernel::Numerics::kStrict};
+  if (is_strict) {
+    if (auto parts = kernel::in_parts(*program, strict))
+      program = std::make_shared<const graph::Program>(*std::move(parts));
+  }
   interpreted.emplace().values.resize(program->values.size());
-  if (numerics == kernel::Numerics::kStrict) {
-    CRUCIBLE_TRY(kernel::Schedule made, kernel::schedule(*program, {.claims = {}, .numerics = numerics}));
+  if (is_strict) {
+    CRUCIBLE_TRY(kernel::Schedule made, kernel::schedule(*program, strict));
     CRUCIBLE_TRY(kernel::ScheduleInterpreter interpreter, kernel::ScheduleInterpreter::create(*program, made));
     interpreted->kernels.emplace(std::move(made), std::move(interpreter));
   }
