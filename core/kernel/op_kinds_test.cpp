@@ -234,6 +234,21 @@ TEST(OpKinds, IndexedOps) {
       graph::Attributes region;
       region.region = {21, {3, 4}, {40, 2}};
       t.keep(t.op(OpKind::kUpdate, {reshaped(table, {600}), t.input(dtype, {3, 4}, 0, 9)}, {600}, dtype, region));
+      // One element; the dimensions in another order than their strides; three of them.
+      for (const graph::View& slice :
+           {graph::View{599, {1}, {0}}, graph::View{2, {6, 30}, {2, 20}}, graph::View{0, {5, 4, 3}, {3, 150, 1}}}) {
+        region.region = slice;
+        t.keep(
+            t.op(OpKind::kUpdate, {reshaped(table, {600}), t.input(dtype, slice.sizes, 0, 9)}, {600}, dtype, region));
+      }
+      // More ids than a unit's lanes read at once, a last piece that is shorter, and one row that has most of them.
+      const Operand many = t.input(ids_type, {700}, 0, 30), few = t.input(ids_type, {700}, 28, 30);
+      const Operand long_rows = t.input(dtype, {700, 5}, 0, 9);
+      for (const Operand& wanted : {many, few}) {
+        graph::Attributes none;
+        none.index = 29;
+        t.keep(t.op(OpKind::kScatterAddRows, {long_rows, wanted}, {30, 5}, dtype, none));
+      }
     }
   }
   expect_agreement(programs);

@@ -207,11 +207,11 @@ class Scheduler {
       case OpKind::kSingularValues:
         return add_launch(emit_factorization(program_, op), unit.ops);
       case OpKind::kScatterAddRows:
-        return add_launch(emit_scatter_add_rows(program_, op), unit.ops);
+        return add_launch(emit_scatter_add_rows(program_, op, options_.device.lanes), unit.ops);
       case OpKind::kConcat:
         return add_launch(emit_concat(program_, op), unit.ops);
       case OpKind::kUpdate:
-        return add_launch(emit_update(program_, op), unit.ops);
+        return add_launch(emit_update(program_, op, options_.device.lanes), unit.ops);
       case OpKind::kPutSet:
       case OpKind::kPutAdd:
       case OpKind::kPutMultiply:

@@ -95,13 +95,14 @@ struct Epilogue {
 Emitted emit_group(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored,
                    int lanes);
 
-Emitted emit_scatter_add_rows(const graph::Program& program, const graph::Op& op);
+/// `lanes`, here and of emit_update(): the device's (DeviceShape); no bit depends on them.
+Emitted emit_scatter_add_rows(const graph::Program& program, const graph::Op& op, int lanes);
 Emitted emit_arg_reduction(const graph::Program& program, const graph::Op& op);
 Emitted emit_scan(const graph::Program& program, const graph::Op& op);
 Emitted emit_sort(const graph::Program& program, const graph::Op& op);
 Emitted emit_factorization(const graph::Program& program, const graph::Op& op);
 Emitted emit_concat(const graph::Program& program, const graph::Op& op);
-Emitted emit_update(const graph::Program& program, const graph::Op& op);
+Emitted emit_update(const graph::Program& program, const graph::Op& op, int lanes);
 Emitted emit_put(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool(const graph::Program& program, const graph::Op& op);
 Emitted emit_max_pool_backward(const graph::Program& program, const graph::Op& op);

@@ -33,7 +33,41 @@ class LineEmitter {
     }
   }
 
-  Emitted arg_reduction() {
+  /// Of neighbours in memory twice over the line, every element by itself: the extremum first, then the first place
+  /// that holds it. Lines that lie across memory once, element after element, since neighbouring lines share what a
+  /// read brings.
+  Emitted arg_reduction() { return x_.strides[dim_] == 1 && length_ > 1 ? first_of_extremum() : first_in_order(); }
+
+  Emitted first_of_extremum() {
+    open_lines();
+    const bool floating = is_floating(type_), largest = floating || op_.kind == OpKind::kArgMax;
+    const DType type = floating               ? order_key_type(compute_type(type_))
+                       : type_ == DType::kI64 ? DType::kI64
+                                              : DType::kI32;
+    // Floats by their keys, in which all NaN are one above all else; both zeros are made one.
+    const auto key = [&](ExprId i) {
+      const ExprId value = load(i);
+      if (!floating) return b_.let(b_.convert(value, type));
+      const ExprId upwards = op_.kind == OpKind::kArgMax ? value : b_.unary(Operation::kNegate, value);
+      return b_.let(b_.unary(Operation::kOrderKey, b_.add(upwards, b_.real(0, compute_type(type_)))));
+    };
+    const std::int64_t least =
+        type == DType::kI64 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
+    const VariableId best = b_.declare(b_.integer(largest ? least : -(least + 1), type));
+    ExprId i = b_.open_for(b_.integer(0), b_.integer(length_), LoopMode::kVector);
+    b_.set(best, b_.binary(largest ? Operation::kMaximum : Operation::kMinimum, b_.variable(best), key(i)));
+    b_.close();
+    const ExprId wanted = b_.let(b_.variable(best));
+    const VariableId place = b_.declare(b_.integer(length_ - 1));
+    i = b_.open_for(b_.integer(0), b_.integer(length_), LoopMode::kVector);
+    const ExprId found = b_.select(b_.binary(Operation::kEqual, key(i), wanted), i, b_.integer(length_ - 1));
+    b_.set(place, b_.binary(Operation::kMinimum, b_.variable(place), b_.let(found)));
+    b_.close();
+    store(0, b_.integer(0), b_.variable(place));
+    return finished(2);
+  }
+
+  Emitted first_in_order() {
     open_lines();
     const bool largest = op_.kind == OpKind::kArgMax;
     const VariableId best = b_.declare(load(b_.integer(0)));
@@ -59,8 +93,8 @@ class LineEmitter {
     const bool product = op_.kind == OpKind::kScanProduct;
     const DType wide = type_ == DType::kF32 ? DType::kF64 : compute_type(type_);
     const std::int64_t neutral = product ? 1 : 0;
-    const VariableId total = b_.declare(is_floating(wide) ? b_.real(static_cast<double>(neutral), wide)
-                                                          : b_.integer(neutral, wide));
+    const VariableId total =
+        b_.declare(is_floating(wide) ? b_.real(static_cast<double>(neutral), wide) : b_.integer(neutral, wide));
     const ExprId i = b_.open_for(b_.integer(0), b_.integer(length_), LoopMode::kSerial);
     const ExprId value = b_.convert(load(i), wide);
     b_.set(total, b_.binary(product ? Operation::kMultiply : Operation::kAdd, b_.variable(total), value));
@@ -109,8 +143,8 @@ class LineEmitter {
       const ExprId base = open_blocks(block);
       const ExprId last = b_.let(b_.binary(Operation::kSubtract, b_.add(base, block), b_.integer(1)));
       const ExprId behind = b_.binary(Operation::kSubtract, last, b_.integer(length_ - 1));
-      const ExprId t = b_.open_for(b_.let(b_.binary(Operation::kMaximum, behind, b_.integer(0))), half,
-                                   LoopMode::kVector);
+      const ExprId t =
+          b_.open_for(b_.let(b_.binary(Operation::kMaximum, behind, b_.integer(0))), half, LoopMode::kVector);
       exchange(b_.add(base, t), b_.binary(Operation::kSubtract, last, t));
       b_.close();
       b_.close();
@@ -121,8 +155,8 @@ class LineEmitter {
     const ExprId step = b_.variable(distance);
     const ExprId base = open_blocks(b_.let(b_.multiply(step, 2)));
     const ExprId inside = b_.binary(Operation::kSubtract, b_.integer(length_), b_.add(base, step));
-    const ExprId t = b_.open_for(b_.integer(0), b_.let(b_.binary(Operation::kMinimum, step, inside)),
-                                 LoopMode::kVector);
+    const ExprId t =
+        b_.open_for(b_.integer(0), b_.let(b_.binary(Operation::kMinimum, step, inside)), LoopMode::kVector);
     exchange(b_.add(base, t), b_.add(b_.add(base, t), step));
     for (int blocks = 0; blocks < 3; ++blocks) b_.close();
     b_.set(width, block);

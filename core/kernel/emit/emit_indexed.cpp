@@ -2,6 +2,9 @@
 // region. Each result element has one owner among the work items, and sums run in ascending order, so that nothing
 // depends on the number of threads.
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
 
 #include "core/graph/bitcast.hpp"
 #include "core/kernel/emit/emit.hpp"
@@ -124,9 +127,11 @@ Emitted emit_bitcast(const Program& program, const Op& op) {
 
 }  // namespace
 
-/// Items are segments of the result's rows; each looks through all ids and adds the rows that fall into its segment.
-Emitted emit_scatter_add_rows(const Program& program, const Op& op) {
-  constexpr std::int64_t kSegments = 16;
+/// Items are segments of the result's rows; each looks through all ids and adds the rows that fall into its segment:
+/// few segments where a thread reads id after id, many where the lanes of a unit read a piece of them at once and then
+/// look only into pieces that hold one of theirs. Each row has the same sum either way, in the order of the ids.
+Emitted emit_scatter_add_rows(const Program& program, const Op& op, int lanes) {
+  constexpr std::int64_t kSegments = 16, kSegmentsOfLanes = 8192, kPiece = 256;
   IrBuilder b;
   Binder binder(program, b);
   const View& rows = op.inputs[0].view;
@@ -137,7 +142,8 @@ Emitted emit_scatter_add_rows(const Program& program, const Op& op) {
   const BufferId ids_buffer = binder.buffer(op.inputs[1].value, false);
   const BufferId out_buffer = binder.buffer(op.outputs[0].value, true);
   const std::int64_t height = out.sizes[0], width = out.sizes[1], count = ids.sizes[0];
-  const std::int64_t segment = std::max<std::int64_t>(1, (height + kSegments - 1) / kSegments);
+  const std::int64_t segments = lanes > 1 ? kSegmentsOfLanes : kSegments;
+  const std::int64_t segment = std::max<std::int64_t>(1, (height + segments - 1) / segments);
   const std::int64_t grid = (height + segment - 1) / segment;
 
   const ExprId item = b.open_grid(LoopMode::kSerial);
@@ -149,23 +155,39 @@ Emitted emit_scatter_add_rows(const Program& program, const Op& op) {
   b.store(out_buffer, view_index(b, out, std::vector{zero_row, zero_column}), storable(b, zero, type));
   b.close();
   b.close();
-  const ExprId i = b.open_for(b.integer(0), b.integer(count), LoopMode::kSerial);
-  const ExprId id = b.let(b.convert(b.let(b.load(ids_buffer, view_index(b, ids, std::vector{i}))), DType::kI64));
-  ExprId mine =
-      b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, first, id), b.binary(Operation::kLess, id, last));
-  if (op.attributes.index >= 0) {
-    mine = b.binary(Operation::kAnd, mine, b.binary(Operation::kNotEqual, id, b.integer(op.attributes.index)));
+  const auto id_at = [&](ExprId i) {
+    return b.let(b.convert(b.let(b.load(ids_buffer, view_index(b, ids, std::vector{i}))), DType::kI64));
+  };
+  const auto is_mine = [&](ExprId id) {
+    const ExprId mine =
+        b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, first, id), b.binary(Operation::kLess, id, last));
+    if (op.attributes.index < 0) return mine;
+    return b.binary(Operation::kAnd, mine, b.binary(Operation::kNotEqual, id, b.integer(op.attributes.index)));
+  };
+  ExprId begin = b.integer(0), end = b.integer(count);
+  if (lanes > 1 && count > kPiece) {
+    const ExprId piece = b.open_for(b.integer(0), b.integer((count + kPiece - 1) / kPiece), LoopMode::kSerial);
+    begin = b.let(b.multiply(piece, kPiece));
+    end = b.let(b.binary(Operation::kMinimum, b.add(begin, b.integer(kPiece)), b.integer(count)));
+    const VariableId any = b.declare(b.integer(0, DType::kI32));
+    const ExprId i = b.open_for(begin, end, LoopMode::kVector);
+    const ExprId found = b.let(b.convert(is_mine(id_at(i)), DType::kI32));
+    b.set(any, b.binary(Operation::kMaximum, b.variable(any), found));
+    b.close();
+    b.open_if(b.binary(Operation::kNotEqual, b.variable(any), b.integer(0, DType::kI32)));
   }
-  b.open_if(mine);
+  const ExprId i = b.open_for(begin, end, LoopMode::kSerial);
+  const ExprId id = id_at(i);
+  b.open_if(is_mine(id));
   const ExprId column = b.open_for(b.integer(0), b.integer(width), LoopMode::kVector);
   const ExprId at = b.let(view_index(b, out, std::vector{id, column}));  // the condition is its guard
   const ExprId added = load_value(b, rows_buffer, view_index(b, rows, std::vector{i, column}), b.depth());
   const ExprId old = load_value(b, out_buffer, at, b.depth());
   b.store(out_buffer, at, storable(b, b.add(old, added), type));
-  for (int blocks = 0; blocks < 4; ++blocks) b.close();
+  while (b.depth() > 0) b.close();
 
   const double bytes = static_cast<double>((height + 2 * count) * width) * size_bytes(type);
-  return finished(b, binder, grid, bytes / kBytesPerNs + static_cast<double>(count * grid),
+  return finished(b, binder, grid, bytes / kBytesPerNs + static_cast<double>(count * grid) / lanes,
                   static_cast<std::uint64_t>(count * width));
 }
 
@@ -204,36 +226,78 @@ Emitted emit_concat(const Program& program, const Op& op) {
   return finished(b, binder, grid, bytes / kBytesPerNs + static_cast<double>(op.inputs.size()), 0);
 }
 
-/// One item: the whole base, then the region over it. (An item of its own per part would have to ask for each element
-/// whether the region holds it.)
-Emitted emit_update(const Program& program, const Op& op) {
-  IrBuilder b;
-  Binder binder(program, b);
+namespace {
+
+/// An item for each element, which asks whether the region holds it: each dimension of a region is a step over all of
+/// those with smaller strides (graph::is_injective()), so the element's place in it follows by division.
+void update_by_elements(IrBuilder& b, const Op& op, std::array<BufferId, 3> buffers) {
+  const View& source = op.inputs[1].view;
+  const View& region = op.attributes.region;
+  std::vector<std::size_t> dims(region.sizes.size());
+  std::iota(dims.begin(), dims.end(), std::size_t{0});
+  std::erase_if(dims, [&](std::size_t d) { return region.sizes[d] == 1; });
+  std::ranges::sort(dims, std::greater(), [&](std::size_t d) { return region.strides[d]; });
+  const ExprId i = b.open_grid(LoopMode::kVector);
+  const ExprId old = b.let(b.load(buffers[0], i));
+  const ExprId inside = b.let(b.binary(Operation::kLessEqual, b.integer(region.offset), i));
+  ExprId is_in = inside;
+  ExprId rest = b.let(b.select(inside, b.binary(Operation::kSubtract, i, b.integer(region.offset)), b.integer(0)));
+  std::vector<ExprId> point(region.sizes.size(), b.integer(0));
+  for (const std::size_t d : dims) {
+    const ExprId stride = b.integer(region.strides[d]), size = b.integer(region.sizes[d]);
+    const ExprId place = b.let(b.binary(Operation::kDivide, rest, stride));
+    rest = b.let(b.binary(Operation::kRemainder, rest, stride));
+    is_in = b.let(b.binary(Operation::kAnd, is_in, b.binary(Operation::kLess, place, size)));
+    point[d] = b.let(b.guard(place, 0, region.sizes[d] - 1));
+  }
+  is_in = b.let(b.binary(Operation::kAnd, is_in, b.binary(Operation::kEqual, rest, b.integer(0))));
+  const ExprId fresh = b.let(b.load(buffers[1], view_index(b, source, point)));
+  b.store(buffers[2], i, b.let(b.select(is_in, fresh, old)));
+  b.close();
+}
+
+/// One item: the whole base, then the region over it.
+void update_in_order(IrBuilder& b, const Op& op, std::array<BufferId, 3> buffers) {
   const View& base = op.inputs[0].view;
   const View& source = op.inputs[1].view;
   const View& region = op.attributes.region;
-  const BufferId base_buffer = binder.buffer(op.inputs[0].value, false);
-  const BufferId source_buffer = binder.buffer(op.inputs[1].value, false);
-  const BufferId out_buffer = binder.buffer(op.outputs[0].value, true);
   b.open_grid(LoopMode::kSerial);
   const ExprId i = b.open_for(b.integer(0), b.integer(base.elements()), LoopMode::kVector);
-  b.store(out_buffer, i, b.let(b.load(base_buffer, i)));
+  b.store(buffers[2], i, b.let(b.load(buffers[0], i)));
   b.close();
   if (region.elements() > 0) {
     loop_over(b, region, [&](const std::vector<ExprId>& point) {
-      const ExprId value = b.let(b.load(source_buffer, view_index(b, source, point)));
-      b.store(out_buffer, view_index(b, region, point), value);
+      const ExprId value = b.let(b.load(buffers[1], view_index(b, source, point)));
+      b.store(buffers[2], view_index(b, region, point), value);
     });
   }
   b.close();
+}
+
+}  // namespace
+
+/// One thread copies faster than it divides; where many run in step, each has its element.
+Emitted emit_update(const Program& program, const Op& op, int lanes) {
+  IrBuilder b;
+  Binder binder(program, b);
+  const View& base = op.inputs[0].view;
+  const View& region = op.attributes.region;
+  const std::array buffers{binder.buffer(op.inputs[0].value, false), binder.buffer(op.inputs[1].value, false),
+                           binder.buffer(op.outputs[0].value, true)};
+  const bool by_elements = lanes > 1 && region.elements() > 0;
+  if (by_elements) {
+    update_by_elements(b, op, buffers);
+  } else {
+    update_in_order(b, op, buffers);
+  }
   const bool distinct = op.inputs[0].value != op.inputs[1].value;
   if (distinct) {
-    b.ir().buffers[base_buffer].may_alias = true;
-    b.ir().buffers[out_buffer].may_alias = true;
+    b.ir().buffers[buffers[0]].may_alias = true;
+    b.ir().buffers[buffers[2]].may_alias = true;
   }
   const double bytes = 2.0 * static_cast<double>(base.elements() + region.elements()) *
                        size_bytes(program.values[op.outputs[0].value].dtype);
-  Emitted emitted = finished(b, binder, 1, bytes / kBytesPerNs, 0);
+  Emitted emitted = finished(b, binder, by_elements ? base.elements() : 1, bytes / kBytesPerNs, 0);
   if (distinct) emitted.aliases.push_back({op.inputs[0].value, op.outputs[0].value});
   return emitted;
 }

@@ -190,7 +190,7 @@ namespace {
 
 struct Case {
   const TestProgram* test;
-  Schedule fused, plain;
+  Schedule fused, plain, for_lanes;  // the last: fused, for a device whose threads run in step
 };
 
 /// Elements with other bits; all NaN are one.
@@ -255,12 +255,17 @@ Result<std::vector<Bytes>> interpret_watched(const TestProgram& test, const Sche
 /// Schedules both ways; "" or why not.
 std::string make_schedules(Case& entry, Numerics numerics) {
   const graph::Program& program = entry.test->program;
-  for (const bool fuse : {true, false}) {
-    auto made = schedule(program, {.claims = {}, .fuse = fuse, .numerics = numerics, .epilogues = true});
+  constexpr int kLanes = 32;
+  for (Schedule* const wanted : {&entry.fused, &entry.plain, &entry.for_lanes}) {
+    auto made = schedule(program, {.claims = {},
+                                   .fuse = wanted != &entry.plain,
+                                   .numerics = numerics,
+                                   .epilogues = true,
+                                   .device = {.lanes = wanted == &entry.for_lanes ? kLanes : 1}});
     if (!made) return made.error().message + "\n" + graph::to_text(program);
     if (auto checked = check_schedule(program, *made); !checked)
       return checked.error().message + "\n" + graph::to_text(program);
-    (fuse ? entry.fused : entry.plain) = *std::move(made);
+    *wanted = *std::move(made);
   }
   return "";
 }
@@ -276,7 +281,7 @@ std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& 
   for (std::size_t i = 0; i < programs.size(); ++i) {
     if (auto valid = graph::verify(programs[i]->program); !valid)
       return {fmt::format("program {}: {}", i, valid.error().message)};
-    Case& entry = cases.emplace_back(Case{programs[i], {}, {}});
+    Case& entry = cases.emplace_back(Case{programs[i], {}, {}, {}});
     if (const std::string reason = make_schedules(entry, numerics); !reason.empty())
       return {fmt::format("program {}: {}", i, reason)};
     schedules.push_back(&entry.fused);
@@ -313,6 +318,7 @@ std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& 
     };
     interpreted(entry.plain, {.pieces = 2}, "one kernel per op");
     interpreted(entry.fused, {.in_place = true, .pieces = 3}, "fused, in place");
+    interpreted(entry.for_lanes, {.in_place = true, .pieces = 2}, "for lanes, in place");
   }
   return failures;
 }

@@ -65,7 +65,7 @@ double size_of_terms(const graph::Program& program, graph::ValueId value, const 
 /// needs no compiler and takes a fiftieth of the time.
 enum class Executors { kCompiledAndInterpreted, kInterpreted };
 
-/// Schedules the program with and without fusion, checks both schedules, runs them in several ways and compares the
+/// Schedules the program with and without fusion and for a device with lanes, checks the schedules, runs them in several ways and compares the
 /// kept values and states with the reference interpreter: one failure text per difference. `fused_steps` gets the
 /// number of steps of the fused schedule. Programs are compiled together. kStrict: what is kept has equal bits in all
 /// runs.
