@@ -221,9 +221,9 @@ class Scheduler {
       case OpKind::kOpaque:
         return add_opaque(op, unit.ops);
       case OpKind::kMaxPool2d:
-        return add_launch(emit_max_pool(program_, op), unit.ops);
+        return add_launch(emit_max_pool(program_, op, options_.device.lanes), unit.ops);
       case OpKind::kMaxPool2dBackward:
-        return add_launch(emit_max_pool_backward(program_, op), unit.ops);
+        return add_launch(emit_max_pool_backward(program_, op, options_.device.lanes), unit.ops);
       default:
         return Error{ErrorCode::kBadInput, fmt::format("no kernel can be generated for {}", describe(unit.ops[0]))};
     }
@@ -351,10 +351,26 @@ class Scheduler {
     return found->second;
   }
 
+  /// All elements, but of a table that the step only looks things up in no more than it takes out.
+  std::int64_t elements_touched(const Step& step, const BufferArgument& argument) const {
+    const std::int64_t all = program_.values[argument.value].elements;
+    std::int64_t taken = 0;
+    for (const OpId id : step.ops) {
+      const Op& op = program_.ops[id];
+      const bool looks_up = op.kind == OpKind::kGatherRows || op.kind == OpKind::kTake;
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (op.inputs[i].is_scalar() || op.inputs[i].value != argument.value) continue;
+        if (!looks_up || i != 0) return all;
+        taken += op.outputs[0].view.elements();
+      }
+    }
+    return taken == 0 ? all : std::min(all, taken);
+  }
+
   void finish(Step step, const std::vector<AliasPair>& aliases) {
     for (const BufferArgument& argument : step.buffers) {
       const graph::Value& value = program_.values[argument.value];
-      step.bytes += static_cast<std::uint64_t>(value.elements) * size_bytes(value.dtype);
+      step.bytes += static_cast<std::uint64_t>(elements_touched(step, argument)) * size_bytes(value.dtype);
     }
     for (const AliasPair& pair : aliases) {
       schedule_.aliases.push_back({static_cast<std::uint32_t>(schedule_.steps.size()), pair.operand, pair.result});

@@ -310,5 +310,15 @@ TEST(Schedule, FewTallColumnsAreTakenInSlabsWhereThreadsRunInStep) {
   EXPECT_EQ(steps_of({.numerics = Numerics::kStrict}).size(), 2u);
 }
 
+TEST(Schedule, ATableThatRowsAreTakenFromIsNotReadWhole) {
+  TestProgram t(1);
+  const Operand table = t.input(DType::kF32, {50000, 16}), ids = t.input(DType::kI64, {8}, 0, 9);
+  t.keep(t.op(OpKind::kGatherRows, {table, ids}, {8, 16}, DType::kF32));
+  const auto scheduled = schedule(t.program, {});
+  ASSERT_TRUE(scheduled);
+  ASSERT_EQ(scheduled->steps.size(), 1u);
+  EXPECT_EQ(scheduled->steps[0].bytes, 2u * 8 * 16 * 4 + 8 * 8);
+}
+
 }  // namespace
 }  // namespace crucible::kernel

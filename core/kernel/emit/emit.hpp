@@ -95,7 +95,7 @@ struct Epilogue {
 Emitted emit_group(const graph::Program& program, const Group& group, const std::set<graph::ValueId>& stored,
                    int lanes);
 
-/// `lanes`, here and of emit_update(): the device's (DeviceShape); no bit depends on them.
+/// `lanes`, here and below: the device's (DeviceShape); no bit depends on them.
 Emitted emit_scatter_add_rows(const graph::Program& program, const graph::Op& op, int lanes);
 Emitted emit_arg_reduction(const graph::Program& program, const graph::Op& op);
 Emitted emit_scan(const graph::Program& program, const graph::Op& op);
@@ -104,8 +104,8 @@ Emitted emit_factorization(const graph::Program& program, const graph::Op& op);
 Emitted emit_concat(const graph::Program& program, const graph::Op& op);
 Emitted emit_update(const graph::Program& program, const graph::Op& op, int lanes);
 Emitted emit_put(const graph::Program& program, const graph::Op& op);
-Emitted emit_max_pool(const graph::Program& program, const graph::Op& op);
-Emitted emit_max_pool_backward(const graph::Program& program, const graph::Op& op);
+Emitted emit_max_pool(const graph::Program& program, const graph::Op& op, int lanes);
+Emitted emit_max_pool_backward(const graph::Program& program, const graph::Op& op, int lanes);
 /// Fast: few products are dot products in any order. `device`, here and below: as in Options (schedule.hpp).
 /// `epilogue`: null for none, and only for ops that take one.
 Emitted emit_matmul(const graph::Program& program, const graph::Op& op, Numerics numerics, const DeviceShape& device,

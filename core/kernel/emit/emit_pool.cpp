@@ -1,7 +1,9 @@
-// Max pooling: a work item owns one plane (n, c) of the result, forward and backward.
+// Max pooling: a work item owns one plane (n, c) of the result, forward and backward; on devices whose threads run in
+// step, one element of it.
 #include <algorithm>
 #include <limits>
 
+#include "core/graph/view.hpp"
 #include "core/kernel/emit/emit.hpp"
 #include "core/kernel/emit/window.hpp"
 
@@ -39,15 +41,15 @@ class MaxPoolEmitter {
                  x_.sizes[3],
                  y_.sizes[3]} {}
 
-  Emitted run() {
+  Emitted run(int lanes) {
     const BufferId x_buffer = binder_.buffer(op_.inputs[0].value, false);
     const BufferId y_buffer = binder_.buffer(op_.outputs[0].value, true);
     const BufferId place_buffer = binder_.buffer(op_.outputs[1].value, true);
     const std::int64_t width = std::max<std::int64_t>(1, y_.sizes[3]);
     const std::int64_t reach = (width - 1) * columns_.stride + (columns_.taps - 1) * columns_.dilation + 1;
     row_size_ = std::max(reach, columns_.padding + columns_.input);
-    if (columns_.taps > kMostTaps || row_size_ > kLongestRow || width > kLongestRow)
-      return run_by_windows(x_buffer, y_buffer, place_buffer);
+    if (lanes > 1 || columns_.taps > kMostTaps || row_size_ > kLongestRow || width > kLongestRow)
+      return run_by_windows(x_buffer, y_buffer, place_buffer, lanes > 1);
     best_ = b_.add_array(type_, width);
     place_ = b_.add_array(DType::kI32, width);
     row_ = b_.add_array(type_, row_size_);
@@ -84,11 +86,14 @@ class MaxPoolEmitter {
   // What a thread's stack and a kernel's text hold; beyond them windows are looked through one by one.
   static constexpr std::int64_t kLongestRow = 1 << 14, kMostTaps = 64;
 
-  Emitted run_by_windows(BufferId x_buffer, BufferId y_buffer, BufferId place_buffer) {
+  /// `one_each`: a window is a work item, not a plane.
+  Emitted run_by_windows(BufferId x_buffer, BufferId y_buffer, BufferId place_buffer, bool one_each) {
     const ExprId item = b_.open_grid(LoopMode::kSerial);
-    const auto plane = split_index(b_, item, std::vector{y_.sizes[0], y_.sizes[1]});
-    const ExprId oh = b_.open_for(b_.integer(0), b_.integer(y_.sizes[2]), LoopMode::kSerial);
-    const ExprId ow = b_.open_for(b_.integer(0), b_.integer(y_.sizes[3]), LoopMode::kSerial);
+    std::vector<std::int64_t> split{y_.sizes[0], y_.sizes[1]};
+    if (one_each) split = y_.sizes;
+    const auto plane = split_index(b_, item, split);
+    const ExprId oh = one_each ? plane[2] : b_.open_for(b_.integer(0), b_.integer(y_.sizes[2]), LoopMode::kSerial);
+    const ExprId ow = one_each ? plane[3] : b_.open_for(b_.integer(0), b_.integer(y_.sizes[3]), LoopMode::kSerial);
     const ExprId first = b_.let(b_.add(b_.multiply(first_inside(rows_, oh), x_.sizes[3]), first_inside(columns_, ow)));
     const VariableId best = b_.declare(lowest()), place = b_.declare(first);
     const ExprId kh = b_.open_for(b_.integer(0), b_.integer(rows_.taps), LoopMode::kSerial);
@@ -111,12 +116,12 @@ class MaxPoolEmitter {
     b_.store(y_buffer, view_index(b_, y_, point),
              storable(b_, b_.variable(best), program_.values[op_.outputs[0].value].dtype));
     b_.store(place_buffer, view_index(b_, places_, point), b_.variable(place));
-    for (int blocks = 0; blocks < 3; ++blocks) b_.close();
+    while (b_.depth() > 0) b_.close();
     Emitted emitted;
     emitted.values = binder_.values();
-    emitted.grid = y_.sizes[0] * y_.sizes[1];
+    emitted.grid = one_each ? y_.elements() : y_.sizes[0] * y_.sizes[1];
     emitted.flops = static_cast<std::uint64_t>(y_.elements() * rows_.taps * columns_.taps);
-    emitted.item_ns = static_cast<double>(y_.sizes[2] * y_.sizes[3] * rows_.taps * columns_.taps);
+    emitted.item_ns = static_cast<double>((one_each ? 1 : y_.sizes[2] * y_.sizes[3]) * rows_.taps * columns_.taps);
     emitted.ir = b_.finish();
     return emitted;
   }
@@ -191,12 +196,89 @@ class MaxPoolEmitter {
   ArrayId best_ = 0, place_ = 0, row_ = 0;
 };
 
+/// The windows that hold row (or column) `at` of x, in ascending order: opens a loop over the taps and, inside, an if.
+ExprId open_windows(IrBuilder& b, const WindowAxis& axis, ExprId at) {
+  const ExprId back = b.open_for(b.integer(0), b.integer(axis.taps), LoopMode::kSerial);
+  const ExprId shift =
+      b.add(b.multiply(back, axis.dilation), b.integer(axis.padding - (axis.taps - 1) * axis.dilation));
+  const ExprId start = b.let(b.add(at, shift));
+  const ExprId window = b.let(b.binary(Operation::kDivide, start, b.integer(axis.stride)));
+  const auto both = [&](ExprId x, ExprId y) { return b.binary(Operation::kAnd, x, y); };
+  const ExprId is_first =
+      b.binary(Operation::kEqual, b.binary(Operation::kRemainder, start, b.integer(axis.stride)), b.integer(0));
+  const ExprId is_inside = both(b.binary(Operation::kLessEqual, b.integer(0), start),
+                                b.binary(Operation::kLess, window, b.integer(axis.output)));
+  b.open_if(b.let(both(is_first, is_inside)));
+  return b.let(b.guard(window, 0, std::max<std::int64_t>(0, axis.output - 1)));
+}
+
+/// An item for each element of x's gradient, which asks the windows that hold it whether it was their maximum: none
+/// else can have its place, since `pool` made the places. They are added in ascending order, as
+/// emit_max_pool_backward() does, with the same roundings.
+Emitted gather_of_windows(const Program& program, const Op& op, const Op& pool) {
+  IrBuilder b;
+  Binder binder(program, b);
+  const View& dy = op.inputs[0].view;
+  const View& places = op.inputs[1].view;
+  const View& dx = op.outputs[0].view;
+  const DType type = program.values[op.outputs[0].value].dtype;
+  const BufferId dy_buffer = binder.buffer(op.inputs[0].value, false);
+  const BufferId place_buffer = binder.buffer(op.inputs[1].value, false);
+  const BufferId dx_buffer = binder.buffer(op.outputs[0].value, true);
+  const auto axis = [&](std::size_t d) {
+    return WindowAxis{pool.attributes.stride[d],
+                      pool.attributes.padding[d],
+                      pool.attributes.dilation[d],
+                      pool.attributes.kernel[d],
+                      dx.sizes[2 + d],
+                      dy.sizes[2 + d]};
+  };
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  const auto point = split_index(b, item, dx.sizes);
+  const ExprId mine = b.let(b.add(b.multiply(point[2], dx.sizes[3]), point[3]));
+  const ExprId zero = is_floating(type) ? b.real(0, compute_type(type)) : b.integer(0, type);
+  const VariableId sum = b.declare(zero);
+  const ExprId oh = open_windows(b, axis(0), point[2]);
+  const ExprId ow = open_windows(b, axis(1), point[3]);
+  const std::vector<ExprId> window{point[0], point[1], oh, ow};
+  b.open_if(b.binary(Operation::kEqual, b.let(b.load(place_buffer, view_index(b, places, window))), mine));
+  const ExprId gradient = load_value(b, dy_buffer, view_index(b, dy, window), b.depth());
+  b.set(sum, rounded_to(b, b.add(b.variable(sum), gradient), type));
+  for (int blocks = 0; blocks < 5; ++blocks) b.close();
+  b.store(dx_buffer, view_index(b, dx, point), storable(b, b.variable(sum), type));
+  b.close();
+  Emitted emitted;
+  emitted.values = binder.values();
+  emitted.grid = dx.elements();
+  emitted.flops = static_cast<std::uint64_t>(dy.elements());
+  emitted.item_ns = static_cast<double>(pool.attributes.kernel[0] * pool.attributes.kernel[1]);
+  emitted.ir = b.finish();
+  return emitted;
+}
+
+/// The max pooling whose places this gradient reads, where they are all of it and few windows hold an element.
+const Op* pool_of(const Program& program, const Op& op) {
+  constexpr std::int64_t kMostWindows = 64;
+  const graph::Operand& places = op.inputs[1];
+  const graph::OpId producer = program.values[places.value].producer;
+  if (producer == graph::kNone) return nullptr;
+  const Op& pool = program.ops[producer];
+  if (pool.kind != graph::OpKind::kMaxPool2d || pool.outputs[1].value != places.value) return nullptr;
+  const bool is_same =
+      graph::same_map(pool.outputs[1].view, places.view) && pool.inputs[0].view.sizes == op.outputs[0].view.sizes;
+  const graph::Attributes& window = pool.attributes;
+  return is_same && window.kernel[0] * window.kernel[1] <= kMostWindows ? &pool : nullptr;
+}
+
 }  // namespace
 
-Emitted emit_max_pool(const Program& program, const Op& op) { return MaxPoolEmitter(program, op).run(); }
+Emitted emit_max_pool(const Program& program, const Op& op, int lanes) {
+  return MaxPoolEmitter(program, op).run(lanes);
+}
 
 /// Zeroes its plane and adds the gradients of its windows in ascending order.
-Emitted emit_max_pool_backward(const Program& program, const Op& op) {
+Emitted emit_max_pool_backward(const Program& program, const Op& op, int lanes) {
+  if (const Op* pool = lanes > 1 ? pool_of(program, op) : nullptr) return gather_of_windows(program, op, *pool);
   IrBuilder b;
   Binder binder(program, b);
   const View& dy = op.inputs[0].view;
@@ -219,7 +301,7 @@ Emitted emit_max_pool_backward(const Program& program, const Op& op) {
   const std::vector<ExprId> point{plane[0], plane[1], h, w};
   const ExprId gradient = load_value(b, dy_buffer, view_index(b, dy, point), b.depth());
   const ExprId place = b.guard(b.let(b.load(place_buffer, view_index(b, places, point))), 0,
-                                std::max<std::int64_t>(0, dx.sizes[2] * dx.sizes[3] - 1));
+                               std::max<std::int64_t>(0, dx.sizes[2] * dx.sizes[3] - 1));
   const ExprId to_h = b.let(b.binary(Operation::kDivide, place, b.integer(std::max<std::int64_t>(1, dx.sizes[3]))));
   const ExprId to_w = b.let(b.binary(Operation::kRemainder, place, b.integer(std::max<std::int64_t>(1, dx.sizes[3]))));
   const ExprId at = b.let(view_index(b, dx, std::vector{plane[0], plane[1], to_h, to_w}));
