@@ -1,0 +1,108 @@
+// See warp_report.hpp.
+#include "tests/emulators/nvidia/warp_report.hpp"
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/emulators/core/settings.hpp"
+
+namespace crucible::emulators::nvidia {
+namespace {
+
+std::string list(const std::array<std::uint32_t, 3>& sizes) {
+  return "[" + std::to_string(sizes[0]) + ", " + std::to_string(sizes[1]) + ", " + std::to_string(sizes[2]) + "]";
+}
+
+/// {"0": 1, "2": 5}, by graph.
+std::string counts(const std::map<std::uint32_t, std::uint64_t>& by_graph) {
+  std::string json;
+  for (const auto& [graph, count] : by_graph)
+    json += (json.empty() ? "\"" : ", \"") + std::to_string(graph) + "\": " + std::to_string(count);
+  return "{" + json + "}";
+}
+
+}  // namespace
+
+const ptx::Library& TellingModule::library() {
+  std::call_once(once_, [&] {
+    if (library_ != nullptr) return;
+    auto loaded = ptx::Library::load(ptx::translate(ptx_, {.warps = true}));
+    if (!loaded) emulator::give_up("a text that tells of its warps is refused: " + loaded.error());
+    library_ = std::make_shared<const ptx::Library>(std::move(*loaded));
+  });
+  return *library_;
+}
+
+WarpReport* WarpReport::find() {
+  static WarpReport* const report = []() -> WarpReport* {
+    if (emulator::settings().timing != emulator::Timing::kWarps) return nullptr;
+    std::atexit([] { find()->write(); });
+    return new WarpReport;  // never destroyed: threads of a driver outlive main
+  }();
+  return report;
+}
+
+std::optional<emulator::Sampling> WarpReport::launched(TellingModule& module, std::uint32_t kernel,
+                                                       const emulator::Launch& launch, std::uint32_t graph) {
+  const ptx::Library& library = module.library();
+  const ptx::Kernel& facts = library.translation().kernels[kernel];
+  const std::lock_guard lock(mutex_);
+  const auto [found, is_new] = rows_.try_emplace({facts.name, launch.grid, launch.block, launch.dynamic_shared_bytes});
+  Row& row = found->second;
+  ++row.launches[graph];
+  if (!is_new) return std::nullopt;
+  row.launch = {std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2],
+                launch.block[0] * launch.block[1] * launch.block[2], facts.warps.live_registers,
+                facts.shared_bytes + launch.dynamic_shared_bytes};
+  row.local_bytes = facts.local_bytes;
+  return emulator::Sampling{library.code(kernel), ptx::sampled_blocks(row.launch.blocks), emulator::settings().empty,
+                            [this, &row, &facts](std::uint64_t block, const emulator::LaneWords& words) {
+                              ptx::BlockCounts counted = ptx::count_block(facts.warps, words);
+                              const std::lock_guard inner(mutex_);
+                              row.blocks[block] = std::move(counted);
+                            }};
+}
+
+void WarpReport::library_launched(const std::string& name, std::uint32_t graph) {
+  const std::lock_guard lock(mutex_);
+  ++library_launches_[name][graph];
+}
+
+void WarpReport::graph_launched(std::uint32_t graph) {
+  const std::lock_guard lock(mutex_);
+  ++graphs_[graph];
+}
+
+std::string WarpReport::to_json() {
+  const std::lock_guard lock(mutex_);
+  std::string json = std::string("{\"format\": 1, \"model\": \"h100\", \"computed\": ") +
+                     (emulator::settings().empty ? "false" : "true") + ", \"graphs\": " + counts(graphs_) +
+                     ",\n\"library\": {";
+  const char* between = "";
+  for (const auto& [name, launches] : library_launches_) {
+    json += between + ("\"" + name + "\": ") + counts(launches);
+    between = ", ";
+  }
+  json += "},\n\"kernels\": [";
+  between = "\n";
+  for (const auto& [shape, row] : rows_) {
+    const auto& [name, grid, block, dynamic_shared] = shape;
+    std::vector<ptx::BlockCounts> sampled;
+    for (const auto& [number, counted] : row.blocks) sampled.push_back(counted);
+    json += between + ("{\"kernel\": \"" + name + "\", \"grid\": ") + list(grid) + ", \"block\": " + list(block) +
+            ", \"launches\": " + counts(row.launches) + ", \"registers\": " + std::to_string(row.launch.registers) +
+            ", \"shared_bytes\": " + std::to_string(row.launch.shared_bytes) +
+            ", \"local_bytes\": " + std::to_string(row.local_bytes) +
+            ",\n \"counts\": " + ptx::to_json(ptx::extrapolate(row.launch, sampled)) + "}";
+    between = ",\n";
+  }
+  return json + "]}\n";
+}
+
+void WarpReport::write() {
+  std::ofstream stream(emulator::settings().warps);
+  stream << to_json() << std::flush;
+  if (!stream) emulator::give_up("CRUCIBLE_EMU_WARPS: " + emulator::settings().warps + " cannot be written");
+}
+
+}  // namespace crucible::emulators::nvidia
