@@ -26,7 +26,7 @@ std::string counts(const std::map<std::uint32_t, std::uint64_t>& by_graph) {
 const ptx::Library& TellingModule::library() {
   std::call_once(once_, [&] {
     if (library_ != nullptr) return;
-    auto loaded = ptx::Library::load(ptx::translate(ptx_, {.warps = true}));
+    auto loaded = ptx::Library::load(ptx::translate(ptx_, {.shared = emulator::settings().races, .warps = true}));
     if (!loaded) emulator::give_up("a text that tells of its warps is refused: " + loaded.error());
     library_ = std::make_shared<const ptx::Library>(std::move(*loaded));
   });
