@@ -57,7 +57,9 @@ def counted(options):
     """What the emulated driver wrote, and what the replay said."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "warps.json"
-        environment = {"CRUCIBLE_EMU_TIMING": "warps", "CRUCIBLE_EMU_WARPS": str(file), "CRUCIBLE_KERNEL_TRIAL": "false"}
+        environment = {
+            "CRUCIBLE_EMU_TIMING": "warps", "CRUCIBLE_EMU_WARPS": str(file), "CRUCIBLE_KERNEL_TRIAL": "false"
+        }
         if options.sampled:
             environment |= {"CRUCIBLE_EMU_EMPTY": "1"}
         if options.memory_mib:
@@ -147,7 +149,8 @@ def totals_of(rows, report, level):
         "big_narrow": sum(row["bytes_per_lane"] < 12 for row in big),
         "big_moved_over_least": max((row["moved_over_least"] for row in big), default=0.0),
         "worst_sectors": max((row["sectors_over_useful"] for row in big), default=0.0),
-        "with_shuffles": sum(row["shuffles"] > 0 for row in rows), "with_barriers": sum(row["barriers"] > 0 for row in rows),
+        "with_shuffles": sum(row["shuffles"] > 0 for row in rows),
+        "with_barriers": sum(row["barriers"] > 0 for row in rows),
         "with_local_memory": sum(row["local_requests"] > 0 for row in rows),
         "not_counted": [row["kernel"] for row in rows if not row["complete"]],
     }
@@ -163,11 +166,12 @@ def table(totals, rows, top):
     yield f"modelled, not measured: an H100, data in {'its L2' if t['level'] == 'l2' else 'its memory'}"
     yield (f"launches   {t['generated_launches']:g} generated of {t['kernels']} kernels, "
            f"{t['library_launches']:g} of libraries (not in the times)")
-    yield f"time       {t['modelled_us']:.1f} us, of it {t['launch_us']:.0f} us launches; bytes' bound {t['bound_us']:.1f} us"
+    yield (f"time       {t['modelled_us']:.1f} us, of it {t['launch_us']:.0f} us launches; "
+           f"bytes' bound {t['bound_us']:.1f} us")
     yield (f"factor     worst {t['worst_factor']:.1f} of max(bound, 1 us); above 2: {t['above_twice']} kernels, "
            f"{t['launches_above_twice']:g} launches")
-    yield (f"over 1 MB  {t['big']} kernels: {t['big_with_few_warps']} with < 8 warps per multiprocessor, {t['big_narrow']} with "
-           f"< 12 bytes per lane (mean {t['big_bytes_per_lane']:.1f})")
+    yield (f"over 1 MB  {t['big']} kernels: {t['big_with_few_warps']} with < 8 warps per multiprocessor, "
+           f"{t['big_narrow']} with < 12 bytes per lane (mean {t['big_bytes_per_lane']:.1f})")
     yield (f"           moved over least at most {t['big_moved_over_least']:.2f}, sectors over useful bytes at most "
            f"{t['worst_sectors']:.2f}")
     yield (f"kernels    {t['with_shuffles']} shuffle, {t['with_barriers']} have block barriers, "
@@ -175,7 +179,8 @@ def table(totals, rows, top):
     if t["not_counted"]:
         yield f"not counted: {' '.join(t['not_counted'])}"
     yield ""
-    yield f"{'kernel':18} {'grid,block':>13} {'n':>3} {'us':>8} {'bound':>7} {'factor':>6} {'why':7} {'w/SM':>5} {'B/ln':>4}  ops"
+    yield (f"{'kernel':18} {'grid,block':>13} {'n':>3} {'us':>8} {'bound':>7} {'factor':>6} {'why':7} {'w/SM':>5} "
+           f"{'B/ln':>4}  ops")
     room = max(90, shutil.get_terminal_size((110, 24)).columns)
     for row in rows[:top]:
         ops = " ".join(row["ops"]) or "?"
@@ -196,7 +201,7 @@ def main():
                         help="where data is; auto: in the L2 (50 MB) if the plan's memory fits into it")
     parser.add_argument("--memory-mib", type=int, help="memory of the emulated device")
     parser.add_argument("--top", type=int, default=10, help="kernels in the table")
-    parser.add_argument("--by", choices=("time", "factor"), default="time", help="the worst first: by time of an iteration")
+    parser.add_argument("--by", choices=("time", "factor"), default="time", help="what puts the worst first")
     parser.add_argument("--json", action="store_true", help="totals and all kernels")
     options = parser.parse_args()
     try:
