@@ -5,8 +5,8 @@ Replays the recording on the emulated NVIDIA device with CRUCIBLE_EMU_TIMING=war
 `crucible kernels` says each launch has to move, and prints totals and the worst kernels. Times are those of the model
 in ptx/warp_model.hpp: nothing here was measured on hardware. No GPU and no other emulator is needed.
 
---sampled runs the few blocks of each kernel that are counted and no library call, which is what real sizes need; then
-nothing is computed, and kernels whose addresses are read from memory (gathers) move what garbage says.
+--sampled runs the few blocks of each kernel that are counted, cheap launches as a whole and no library call, which is
+what real sizes need. Results are wrong then, and what indices from memory address may be garbage: scatter_add_rows.
 """
 
 import argparse
@@ -68,12 +68,9 @@ def counted(options):
         return json.loads(file.read_text()), replay
 
 
-def per_iteration(launches, graphs):
-    """Launches of an iteration: those of the graphs that ran most often. Where none ran, all."""
-    if not graphs:
-        return sum(launches.values())
-    most = max(graphs.values())
-    return sum(count for graph, count in launches.items() if graphs.get(graph) == most) / most
+def per_iteration(launches, iterations):
+    """Launches of an iteration, whichever of a program's graphs made them; other launches are no part of it."""
+    return sum(count for graph, count in launches.items() if graph != "0") / iterations
 
 
 def schedule(document):
@@ -89,19 +86,19 @@ def blocks_of(row):
     return row["grid"][0] * row["grid"][1] * row["grid"][2]
 
 
-def rows_of(report, document, level):
+def rows_of(report, document, level, iterations):
     """A row for each kernel and shape of an iteration, the one that takes longest first."""
     launches = schedule(document)
     shapes = {}
     for row in report["kernels"]:
-        if per_iteration(row["launches"], report["graphs"]) > 0:
+        if per_iteration(row["launches"], iterations) > 0:
             shapes.setdefault(row["kernel"], []).append(row)
     rows = []
     for name, of_kernel in shapes.items():
         planned = launches.get(name, [])
         for i, row in enumerate(sorted(of_kernel, key=blocks_of)):
             plan = planned[min(i, len(planned) - 1)] if planned else None
-            rows.append(row_of(row, plan, level, per_iteration(row["launches"], report["graphs"])))
+            rows.append(row_of(row, plan, level, per_iteration(row["launches"], iterations)))
     return sorted(rows, key=lambda row: -row["launches"] * row["body_us"])
 
 
@@ -131,14 +128,14 @@ def row_of(row, plan, level, launches):
     }
 
 
-def totals_of(rows, report, level):
+def totals_of(rows, report, level, iterations):
     big = [row for row in rows if row["beyond_l1_bytes"] > BIG_BYTES]
     requests = sum(row["launches"] * row["requests"] for row in big)
     lanes = sum(row["launches"] * row["requests"] * row["bytes_per_lane"] for row in big)
     count = sum(row["launches"] for row in rows)
     return {
         "level": level, "generated_launches": count,
-        "library_launches": sum(per_iteration(by_graph, report["graphs"]) for by_graph in report["library"].values()),
+        "library_launches": sum(per_iteration(by_graph, iterations) for by_graph in report["library"].values()),
         "kernels": len(rows), "modelled_us": sum(row["launches"] * (row["body_us"] + LAUNCH_US) for row in rows),
         "launch_us": count * LAUNCH_US, "bound_us": sum(row["launches"] * row["bound_us"] for row in rows),
         "worst_factor": max((row["factor"] for row in rows), default=0.0),
@@ -194,7 +191,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a recording (.crtrace)")
     parser.add_argument("--crucible", default=str(ROOT / "build/release/crucible"))
-    parser.add_argument("--sampled", action="store_true", help="run the counted blocks alone; nothing is computed")
+    parser.add_argument("--sampled", action="store_true", help="run the counted blocks alone; results are wrong")
     parser.add_argument("--libraries", action="store_true", help="products and convolutions by the emulated libraries")
     parser.add_argument("--numerics", choices=("fast", "strict"), default="fast")
     parser.add_argument("--level", choices=("auto", "l2", "dram"), default="auto",
@@ -213,8 +210,9 @@ def main():
     level = options.level
     if level == "auto":
         level = "dram" if (replay["arena_bytes"] or 0) > L2_BYTES else "l2"
-    rows = rows_of(report, document, level)
-    totals = totals_of(rows, report, level)
+    iterations = len(replay["iterations"])
+    rows = rows_of(report, document, level, iterations)
+    totals = totals_of(rows, report, level, iterations)
     if options.by == "factor":
         rows.sort(key=lambda row: -row["factor"])
     if options.json:

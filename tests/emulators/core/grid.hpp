@@ -52,7 +52,7 @@ struct Observed {
 struct Sampling {
   KernelCode code;                    // the same kernel, of a text that tells
   std::vector<std::uint64_t> blocks;  // by number; each once
-  bool alone = false;                 // the other blocks do not run, and nothing is computed
+  bool alone = false;                 // the other blocks do not run
   /// After each of them, one at a time.
   std::function<void(std::uint64_t block, const LaneWords& words)> told;
 };

@@ -38,7 +38,7 @@ struct Settings {
   std::vector<std::string> without;  // CRUCIBLE_EMU_WITHOUT: features that the devices lack: virtual, pools (NVIDIA)
   bool keep = false;                 // CRUCIBLE_EMU_KEEP=1: texts handed to the compiler are kept in the cache
   /// CRUCIBLE_EMU_EMPTY=1: kernels that are launched do nothing, to measure what is around them; under
-  /// CRUCIBLE_EMU_TIMING=warps the blocks that are counted run, and no others. No result is computed.
+  /// CRUCIBLE_EMU_TIMING=warps the blocks that are counted run, and launches that are cheap. Results are wrong then.
   bool empty = false;
   bool races = false;            // CRUCIBLE_EMU_RACES: on or off: kernels that race on shared memory fail (NVIDIA)
   Timing timing = Timing::kOff;  // CRUCIBLE_EMU_TIMING: off, roofline or warps (NVIDIA)

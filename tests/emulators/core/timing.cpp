@@ -29,7 +29,7 @@ std::uint64_t modelled_ns(const Rates& rates, const Work& work) {
 std::string emulated_words() {
   const Settings& now = settings();
   if (now.timing == Timing::kRoofline) return "emulated, not a GPU; times of a roofline model";
-  if (now.timing == Timing::kWarps && now.empty) return "emulated, not a GPU; nothing is computed";
+  if (now.timing == Timing::kWarps && now.empty) return "emulated, not a GPU; not all is computed";
   return "emulated, not a GPU";
 }
 

@@ -45,7 +45,7 @@ struct Work {
 std::uint64_t modelled_ns(const Rates& rates, const Work& work);
 
 /// What an emulated device's name says: "emulated, not a GPU", and whether its times are a model's, so that nothing
-/// which was timed under one of the two is taken for the other. And that nothing is computed, where only the blocks run
+/// which was timed under one of the two is taken for the other. And that not all is computed, where only the blocks run
 /// that are counted.
 std::string emulated_words();
 

@@ -169,6 +169,10 @@ emulator::NodeWork kernel_work(emulator::Device& device, const CUfunc_st& functi
     if (kernel.telling != nullptr)
       sampling = WarpReport::find()->launched(*kernel.telling, kernel.index, now, emulator::running_graph());
     device.run(kernel.code, now, sampling ? &*sampling : nullptr);
+    if (kernel.telling != nullptr && WarpReport::find()->runs_whole(kernel.kernel(), now)) {
+      const emulator::Sampling none;
+      device.run(kernel.code, now, &none);
+    }
     if (rule && rule->action == emulator::Action::kFlip) flip(*rule, kernel.kernel(), arguments);
   };
 }

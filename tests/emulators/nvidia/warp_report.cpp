@@ -47,7 +47,7 @@ std::optional<emulator::Sampling> WarpReport::launched(TellingModule& module, st
   const ptx::Library& library = module.library();
   const ptx::Kernel& facts = library.translation().kernels[kernel];
   const std::lock_guard lock(mutex_);
-  const auto [found, is_new] = rows_.try_emplace({facts.name, launch.grid, launch.block, launch.dynamic_shared_bytes});
+  const auto [found, is_new] = rows_.try_emplace(shape_of(facts, launch));
   Row& row = found->second;
   ++row.launches[graph];
   if (!is_new) return std::nullopt;
@@ -61,6 +61,18 @@ std::optional<emulator::Sampling> WarpReport::launched(TellingModule& module, st
                               const std::lock_guard inner(mutex_);
                               row.blocks[block] = std::move(counted);
                             }};
+}
+
+bool WarpReport::runs_whole(const ptx::Kernel& kernel, const emulator::Launch& launch) {
+  constexpr double kCheap = 300'000;  // instructions of warps: some 10 ms here
+  if (!emulator::settings().empty) return false;
+  const std::lock_guard lock(mutex_);
+  const auto found = rows_.find(shape_of(kernel, launch));
+  if (found == rows_.end()) return false;
+  ptx::WarpCounts counts;
+  for (const auto& [number, counted] : found->second.blocks) counts += counted.counts;
+  const auto looked_at = static_cast<double>(found->second.blocks.size());
+  return looked_at != 0 && counts.instructions / looked_at * static_cast<double>(found->second.launch.blocks) <= kCheap;
 }
 
 void WarpReport::library_launched(const std::string& name, std::uint32_t graph) {

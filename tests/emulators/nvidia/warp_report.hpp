@@ -39,6 +39,9 @@ class WarpReport {
   /// A launch that is about to run. The first of a kernel and shape is sampled: its blocks are counted while they run.
   std::optional<emulator::Sampling> launched(TellingModule& module, std::uint32_t kernel,
                                              const emulator::Launch& launch, std::uint32_t graph);
+  /// Where sampled blocks alone run: whether a launch that was sampled is so cheap that it runs as a whole all the
+  /// same. What prepares indices is, and others read what indices say.
+  bool runs_whole(const ptx::Kernel& kernel, const emulator::Launch& launch);
   void library_launched(const std::string& name, std::uint32_t graph);
   void graph_launched(std::uint32_t graph);
   /// The file's text.
@@ -47,6 +50,9 @@ class WarpReport {
 
  private:
   using Shape = std::tuple<std::string, std::array<std::uint32_t, 3>, std::array<std::uint32_t, 3>, std::uint32_t>;
+  static Shape shape_of(const ptx::Kernel& kernel, const emulator::Launch& launch) {
+    return {kernel.name, launch.grid, launch.block, launch.dynamic_shared_bytes};
+  }
   struct Row {
     std::map<std::uint32_t, std::uint64_t> launches;  // by graph; 0: none
     ptx::WarpLaunch launch;
