@@ -255,14 +255,11 @@ class Warp {
     for (std::uint64_t& address : addresses) address &= ~emulator::kSharedWord;
     return addresses;
   }
-  static std::vector<std::uint64_t> sectors_of(const std::vector<std::uint64_t>& addresses, std::uint32_t bytes) {
-    std::vector<std::uint64_t> sectors;
-    for (const std::uint64_t address : addresses) {
-      for (std::uint64_t s = address / kSectorBytes; s <= (address + bytes - 1) / kSectorBytes; ++s)
-        sectors.push_back(s);
-    }
-    sort_unique(sectors);
-    return sectors;
+  /// What a lane takes at once is aligned to its size, so that it lies in one sector.
+  static std::vector<std::uint64_t> sectors_of(std::vector<std::uint64_t> addresses) {
+    for (std::uint64_t& address : addresses) address /= kSectorBytes;
+    sort_unique(addresses);
+    return addresses;
   }
   double shared(const std::vector<std::uint64_t>& addresses, std::uint32_t bytes) {
     const double wavefronts = wavefronts_of(offsets(addresses), bytes);
@@ -304,7 +301,7 @@ class Warp {
 
   /// True when all of its lines are in the L1.
   bool global_load(const WarpStep& step, const std::vector<std::uint64_t>& addresses, std::size_t& lines) {
-    const std::vector<std::uint64_t> sectors = sectors_of(addresses, step.bytes);
+    const std::vector<std::uint64_t> sectors = sectors_of(addresses);
     bool is_hit = true;
     std::uint64_t last = ~0ull;
     for (const std::uint64_t sector : sectors) {
@@ -331,7 +328,7 @@ class Warp {
     } else if (!addresses.empty() && is_local(addresses[0])) {
       local(addresses.size(), step.bytes);
     } else if (!addresses.empty()) {
-      const std::vector<std::uint64_t> sectors = sectors_of(addresses, step.bytes);
+      const std::vector<std::uint64_t> sectors = sectors_of(addresses);
       ++out_.counts.store_requests;
       out_.counts.wide_requests += step.bytes >= 16 ? 1 : 0;
       out_.counts.store_sectors += static_cast<double>(sectors.size());
@@ -347,7 +344,7 @@ class Warp {
       for (Clock& clock : clocks_) clock.shared_load(step, wavefronts);
       return;
     }
-    const std::vector<std::uint64_t> sectors = sectors_of(addresses, step.bytes);
+    const std::vector<std::uint64_t> sectors = sectors_of(addresses);
     ++out_.counts.atomic_requests;
     out_.counts.atomic_sectors += static_cast<double>(sectors.size());
     remember(out_.read, sectors);

@@ -174,15 +174,15 @@ TEST(PtxWarps, AGridIsItsSampledBlocks) {
   EXPECT_EQ(sampled_blocks(1), (std::vector<std::uint64_t>{0}));
   EXPECT_EQ(sampled_blocks(2), (std::vector<std::uint64_t>{0, 1}));
   EXPECT_EQ(sampled_blocks(101), (std::vector<std::uint64_t>{0, 50, 100}));
-  // Block b reads its own 256 bytes and the buffer's first; the last block has a warp less.
+  // Block b reads its own 256 bytes and all but the last, which has a warp less, the buffer's first.
   const std::string body =
       "setp.eq.u32 %q1, %b, 99; setp.ge.u32 %q2, %i, 32; and.pred %q1, %q1, %q2; @%q1 ret; mad.wide.u32 %a, %b, 256, "
       "%a; "
-      "ld.global.f32 %t1, [%a+1024]; ld.global.f32 %t2, [%p];";
+      "ld.global.f32 %t1, [%a+1024]; setp.lt.u32 %q3, %b, 99; @%q3 ld.global.f32 %t2, [%p];";
   const LaunchCounts whole =
       extrapolate({.blocks = 100, .threads = 64, .registers = 32}, count(body, {.blocks = 100, .threads = 64}));
   EXPECT_TRUE(whole.complete);
-  EXPECT_DOUBLE_EQ(whole.counts.load_requests, 2 * 199);
+  EXPECT_DOUBLE_EQ(whole.counts.load_requests, 199 + 2 * 99);
   EXPECT_DOUBLE_EQ(whole.distinct_bytes, 199 * 128 + 32);
   EXPECT_EQ(whole.warps, 200u);
   EXPECT_DOUBLE_EQ(whole.bytes_per_lane(), 4);
