@@ -81,6 +81,9 @@ TEST(PtxWarps, GuardsAndBranchesCountWhoIsThere) {
   EXPECT_EQ(counts_of(few + "@%q1 ld.global.f32 %t1, [%a];").load_sectors, 1);
   EXPECT_EQ(counts_of(few + "@!%q1 ld.global.f32 %t1, [%a];").load_sectors, 3);
   EXPECT_EQ(counts_of(few + "@!%q1 bra L; ld.global.f32 %t1, [%a]; L: st.global.f32 [%a], %t1;").load_sectors, 1);
+  const WarpCounts behind = counts_of(few + "@%q1 ld.global.f32 %t1, [%a]; st.global.f32 [%a+512], %t1;");
+  EXPECT_EQ(behind.load_sectors, 1) << "a lane that does not load is not out of step";
+  EXPECT_EQ(behind.store_sectors, 4);
   EXPECT_EQ(counts_of("setp.lt.u32 %q1, %i, 99; @!%q1 ld.global.f32 %t1, [%a];").load_requests, 0);
   const WarpCounts apart = counts_of(few +
                                      "@%q1 bra L; ld.global.f32 %t1, [%a]; bra M; L: ld.global.f32 %t1, [%a+512]; "
