@@ -81,7 +81,7 @@ class Warps(e2e_test.Folder):
             model = torch.nn.Linear(64, 10)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for step in range(6):
-                labels = torch.randint(0, 10, (2048,)) // 2 + 1
+                labels = torch.cat([torch.randint(0, 5, (1024,)), torch.randint(5, 10, (1024,))])
                 loss = torch.nn.functional.cross_entropy(model(torch.randn(2048, 64)), labels)
                 optimizer.zero_grad()
                 loss.backward()
