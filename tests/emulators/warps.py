@@ -60,6 +60,9 @@ def counted(options):
         environment = {
             "CRUCIBLE_EMU_TIMING": "warps", "CRUCIBLE_EMU_WARPS": str(file), "CRUCIBLE_KERNEL_TRIAL": "false"
         }
+        linkers = sorted(pathlib.Path(nvrtc_library()).parent.glob("libnvJitLink.so.*"))
+        if linkers:
+            environment["CRUCIBLE_EMU_NVJITLINK"] = str(linkers[0])
         if options.sampled:
             environment |= {"CRUCIBLE_EMU_EMPTY": "1"}
         if options.memory_mib:
@@ -117,6 +120,7 @@ def row_of(row, plan, level, launches):
     return {
         "kernel": row["kernel"], "ops": plan["ops"] if plan else [], "origin": plan["origin"] if plan else "",
         "grid": row["grid"], "block": row["block"], "launches": launches, "registers": row["registers"],
+        "registers_from": row["registers_from"], "spilled_bytes": row["spilled_bytes"],
         "warps": counts["warps"], "warps_per_multiprocessor": counts["warps_per_multiprocessor"],
         "cycles": time["cycles"], "body_us": terms[why], "bound_us": bound, "factor": terms[why] / max(bound, 1.0),
         "why": why, "terms_us": terms, "bytes": least, "moved_bytes": counts["moved_bytes"], "beyond_l1_bytes": beyond,

@@ -122,6 +122,7 @@ constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_EMPTY", [](std::string_view w, Settings& s) { return read_flag(w, s.empty); }},
     {"CRUCIBLE_EMU_RACES", [](std::string_view w, Settings& s) { return read_switch(w, s.races); }},
     {"CRUCIBLE_EMU_TIMING", [](std::string_view w, Settings& s) { return read_timing(w, s.timing); }},
+    {"CRUCIBLE_EMU_NVJITLINK", [](std::string_view w, Settings& s) { return read_text(w, s.nvjitlink); }},
     {"CRUCIBLE_EMU_WARPS", [](std::string_view w, Settings& s) { return read_text(w, s.warps); }},
 };
 

@@ -42,6 +42,7 @@ struct Settings {
   bool empty = false;
   bool races = false;            // CRUCIBLE_EMU_RACES: on or off: kernels that race on shared memory fail (NVIDIA)
   Timing timing = Timing::kOff;  // CRUCIBLE_EMU_TIMING: off, roofline or warps (NVIDIA)
+  std::string nvjitlink;  // CRUCIBLE_EMU_NVJITLINK: the file of a library that knows a kernel's registers, for warps
   std::string warps;             // CRUCIBLE_EMU_WARPS: the file that CRUCIBLE_EMU_TIMING=warps writes
 
   /// The architecture of a device, or `fallback` when none is set.

@@ -61,7 +61,7 @@ CUresult load(CUcontext context, const char* text, std::unique_ptr<CUmod_st>& mo
   const auto& kernels = module->library->translation().kernels;
   std::shared_ptr<TellingModule> telling;
   if (module->library->translation().telling.warps) {
-    telling = std::make_shared<TellingModule>(module->library);
+    telling = std::make_shared<TellingModule>(text, module->library);
   } else if (WarpReport::find() != nullptr) {
     telling = std::make_shared<TellingModule>(text);
   }

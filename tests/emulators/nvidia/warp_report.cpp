@@ -33,6 +33,19 @@ const ptx::Library& TellingModule::library() {
   return *library_;
 }
 
+std::optional<ptx::PtxasNumbers> TellingModule::ptxas(const std::string& kernel) {
+  const std::string& library = emulator::settings().nvjitlink;
+  if (library.empty()) return std::nullopt;
+  std::call_once(asked_, [&] {
+    auto numbers = ptx::ask_ptxas(ptx_, library);
+    if (!numbers) emulator::give_up("CRUCIBLE_EMU_NVJITLINK: " + numbers.error());
+    numbers_ = std::move(*numbers);
+  });
+  const auto found = numbers_.find(kernel);
+  if (found == numbers_.end()) return std::nullopt;
+  return found->second;
+}
+
 WarpReport* WarpReport::find() {
   static WarpReport* const report = []() -> WarpReport* {
     if (emulator::settings().timing != emulator::Timing::kWarps) return nullptr;
@@ -51,8 +64,10 @@ std::optional<emulator::Sampling> WarpReport::launched(TellingModule& module, st
   Row& row = found->second;
   ++row.launches[graph];
   if (!is_new) return std::nullopt;
+  row.ptxas = module.ptxas(facts.name);
   row.launch = {std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2],
-                launch.block[0] * launch.block[1] * launch.block[2], facts.warps.live_registers,
+                launch.block[0] * launch.block[1] * launch.block[2],
+                row.ptxas ? row.ptxas->registers : facts.warps.live_registers,
                 facts.shared_bytes + launch.dynamic_shared_bytes};
   row.local_bytes = facts.local_bytes;
   return emulator::Sampling{library.code(kernel), ptx::sampled_blocks(row.launch.blocks), emulator::settings().empty,
@@ -103,6 +118,8 @@ std::string WarpReport::to_json() {
     for (const auto& [number, counted] : row.blocks) sampled.push_back(counted);
     json += between + ("{\"kernel\": \"" + name + "\", \"grid\": ") + list(grid) + ", \"block\": " + list(block) +
             ", \"launches\": " + counts(row.launches) + ", \"registers\": " + std::to_string(row.launch.registers) +
+            ", \"registers_from\": " + (row.ptxas ? "\"ptxas\"" : "\"estimate\"") +
+            ", \"spilled_bytes\": " + std::to_string(row.ptxas ? row.ptxas->spilled_bytes : 0) +
             ", \"shared_bytes\": " + std::to_string(row.launch.shared_bytes) +
             ", \"local_bytes\": " + std::to_string(row.local_bytes) +
             ",\n \"counts\": " + ptx::to_json(ptx::extrapolate(row.launch, sampled)) + "}";

@@ -11,6 +11,7 @@
 
 #include "tests/emulators/core/grid.hpp"
 #include "tests/emulators/ptx/load.hpp"
+#include "tests/emulators/ptx/ptxas.hpp"
 #include "tests/emulators/ptx/warp_model.hpp"
 
 namespace crucible::emulators::nvidia {
@@ -20,12 +21,17 @@ class TellingModule {
  public:
   explicit TellingModule(std::string ptx) : ptx_(std::move(ptx)) {}
   /// Of a module whose own library tells: one with variables has to, for there is one of each.
-  explicit TellingModule(std::shared_ptr<const ptx::Library> library) : library_(std::move(library)) {}
+  TellingModule(std::string ptx, std::shared_ptr<const ptx::Library> library)
+      : ptx_(std::move(ptx)), library_(std::move(library)) {}
   /// Ends the process when the text that tells does not compile: the one that does not tell did. Threads: any.
   const ptx::Library& library();
+  /// What ptxas says of a kernel, where CRUCIBLE_EMU_NVJITLINK names it; else nothing. Ends the process when it is no
+  /// such library, or refuses the text.
+  std::optional<ptx::PtxasNumbers> ptxas(const std::string& kernel);
 
  private:
-  std::once_flag once_;
+  std::once_flag once_, asked_;
+  std::map<std::string, ptx::PtxasNumbers> numbers_;
   const std::string ptx_;
   std::shared_ptr<const ptx::Library> library_;
 };
@@ -57,6 +63,7 @@ class WarpReport {
     std::map<std::uint32_t, std::uint64_t> launches;  // by graph; 0: none
     ptx::WarpLaunch launch;
     std::uint32_t local_bytes = 0;
+    std::optional<ptx::PtxasNumbers> ptxas;
     std::map<std::uint64_t, ptx::BlockCounts> blocks;
   };
 

@@ -12,6 +12,7 @@
 
 #include "tests/emulators/core/memory.hpp"
 #include "tests/emulators/ptx/load.hpp"
+#include "tests/emulators/ptx/ptxas.hpp"
 #include "tests/emulators/ptx/warp_model.hpp"
 
 namespace {
@@ -21,16 +22,17 @@ namespace ptx = emulators::ptx;
 
 constexpr const char* kUsage =
     "usage: ptx_warps FILE.ptx --grid X[,Y[,Z]] --block X[,Y[,Z]] [--kernel NAME] [--args A,A,...] [--bytes N]\n"
-    "                 [--registers N] [--shared N] [--level l2|dram]\n"
+    "                 [--registers N] [--nvjitlink LIBRARY] [--shared N]\n"
+    "                 [--level l2|dram]\n"
     "  --args   an argument each: p a buffer of zeros of its own, pN:O the one N (from 0) from its byte O on,\n"
     "           1.5 a float, 1.5d a double, others whole numbers. Default: p for 64-bit ones, 0 for others\n"
     "  --bytes  moved at the least; default: what the blocks looked at touched, for all of them\n"
-    "  --registers  of a thread; default: those needed at once, and ten\n";
+    "  --registers  of a thread; default: what ptxas in libnvJitLink says, else those needed at once, and ten\n";
 
 constexpr std::uint64_t kBufferBytes = 16ull << 30;
 
 struct Options {
-  std::string file, kernel, level;
+  std::string file, kernel, level, nvjitlink;
   std::array<std::uint32_t, 3> grid = {1, 1, 1}, block = {32, 1, 1};
   std::optional<std::vector<std::string>> arguments;
   double bytes = 0;
@@ -86,6 +88,8 @@ std::optional<Options> parse(int count, char** words) {
       good = number(value, options.bytes);
     } else if (word == "--registers") {
       good = number(value, options.registers) && options.registers != 0;
+    } else if (word == "--nvjitlink") {
+      options.nvjitlink = value;
     } else if (word == "--shared") {
       good = number(value, options.shared);
     } else if (word == "--level") {
@@ -157,6 +161,14 @@ std::vector<char> pack(const ptx::Kernel& kernel, const Options& options, Buffer
   return bytes;
 }
 
+std::uint32_t registers_of(const Options& options, const ptx::Kernel& kernel, const std::string& text) {
+  if (options.registers != 0) return options.registers;
+  if (options.nvjitlink.empty()) return kernel.warps.live_registers;
+  auto numbers = ptx::ask_ptxas(text, options.nvjitlink);
+  if (!numbers) throw std::runtime_error(numbers.error());
+  return numbers->at(kernel.name).registers;
+}
+
 int run(const Options& options) {
   std::ifstream stream(options.file);
   const std::string text(std::istreambuf_iterator<char>(stream), {});
@@ -173,8 +185,7 @@ int run(const Options& options) {
   const emulator::Launch launch = {options.grid, options.block, options.shared, arguments.data()};
   const std::uint64_t blocks = std::uint64_t{options.grid[0]} * options.grid[1] * options.grid[2];
   const ptx::WarpLaunch shape = {blocks, options.block[0] * options.block[1] * options.block[2],
-                                 options.registers != 0 ? options.registers : kernel.warps.live_registers,
-                                 kernel.shared_bytes + options.shared};
+                                 registers_of(options, kernel, text), kernel.shared_bytes + options.shared};
   std::map<std::uint64_t, ptx::BlockCounts> counted;
   emulator::Sampling sampling = {library->code(which), ptx::sampled_blocks(blocks), true,
                                  [&](std::uint64_t block, const emulator::LaneWords& words) {

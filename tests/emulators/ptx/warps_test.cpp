@@ -7,6 +7,7 @@
 #include "tests/emulators/core/grid.hpp"
 #include "tests/emulators/core/memory.hpp"
 #include "tests/emulators/ptx/load.hpp"
+#include "tests/emulators/ptx/ptxas.hpp"
 #include "tests/emulators/ptx/warp_model.hpp"
 
 namespace crucible::emulators::ptx {
@@ -212,6 +213,22 @@ TEST(PtxWarps, TheLongestTermIsTheTime) {
   EXPECT_STREQ(launch.time(MemoryLevel::kL2).longest, "shared");
   launch.counts.load_sectors = 5.5e6 / 32 * 40;
   EXPECT_DOUBLE_EQ(launch.time(MemoryLevel::kL2).us, 42);
+}
+
+TEST(PtxWarps, WhatPtxasSaysIsRead) {
+  const auto numbers = read_ptxas(
+      "info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'a' for 'sm_90'\n"
+      "ptxas info    : Function properties for a\n"
+      "ptxas         .     384 bytes stack frame, 24 bytes spill stores, 40 bytes spill loads\n"
+      "ptxas info    : Used 46 registers, used 0 barriers\n"
+      "ptxas info    : Compiling entry function 'b' for 'sm_90'\n"
+      "ptxas info    : Used 8 registers, used 1 barriers, 4096 bytes smem\n");
+  ASSERT_EQ(numbers.size(), 2u);
+  EXPECT_EQ(numbers.at("a").registers, 46u);
+  EXPECT_EQ(numbers.at("a").spilled_bytes, 24u);
+  EXPECT_EQ(numbers.at("b").registers, 8u);
+  EXPECT_FALSE(ask_ptxas("", "/nowhere/libnvJitLink.so.13"));
 }
 
 TEST(PtxWarps, TextsThatDoNotTellSayNothing) {
