@@ -6,6 +6,7 @@ Environment: as e2e_test.py, whose folder with a recording it uses.
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -14,7 +15,7 @@ import e2e_test
 from e2e_test import CRUCIBLE, ROOT, crucible
 
 sys.path.insert(0, str(ROOT / "tests" / "models"))
-from devices_here import devices  # noqa: E402
+from devices_here import devices, nvrtc_library  # noqa: E402
 
 
 class Warps(e2e_test.Folder):
@@ -77,10 +78,21 @@ class Warps(e2e_test.Folder):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("CRUCIBLE_EMU_WARPS", done.stderr)
 
-    def table(self, *more):
-        return subprocess.run(
+    def table(self, *more, code=0):
+        done = subprocess.run(
             [sys.executable, ROOT / "tests/emulators/warps.py", self.trace, "--crucible", CRUCIBLE, *more],
-            capture_output=True, text=True, check=True, env=self.environment).stdout
+            capture_output=True, text=True, check=False, env=self.environment)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout + done.stderr
+
+    def test_limits_are_kept_or_told(self):
+        self.table("--sampled", "--at-most", "generated_launches=1000", "--at-least", "big_bytes_per_lane=0.5")
+        told = self.table("--sampled", "--at-most", "generated_launches=3", "--at-least", "big_bytes_per_lane=17",
+                          code=1)
+        self.assertIn("generated_launches is ", told)
+        self.assertIn("at most 3 is asked for", told)
+        self.assertIn("at least 17 is asked for", told)
+        self.assertIn("is none of generated_launches,", self.table("--at-most", "speed=1", code=2))
 
     def test_the_table_is_of_one_iteration(self):
         listed = json.loads(crucible("kernels", self.trace, *self.options, "--json", env=self.environment).stdout)
@@ -94,6 +106,8 @@ class Warps(e2e_test.Folder):
         self.assertAlmostEqual(totals["modelled_us"],
                                sum(row["launches"] * (row["body_us"] + 2) for row in rows))
         self.assertTrue(all(row["ops"] for row in rows), "ops come from the schedule")
+        if list(pathlib.Path(nvrtc_library()).parent.glob("libnvJitLink.so.*")):
+            self.assertEqual({row["registers_from"] for row in rows}, {"ptxas"})
         products = [row for row in rows if "matmul" in row["ops"]]
         self.assertTrue(products and all(row["moved_bytes"] > row["bytes"] for row in products), "operands are read again")
         farther = json.loads(self.table("--json", "--level", "dram"))

@@ -26,6 +26,9 @@ L2_BYTES = 50e6
 LAUNCH_US = 2.0
 RATES = {"dram": 3.35e6, "l2": 5.5e6}  # bytes a microsecond, as in warp_model.cpp
 BIG_BYTES = 1e6
+LIMITED = ("generated_launches", "library_launches", "modelled_us", "bound_us", "worst_factor", "above_twice",
+           "launches_above_twice", "big_with_few_warps", "big_bytes_per_lane", "big_narrow", "big_moved_over_least",
+           "worst_sectors", "with_local_memory")
 INDEXED = ("gather_rows", "gather", "index_rows")  # their tables are not read whole
 
 
@@ -128,7 +131,8 @@ def row_of(row, plan, level, launches):
         "sectors_over_useful": counts["moved_bytes"] / useful if useful else 0.0,
         "bytes_per_lane": counts["bytes_per_lane"], "shuffles": counts["shuffles"], "barriers": counts["barriers"],
         "local_requests": counts["local_requests"], "local_bytes": row["local_bytes"],
-        "requests": counts["load_requests"] + counts["store_requests"], "complete": counts["complete"],
+        "requests": counts["load_requests"] + counts["store_requests"], "wide_requests": counts["wide_requests"],
+        "complete": counts["complete"],
     }
 
 
@@ -150,6 +154,7 @@ def totals_of(rows, report, level, iterations):
         "big_narrow": sum(row["bytes_per_lane"] < 12 for row in big),
         "big_moved_over_least": max((row["moved_over_least"] for row in big), default=0.0),
         "worst_sectors": max((row["sectors_over_useful"] for row in big), default=0.0),
+        "with_wide_accesses": sum(row["wide_requests"] > 0 for row in rows),
         "with_shuffles": sum(row["shuffles"] > 0 for row in rows),
         "with_barriers": sum(row["barriers"] > 0 for row in rows),
         "with_local_memory": sum(row["local_requests"] > 0 for row in rows),
@@ -175,8 +180,8 @@ def table(totals, rows, top):
            f"{t['big_narrow']} with < 12 bytes per lane (mean {t['big_bytes_per_lane']:.1f})")
     yield (f"           moved over least at most {t['big_moved_over_least']:.2f}, sectors over useful bytes at most "
            f"{t['worst_sectors']:.2f}")
-    yield (f"kernels    {t['with_shuffles']} shuffle, {t['with_barriers']} have block barriers, "
-           f"{t['with_local_memory']} local memory")
+    yield (f"kernels    {t['with_wide_accesses']} have accesses of 16 bytes, {t['with_shuffles']} shuffles, "
+           f"{t['with_barriers']} block barriers, {t['with_local_memory']} local memory")
     if t["not_counted"]:
         yield f"not counted: {' '.join(t['not_counted'])}"
     yield ""
@@ -189,6 +194,23 @@ def table(totals, rows, top):
                f"{row['bound_us']:7.2f} {row['factor']:6.1f} {row['why']:7} {row['warps_per_multiprocessor']:5.1f} "
                f"{row['bytes_per_lane']:4.1f}  {ops}")
         yield line if len(line) <= room else line[:room - 2] + ".."
+
+
+def broken_limits(totals, options):
+    """A line for each limit that the totals break."""
+    for name, limit in options.at_most:
+        if totals[name] > limit:
+            yield f"{name} is {totals[name]:g}, at most {limit:g} is asked for"
+    for name, limit in options.at_least:
+        if totals[name] < limit:
+            yield f"{name} is {totals[name]:g}, at least {limit:g} is asked for"
+
+
+def limit_of(text):
+    name, _, number = text.partition("=")
+    if name not in LIMITED:
+        raise argparse.ArgumentTypeError(f"'{name}' is none of {', '.join(LIMITED)}")
+    return name, float(number)
 
 
 def main():
@@ -204,6 +226,9 @@ def main():
     parser.add_argument("--top", type=int, default=10, help="kernels in the table")
     parser.add_argument("--by", choices=("time", "factor"), default="time", help="what puts the worst first")
     parser.add_argument("--json", action="store_true", help="totals and all kernels")
+    for flag in ("--at-most", "--at-least"):
+        parser.add_argument(flag, type=limit_of, action="append", default=[], metavar="NAME=N",
+                            help="a total that has to keep this, else the exit status is 1: names are those of --json")
     options = parser.parse_args()
     try:
         report, replay = counted(options)
@@ -224,7 +249,10 @@ def main():
         print()
     else:
         print("\n".join(table(totals, rows, options.top)))
-    return 0
+    broken = list(broken_limits(totals, options))
+    for line in broken:
+        print(f"warps.py: {options.file}: {line}", file=sys.stderr)
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
