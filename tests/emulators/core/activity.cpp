@@ -52,6 +52,8 @@ void ActivityScope::add(const Work& work) {
 GraphScope::GraphScope(std::uint32_t graph) : outer_(current_graph) { current_graph = graph; }
 GraphScope::~GraphScope() { current_graph = outer_; }
 
+std::uint32_t running_graph() { return current_graph; }
+
 Activity launch_activity(const KernelCode& kernel, const Launch& launch) {
   Activity activity = {.name = kernel.name.c_str(),
                        .static_shared_bytes = kernel.shared_bytes,

@@ -12,17 +12,15 @@ namespace crucible::emulator {
 
 struct Activity {
   enum class Kind : std::uint8_t { kKernel, kCopy, kFill } kind = Kind::kKernel;
-  const char* name = "";         // of a kernel; lives only during the call
+  const char* name = "";  // of a kernel; lives only during the call
   std::uint64_t begin_ns = 0, end_ns = 0;
   std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   std::uint32_t static_shared_bytes = 0, dynamic_shared_bytes = 0;
-  std::uint32_t device = 0;      // whose stream it was on, by index
-  std::uint32_t graph = 0;       // a number for the graph that launched it; 0: none did
-  std::uint64_t bytes = 0;       // of a copy or fill
-  Work work = {};                // as far as it was counted: kernels' only under the model of times
-  std::uint64_t threads() const {
-    return std::uint64_t{grid[0]} * grid[1] * grid[2] * block[0] * block[1] * block[2];
-  }
+  std::uint32_t device = 0;  // whose stream it was on, by index
+  std::uint32_t graph = 0;   // a number for the graph that launched it; 0: none did
+  std::uint64_t bytes = 0;   // of a copy or fill
+  Work work = {};            // as far as it was counted: kernels' only under the model of times
+  std::uint64_t threads() const { return std::uint64_t{grid[0]} * grid[1] * grid[2] * block[0] * block[1] * block[2]; }
 };
 
 /// Called in the threads of streams. Null: nobody listens.
@@ -56,6 +54,9 @@ class GraphScope {
  private:
   std::uint32_t outer_;
 };
+
+/// That graph's number; 0: none.
+std::uint32_t running_graph();
 
 /// A launch as an activity.
 Activity launch_activity(const KernelCode& kernel, const Launch& launch);

@@ -7,14 +7,16 @@ namespace crucible::emulator {
 
 BlockObserver::BlockObserver() {
   face_.access = &BlockObserver::on_access;
+  face_.tell = &BlockObserver::on_tell;
   face_.owner = this;
 }
 
-EmuObserver* BlockObserver::begin_block(Inner shared, Inner local, std::uint32_t warp) {
+EmuObserver* BlockObserver::begin_block(Inner shared, Inner local, std::uint32_t warp, std::uint32_t threads) {
   shared_ = shared;
   local_ = local;
   lines_.clear();
   races_.begin_block(static_cast<std::uint32_t>(shared.bytes), warp);
+  words_.begin(threads);
   std::ranges::fill(face_.operations, 0);
   return &face_;
 }
@@ -34,6 +36,17 @@ void BlockObserver::on_access(EmuObserver* face, const EmuThread* thread, std::u
   } else if (!self.local_.holds(address)) {
     self.lines_.add(address, bytes, kind);
   }
+}
+
+void BlockObserver::on_tell(EmuObserver* face, const EmuThread* thread, std::uint64_t word) {
+  BlockObserver& self = *static_cast<Face*>(face)->owner;
+  // Host addresses in shared and local memory, as places in them: no block's lie where another's do.
+  if (self.shared_.holds(word)) {
+    word = kSharedWord | (word - reinterpret_cast<std::uint64_t>(self.shared_.begin));
+  } else if (self.local_.holds(word)) {
+    word = kLocalWord;
+  }
+  self.words_.add(thread->linear, word);
 }
 
 }  // namespace crucible::emulator

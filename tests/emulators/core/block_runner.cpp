@@ -43,8 +43,7 @@ void BlockRunner::set_shared(std::uint32_t bytes) {
   if (shared_page_bytes_ < usable + kPage) {
     if (shared_pages_ != nullptr) munmap(shared_pages_, shared_page_bytes_);
     shared_page_bytes_ = usable + kPage;
-    void* const mapped =
-        mmap(nullptr, shared_page_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const mapped = mmap(nullptr, shared_page_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) give_up("there is no memory for " + std::to_string(bytes) + " bytes of shared memory");
     shared_pages_ = static_cast<char*>(mapped);
     mprotect(shared_pages_ + usable, kPage, PROT_NONE);
@@ -56,13 +55,25 @@ void BlockRunner::set_shared(std::uint32_t bytes) {
 void BlockRunner::prepare(const KernelCode& kernel, const Launch& launch, std::array<std::uint32_t, 3> at) {
   kernel_ = &kernel;
   const std::uint32_t n = launch.block[0] * launch.block[1] * launch.block[2];
-  block_ = {.nx = launch.block[0], .ny = launch.block[1], .nz = launch.block[2],
-            .gx = launch.grid[0],  .gy = launch.grid[1],  .gz = launch.grid[2],
-            .bx = at[0],           .by = at[1],           .bz = at[2],
-            .thread_count = n,     .warp = kernel.warp,   .dynamic_shared_bytes = launch.dynamic_shared_bytes,
-            .shared = nullptr,     .arguments = launch.arguments,
-            .threads = threads_.data(), .offered = offered_.data(), .present = present_.data(),
-            .trapped = 0,          .wait = kernel.fibers ? &BlockRunner::wait : nullptr,
+  block_ = {.nx = launch.block[0],
+            .ny = launch.block[1],
+            .nz = launch.block[2],
+            .gx = launch.grid[0],
+            .gy = launch.grid[1],
+            .gz = launch.grid[2],
+            .bx = at[0],
+            .by = at[1],
+            .bz = at[2],
+            .thread_count = n,
+            .warp = kernel.warp,
+            .dynamic_shared_bytes = launch.dynamic_shared_bytes,
+            .shared = nullptr,
+            .arguments = launch.arguments,
+            .threads = threads_.data(),
+            .offered = offered_.data(),
+            .present = present_.data(),
+            .trapped = 0,
+            .wait = kernel.fibers ? &BlockRunner::wait : nullptr,
             .observer = nullptr};
   const std::uint32_t shared_bytes = kernel.shared_bytes + launch.dynamic_shared_bytes;
   set_shared(shared_bytes);
@@ -82,7 +93,8 @@ void BlockRunner::prepare(const KernelCode& kernel, const Launch& launch, std::a
     state_[i] = kRunning;
   }
   if (kernel.observed)
-    block_.observer = observer_.begin_block({block_.shared, shared_bytes}, {local_.data(), local_.size()}, kernel.warp);
+    block_.observer =
+        observer_.begin_block({block_.shared, shared_bytes}, {local_.data(), local_.size()}, kernel.warp, n);
   if (kernel.before_block) kernel.before_block();
 }
 

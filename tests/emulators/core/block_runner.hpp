@@ -25,6 +25,7 @@ class BlockRunner {
   /// What the last block did, and how it raced, when its kernel tells of itself.
   Work work() const { return observer_.work(); }
   const std::optional<Race>& race() { return observer_.races().race(); }
+  const LaneWords& words() const { return observer_.words(); }
   /// After a block was left in the middle.
   void abandon();
 

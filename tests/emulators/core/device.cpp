@@ -114,10 +114,11 @@ std::optional<Rule> Device::at(Site site, std::string_view name, std::uint64_t b
   return rule;
 }
 
-void Device::run(const KernelCode& kernel, const Launch& launch) {
-  if (is_empty_) return;
+void Device::run(const KernelCode& kernel, const Launch& launch, const Sampling* sampling) {
+  if (is_empty_ && sampling == nullptr) return;
   Observed observed;
-  const Outcome outcome = run_grid(kernel, launch, &cancelled_, &observed);
+  const Outcome outcome = run_grid(kernel, launch, &cancelled_, &observed, sampling);
+  if (is_empty_) return;
   spend(observed.work);
   switch (outcome) {
     case Outcome::kDone:

@@ -68,8 +68,9 @@ class Device {
   /// and trap change the state. The rule that fired is returned for the rest: oom, fail and flip are the caller's.
   std::optional<Rule> at(Site site, std::string_view name = "", std::uint64_t bytes = 0);
 
-  /// Runs a grid in the calling thread, which is a stream's, with the state kept when it fails.
-  void run(const KernelCode& kernel, const Launch& launch);
+  /// Runs a grid in the calling thread, which is a stream's, with the state kept when it fails. Where sampled blocks
+  /// alone run, no failure counts: what they read was never computed.
+  void run(const KernelCode& kernel, const Launch& launch, const Sampling* sampling = nullptr);
 
   /// What the model of times takes this device for. Without it, and unless CRUCIBLE_EMU_TIMING is roofline, times are
   /// the emulator's.

@@ -85,7 +85,8 @@ std::string words_of(const Race& race, const std::string& kernel, const std::arr
 
 }  // namespace
 
-Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel, Observed* observed) {
+Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel, Observed* observed,
+                 const Sampling* sampling) {
   const std::uint64_t nx = launch.grid[0], ny = launch.grid[1], total = nx * ny * launch.grid[2];
   static std::atomic<std::uint64_t> grids = 0;
   const BlockOrder order(total, settings().order, settings().seed + grids++);
@@ -104,10 +105,17 @@ Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atom
     const bool intact = AccessGuard::run([&] {
       for (std::uint64_t i = next++; i < total && outcome.load() == Outcome::kDone; i = next++) {
         const std::uint64_t b = order.at(i);
+        const bool tells = sampling != nullptr && std::ranges::find(sampling->blocks, b) != sampling->blocks.end();
+        if (sampling != nullptr && sampling->alone && !tells) continue;
         const std::array<std::uint32_t, 3> place = {static_cast<std::uint32_t>(b % nx),
                                                     static_cast<std::uint32_t>(b / nx % ny),
                                                     static_cast<std::uint32_t>(b / nx / ny)};
-        const Outcome of_block = runner->run(kernel, launch, place, settings().order == Order::kReverse, cancel);
+        const Outcome of_block =
+            runner->run(tells ? sampling->code : kernel, launch, place, settings().order == Order::kReverse, cancel);
+        if (tells && of_block == Outcome::kDone) {
+          const std::lock_guard lock(observed_mutex);
+          sampling->told(b, runner->words());
+        }
         if (kernel.observed) done += runner->work();
         if (of_block == Outcome::kRace) race = words_of(*runner->race(), kernel.name, place, launch.block);
         report(of_block);

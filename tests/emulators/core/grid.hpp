@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/emulators/core/kernel_abi.h"
+#include "tests/emulators/core/lane_words.hpp"
 #include "tests/emulators/core/timing.hpp"
 
 namespace crucible::emulator {
@@ -21,15 +23,15 @@ enum class Outcome { kDone, kTrap, kDivergentMeeting, kIllegalAddress, kCancelle
 struct KernelCode {
   int (*thread)(EmuBlock*, EmuThread*) = nullptr;  // one thread, up to its end or its next meeting: EMU_DONE, ...
   void (*block)(EmuBlock*, EmuThread*) = nullptr;  // all threads of a block in one call; for kernels without meetings
-  bool fibers = false;                // `thread` calls block->wait at a meeting instead of returning
-  std::uint32_t shared_bytes = 0;     // static part
-  std::uint32_t local_bytes = 0;      // per thread
-  std::uint32_t save_words = 0;       // per thread of a resumable function
-  std::uint32_t warp = 32;            // 1 to 64
-  bool observed = false;              // the code tells of itself: block->observer has to be there
-  bool races = false;                 // of that, accesses to shared memory are judged
-  std::string name = {};              // for what is said of it
-  std::function<void()> before_block = {};  // called in the thread that runs the block; may be empty
+  bool fibers = false;                             // `thread` calls block->wait at a meeting instead of returning
+  std::uint32_t shared_bytes = 0;                  // static part
+  std::uint32_t local_bytes = 0;                   // per thread
+  std::uint32_t save_words = 0;                    // per thread of a resumable function
+  std::uint32_t warp = 32;                         // 1 to 64
+  bool observed = false;                           // the code tells of itself: block->observer has to be there
+  bool races = false;                              // of that, accesses to shared memory are judged
+  std::string name = {};                           // for what is said of it
+  std::function<void()> before_block = {};         // called in the thread that runs the block; may be empty
 };
 
 struct Launch {
@@ -46,6 +48,15 @@ struct Observed {
   std::string race;  // a line about the first race, of kRace
 };
 
+/// Blocks of a grid whose lanes tell what they do, while the others run as ever.
+struct Sampling {
+  KernelCode code;                    // the same kernel, of a text that tells
+  std::vector<std::uint64_t> blocks;  // by number; each once
+  bool alone = false;                 // the other blocks do not run
+  /// After each of them, one at a time.
+  std::function<void(std::uint64_t block, const LaneWords& words)> told;
+};
+
 /// Runs all blocks in the order of settings() and returns when none runs any more. Shared memory is filled with 0xCD
 /// before each block. `cancel` (may be null) is looked at between turns of a block's threads. What a kernel that tells
 /// of itself did is added to `observed` (may be null): work is the same in any order of blocks and on any number of
@@ -53,6 +64,6 @@ struct Observed {
 /// is mended once by stripping registers, then tried again: x86-64 only. The signal handler for wild accesses is there
 /// only while a grid runs. Threads: any.
 Outcome run_grid(const KernelCode& kernel, const Launch& launch, const std::atomic<bool>* cancel = nullptr,
-                 Observed* observed = nullptr);
+                 Observed* observed = nullptr, const Sampling* sampling = nullptr);
 
 }  // namespace crucible::emulator

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define EMU_ABI 3
+#define EMU_ABI 4
 /* A device address is the host's address with this bit: not canonical on x86-64, so a host that follows it faults. */
 #define EMU_TAG (1ull << 62)
 
@@ -47,6 +47,8 @@ typedef struct EmuObserver {
   /* Before an access of `thread` to bytes at a host's address. */
   void (*access)(struct EmuObserver*, const EmuThread* thread, uint64_t address, uint32_t bytes, uint32_t kind);
   uint64_t operations[EMU_UNITS]; /* a fused multiply-add counts two */
+  /* What a lane does, one word after the other: see ptx/warp_program.hpp. Of code that was written for it alone. */
+  void (*tell)(struct EmuObserver*, const EmuThread* thread, uint64_t word);
 } EmuObserver;
 
 typedef struct EmuBlock {

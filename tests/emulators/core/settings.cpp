@@ -72,8 +72,8 @@ Problem read_switch(std::string_view word, bool& out) {
 }
 
 Problem read_timing(std::string_view word, Timing& out) {
-  if (word != "off" && word != "roofline") return "off or roofline";
-  out = word == "roofline" ? Timing::kRoofline : Timing::kOff;
+  if (word != "off" && word != "roofline" && word != "warps") return "off, roofline or warps";
+  out = word == "roofline" ? Timing::kRoofline : word == "warps" ? Timing::kWarps : Timing::kOff;
   return "";
 }
 
@@ -122,6 +122,8 @@ constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_EMPTY", [](std::string_view w, Settings& s) { return read_flag(w, s.empty); }},
     {"CRUCIBLE_EMU_RACES", [](std::string_view w, Settings& s) { return read_switch(w, s.races); }},
     {"CRUCIBLE_EMU_TIMING", [](std::string_view w, Settings& s) { return read_timing(w, s.timing); }},
+    {"CRUCIBLE_EMU_NVJITLINK", [](std::string_view w, Settings& s) { return read_text(w, s.nvjitlink); }},
+    {"CRUCIBLE_EMU_WARPS", [](std::string_view w, Settings& s) { return read_text(w, s.warps); }},
 };
 
 std::mutex settings_mutex;
@@ -157,6 +159,11 @@ std::expected<Settings, std::string> parse_settings(const std::function<const ch
     return std::unexpected(
         "CRUCIBLE_EMU_TIMING=roofline counts what kernels do, and with CRUCIBLE_EMU_EMPTY=1 they do nothing: set one "
         "of the two");
+  }
+  if ((settings.timing == Timing::kWarps) != !settings.warps.empty()) {
+    return std::unexpected(
+        "CRUCIBLE_EMU_TIMING=warps writes what it counts into the file that CRUCIBLE_EMU_WARPS names: set both, or "
+        "none");
   }
   return settings;
 }

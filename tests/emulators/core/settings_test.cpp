@@ -80,6 +80,16 @@ TEST(EmulatorSettings, TheModelOfTimesCountsKernelsThatRun) {
               HasSubstr("set one of the two"));
 }
 
+TEST(EmulatorSettings, WarpsAreCountedIntoAFile) {
+  const auto settings =
+      parse({{"CRUCIBLE_EMU_TIMING", "warps"}, {"CRUCIBLE_EMU_WARPS", "w.json"}, {"CRUCIBLE_EMU_EMPTY", "1"}});
+  ASSERT_TRUE(settings) << settings.error();
+  EXPECT_EQ(settings->timing, Timing::kWarps);
+  EXPECT_EQ(settings->warps, "w.json");
+  EXPECT_THAT(parse({{"CRUCIBLE_EMU_TIMING", "warps"}}).error(), HasSubstr("set both, or none"));
+  EXPECT_THAT(parse({{"CRUCIBLE_EMU_WARPS", "w.json"}}).error(), HasSubstr("set both, or none"));
+}
+
 TEST(EmulatorSettingsDeathTest, AWrongWordEndsTheProcess) {
   EXPECT_DEATH(
       {

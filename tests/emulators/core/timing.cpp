@@ -27,8 +27,10 @@ std::uint64_t modelled_ns(const Rates& rates, const Work& work) {
 }
 
 std::string emulated_words() {
-  return settings().timing == Timing::kRoofline ? "emulated, not a GPU; times of a roofline model"
-                                                : "emulated, not a GPU";
+  const Settings& now = settings();
+  if (now.timing == Timing::kRoofline) return "emulated, not a GPU; times of a roofline model";
+  if (now.timing == Timing::kWarps && now.empty) return "emulated, not a GPU; not all is computed";
+  return "emulated, not a GPU";
 }
 
 }  // namespace crucible::emulator

@@ -27,16 +27,16 @@ inline constexpr std::size_t kUnits = EMU_UNITS;
 
 /// What a device can do. Units: bytes and operations per nanosecond, which are GB/s and GFLOP/s.
 struct Rates {
-  double launch_ns = 0;  // of one launch, copy or fill inside a plan
-  double memory = 0;     // the device's memory
-  double link = 0;       // to the host and to other devices, one direction
+  double launch_ns = 0;                   // of one launch, copy or fill inside a plan
+  double memory = 0;                      // the device's memory
+  double link = 0;                        // to the host and to other devices, one direction
   std::array<double, kUnits> peaks = {};  // by Unit; 0: the device has no such unit
 };
 
 /// What was done.
 struct Work {
-  std::uint64_t memory_bytes = 0;  // read or written in the device's memory
-  std::uint64_t link_bytes = 0;    // moved over the link
+  std::uint64_t memory_bytes = 0;                     // read or written in the device's memory
+  std::uint64_t link_bytes = 0;                       // moved over the link
   std::array<std::uint64_t, kUnits> operations = {};  // by Unit
   Work& operator+=(const Work& other);
 };
@@ -45,7 +45,8 @@ struct Work {
 std::uint64_t modelled_ns(const Rates& rates, const Work& work);
 
 /// What an emulated device's name says: "emulated, not a GPU", and whether its times are a model's, so that nothing
-/// which was timed under one of the two is taken for the other.
+/// which was timed under one of the two is taken for the other. And that not all is computed, where only the blocks run
+/// that are counted.
 std::string emulated_words();
 
 }  // namespace crucible::emulator

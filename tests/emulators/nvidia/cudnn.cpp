@@ -22,6 +22,7 @@
 #include "tests/emulators/core/convolution.hpp"
 #include "tests/emulators/core/faults.hpp"
 #include "tests/emulators/core/memory.hpp"
+#include "tests/emulators/core/settings.hpp"
 #include "tests/emulators/nvidia/cudnn_attention.hpp"
 #include "tests/emulators/nvidia/driver_beside.hpp"
 
@@ -258,7 +259,9 @@ void CUDA_CB run(void* data) {
   Job* const job = static_cast<Job*>(data);
   const Described& described = job->described;
   if (job->scratch != nullptr) std::memset(job->scratch, 0xee, kScratchBytes);  // whoever else uses it sees it
-  if (described.attention) {
+  if (settings().empty) {
+    // Nothing is computed.
+  } else if (described.attention) {
     attend(*described.attention);
   } else {
     convolve(described.convolution->convolution);

@@ -23,6 +23,7 @@
 #include "tests/emulators/core/device.hpp"
 #include "tests/emulators/core/graph.hpp"
 #include "tests/emulators/core/memory.hpp"
+#include "tests/emulators/nvidia/warp_report.hpp"
 #include "tests/emulators/ptx/load.hpp"
 
 /// The primary context of a device; there are no others.
@@ -36,7 +37,7 @@ struct CUstream_st {
   crucible::emulator::DeviceStream* stream = nullptr;
   crucible::emulator::Device* device = nullptr;
   unsigned flags = 0;
-  CUgraph capturing = nullptr;   // into which graph, between cuStreamBeginCapture and cuStreamEndCapture
+  CUgraph capturing = nullptr;  // into which graph, between cuStreamBeginCapture and cuStreamEndCapture
   CUgraphNode last_captured = nullptr;
 };
 struct CUevent_st {
@@ -51,7 +52,8 @@ struct KernelOfModule {
   std::shared_ptr<const ptx::Library> library;
   emulator::KernelCode code;
   std::uint32_t index = 0;
-  std::uint32_t most_dynamic_shared = 0;  // beside the static part
+  std::uint32_t most_dynamic_shared = 0;             // beside the static part
+  std::shared_ptr<TellingModule> telling = nullptr;  // where warps are counted
   const ptx::Kernel& kernel() const { return library->translation().kernels[index]; }
 };
 

@@ -321,6 +321,7 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle) {
   if (const auto fault = fault_at(context, emulator::Site::kSubmit, "cuGraphLaunch", CUDA_ERROR_UNKNOWN)) return *fault;
   stream->push([work = executable->graph.launch(), number = executable->number] {
     const emulator::GraphScope scope(number);
+    if (WarpReport* const report = WarpReport::find()) report->graph_launched(number);
     work();
   });
   return CUDA_SUCCESS;

@@ -38,8 +38,10 @@ CUresult load(CUcontext context, const char* text, std::unique_ptr<CUmod_st>& mo
   ptx::Translation translation;
   try {
     const emulator::Settings& settings = emulator::settings();
-    translation =
-        ptx::translate(text, {.work = settings.timing == emulator::Timing::kRoofline, .shared = settings.races});
+    ptx::Telling telling = {.work = settings.timing == emulator::Timing::kRoofline, .shared = settings.races};
+    translation = ptx::translate(text, telling);
+    telling.warps = WarpReport::find() != nullptr && !translation.globals.empty();
+    if (telling.warps) translation = ptx::translate(text, telling);
   } catch (const ptx::Error& error) {
     log = std::string("emulator: ") + error.what();
     return CUDA_ERROR_INVALID_PTX;
@@ -57,10 +59,16 @@ CUresult load(CUcontext context, const char* text, std::unique_ptr<CUmod_st>& mo
   module = std::make_unique<CUmod_st>();
   module->library = std::make_shared<const ptx::Library>(std::move(*loaded));
   const auto& kernels = module->library->translation().kernels;
+  std::shared_ptr<TellingModule> telling;
+  if (module->library->translation().telling.warps) {
+    telling = std::make_shared<TellingModule>(text, module->library);
+  } else if (WarpReport::find() != nullptr) {
+    telling = std::make_shared<TellingModule>(text);
+  }
   for (std::uint32_t i = 0; i < kernels.size(); ++i) {
     CUfunc_st function;
     function.module = module.get();
-    function.kernel = {module->library, module->library->code(i), i, 0};
+    function.kernel = {module->library, module->library->code(i), i, 0, telling};
     if (kernels[i].shared_bytes > 49152) {
       log = "emulator: ptxas error: " + kernels[i].name + " uses too much shared data (" +
             std::to_string(kernels[i].shared_bytes) + " bytes, 49152 at most)";
@@ -157,7 +165,14 @@ emulator::NodeWork kernel_work(emulator::Device& device, const CUfunc_st& functi
     emulator::Launch now = launch;
     now.arguments = reachable.data();
     const emulator::ActivityScope scope(emulator::launch_activity(kernel.code, now));
-    device.run(kernel.code, now);
+    std::optional<emulator::Sampling> sampling;
+    if (kernel.telling != nullptr)
+      sampling = WarpReport::find()->launched(*kernel.telling, kernel.index, now, emulator::running_graph());
+    device.run(kernel.code, now, sampling ? &*sampling : nullptr);
+    if (kernel.telling != nullptr && WarpReport::find()->runs_whole(kernel.kernel(), now)) {
+      const emulator::Sampling none;
+      device.run(kernel.code, now, &none);
+    }
     if (rule && rule->action == emulator::Action::kFlip) flip(*rule, kernel.kernel(), arguments);
   };
 }

@@ -100,6 +100,8 @@ extern "C" __attribute__((visibility("default"))) CUresult crucible_emulator_lau
                                                                                     CUhostFn function, void* data) {
   return enqueue(handle, CU_GRAPH_NODE_TYPE_KERNEL, [name = std::string(name), function, data] {
     const crucible::emulator::ActivityScope scope({.name = name.c_str()});
+    if (WarpReport* const report = WarpReport::find())
+      report->library_launched(name, crucible::emulator::running_graph());
     function(data);
   });
 }

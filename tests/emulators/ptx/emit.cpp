@@ -233,7 +233,7 @@ class Emitter {
   bool tells_of(std::string_view space) const {
     if (space == "param" || space == "local") return false;
     if (space == "shared") return telling_.shared;
-    return space == "generic" ? telling_.any() : telling_.work;
+    return space == "generic" ? telling_.work || telling_.shared : telling_.work;
   }
 
   /// An address that tells of the access to it, where the text does.
@@ -256,34 +256,6 @@ class Emitter {
     if (bytes != "16" && (is_cg || (bytes != "4" && bytes != "8")))
       throw Error(line_, opcode_ + " copies " + (is_cg ? "16" : "4, 8 or 16") + " bytes, not " + bytes);
     return number_bits(bytes, line_);
-  }
-
-  /// "b->observer->operations[EMU_F32] += 2; " before an instruction that computes with floats; "" before others.
-  /// Comparisons, conversions, and what chooses or changes a sign are none, as where operations of devices are counted.
-  std::string counted(const Match& match, const Instruction& instruction) const {
-    static const std::map<std::string, int, std::less<>> kOperations = {
-        {"add", 1}, {"sub", 1}, {"mul", 1}, {"fma", 2}, {"mad", 2}, {"div", 1}, {"rcp", 1}, {"sqrt", 1}, {"rsqrt", 1},
-        {"ex2", 1}, {"lg2", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"atom", 1}, {"red", 1}};
-    static const std::map<std::string, std::pair<const char*, int>, std::less<>> kFormats = {
-        {"f64", {"EMU_F64", 1}}, {"f32", {"EMU_F32", 1}}, {"f16", {"EMU_F16", 1}},
-        {"bf16", {"EMU_BF16", 1}}, {"f16x2", {"EMU_F16", 2}}, {"bf16x2", {"EMU_BF16", 2}}};
-    if (telling_.work && instruction.modifiers[0] == "mma") return counted_product(instruction);
-    const auto operation = kOperations.find(instruction.modifiers[0]);
-    const auto format = kFormats.find(match.type);
-    if (!telling_.work || operation == kOperations.end() || format == kFormats.end()) return "";
-    const auto& [name, lanes] = format->second;
-    return std::string("b->observer->operations[") + name + "] += " + std::to_string(operation->second * lanes) + "; ";
-  }
-
-  /// A lane's part of mma.sync.aligned.m16n8kDEPTH.row.col.d.a.b.c: 16 rows and 8 columns. Those of integers cost
-  /// nothing.
-  static std::string counted_product(const Instruction& instruction) {
-    static const std::map<std::string, const char*, std::less<>> kUnits = {
-        {"f16", "EMU_MATRIX_F16"}, {"bf16", "EMU_MATRIX_BF16"}, {"tf32", "EMU_MATRIX_TF32"}};
-    const auto unit = kUnits.find(instruction.modifiers.at(7));
-    if (unit == kUnits.end()) return "";
-    const int operations = 2 * 16 * 8 / 32 * std::stoi(instruction.modifiers[3].substr(6));
-    return std::string("b->observer->operations[") + unit->second + "] += " + std::to_string(operations) + "; ";
   }
 
   // ---- texts ----
@@ -422,7 +394,7 @@ class Emitter {
     } else {
       const bool is_value = !match.operands.empty() && match.operands[0] == "d" &&
                             row.find("[[") == std::string_view::npos && match.row->meeting == nullptr;
-      statement_.before = counted(match, instruction);
+      if (telling_.work) statement_.before = counted_operations(instruction, match.type);
       statement_.before +=
           is_value ? assignment(instruction.operands[0], fill(row, match, instruction)) : fill(row, match, instruction);
       if (match.row->meeting != nullptr) {
@@ -436,7 +408,25 @@ class Emitter {
         statement_.goes_on = false;
       }
     }
+    if (telling_.warps) tell_warp(instruction);
     code_.statements.push_back(std::move(statement_));
+  }
+
+  /// The addresses that a lane tells of stand before what it does with them, which may overwrite their registers.
+  void tell_warp(const Instruction& instruction) {
+    statement_.step = warp_step(instruction);
+    std::string words;
+    int left = statement_.step.tells;
+    for (const Operand& operand : instruction.operands) {
+      if (operand.kind != Kind::kAddress || left == 0) continue;
+      // cp.async names a place in shared memory and one in global memory.
+      const std::string_view space = statement_.step.tells == 1 ? space_of(instruction)
+                                     : left == 2                ? "shared"
+                                                                : "global";
+      words += "tell(b, t, (u64)(uintptr_t)" + address(operand, space) + "); ";
+      --left;
+    }
+    statement_.before = words + statement_.before;
   }
 
   void by_name(std::string_view name, const Match& match, const Instruction& instruction) {

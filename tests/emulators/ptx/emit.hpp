@@ -31,6 +31,7 @@ struct Statement {
   std::vector<int> written, read;  // registers, the guard's among the read ones
   std::vector<int> jumps;          // labels
   bool goes_on = true;             // to the next statement; a guarded one always may
+  WarpStep step;                   // what it is to a warp, of Telling::warps; its registers are those above
 };
 
 struct FunctionCode {
@@ -47,8 +48,16 @@ struct FunctionCode {
 /// `module` are the names outside; its shared variables take `module_shared_bytes`. Errors: throws Error. Threads: any.
 FunctionCode emit(const Function& function, const Symbols& module, std::uint64_t module_shared_bytes, Telling telling);
 
+/// 32-bit registers that are needed at once where most are.
+std::uint32_t most_live(const FunctionCode& code);
+
 /// Whether an instruction needs matrix.h: matrices and asynchronous copies.
 bool keeps(const Instruction& instruction);
+
+/// "b->observer->operations[EMU_F32] += 2; " before an instruction that computes with floats of `type`; "" before
+/// others. Comparisons, conversions, and what chooses or changes a sign are none, as where operations of devices are
+/// counted.
+std::string counted_operations(const Instruction& instruction, const std::string& type);
 
 /// A special register as C; null when the name is none.
 const char* special_register(const std::string& name);

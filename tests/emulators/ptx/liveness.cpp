@@ -29,12 +29,9 @@ class Registers {
   std::vector<std::uint64_t> words_;
 };
 
-}  // namespace
-
-std::vector<std::vector<int>> live_over_meetings(const FunctionCode& code) {
+/// By statement: what lives before it.
+std::vector<Registers> live_before(const FunctionCode& code, std::vector<std::vector<int>>& over_meetings) {
   const std::size_t count = code.statements.size(), registers = code.registers.size();
-  std::vector<std::vector<int>> found(count);
-  if (code.meetings == 0) return found;
   std::map<int, std::size_t> labels;
   for (std::size_t i = 0; i < count; ++i) {
     if (code.statements[i].label >= 0) labels[code.statements[i].label] = i;
@@ -52,12 +49,34 @@ std::vector<std::vector<int>> live_over_meetings(const FunctionCode& code) {
       }
       // What the text behind the meeting reads is needed there too.
       for (const int read : statement.read) now.add(read);
-      if (statement.meeting != nullptr) found[i] = now.list();
+      if (statement.meeting != nullptr) over_meetings[i] = now.list();
       changed |= !(now == live[i]);
       live[i] = std::move(now);
     }
   }
+  return live;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> live_over_meetings(const FunctionCode& code) {
+  std::vector<std::vector<int>> found(code.statements.size());
+  if (code.meetings != 0) (void)live_before(code, found);
   return found;
+}
+
+std::uint32_t most_live(const FunctionCode& code) {
+  std::vector<std::vector<int>> unused(code.statements.size());
+  std::uint32_t most = 0;
+  for (const Registers& live : live_before(code, unused)) {
+    std::uint32_t words = 0;
+    for (const int r : live.list()) {
+      const std::string& type = code.registers[static_cast<std::size_t>(r)];
+      words += type == "u64" ? 2 : type == "u8" ? 0 : 1;  // predicates have registers of their own
+    }
+    most = std::max(most, words);
+  }
+  return most;
 }
 
 }  // namespace crucible::emulators::ptx

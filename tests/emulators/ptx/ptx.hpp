@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/emulators/ptx/syntax.hpp"
+#include "tests/emulators/ptx/warp_program.hpp"
 
 namespace crucible::emulators::ptx {
 
@@ -28,6 +29,7 @@ struct Kernel {
   bool resumable = false;  // its threads take turns: they meet, or keep what matrix.h has
   std::uint32_t max_threads = 1024;
   std::array<std::uint64_t, 3> required_block = {0, 0, 0};  // 0: any
+  WarpProgram warps;                                        // of Telling::warps alone
 };
 
 /// A variable of the module in global or constant memory.
@@ -39,9 +41,10 @@ struct Global {
 /// What a text tells block->observer while it runs. Nothing of it is there, and nothing slower, where it is not asked
 /// for.
 struct Telling {
-  bool work = false;  // accesses to memory outside of the block, and operations on floats
+  bool work = false;    // accesses to memory outside of the block, and operations on floats
   bool shared = false;  // accesses to shared memory
-  bool any() const { return work || shared; }
+  bool warps = false;   // what each lane does: warp_program.hpp
+  bool any() const { return work || shared || warps; }
 };
 
 struct Translation {

@@ -91,7 +91,7 @@ class Translator {
     for (const Function& function : module_.functions) {
       if (function.is_entry || !function.has_body) continue;
       result_.text += head(function) + ";\n";
-      const FunctionCode code = emit(function, symbols_, shared_bytes_, result_.telling);
+      const FunctionCode code = emit(function, symbols_, shared_bytes_, of_called());
       frames_bytes_ += frame_bytes(code);
       functions_keep_ |= code.keeps;
     }
@@ -122,8 +122,15 @@ class Translator {
     result_.text += "\n";
   }
 
+  /// To a warp, a call is one instruction.
+  Telling of_called() const {
+    Telling telling = result_.telling;
+    telling.warps = false;
+    return telling;
+  }
+
   void called_function(const Function& function) {
-    const FunctionCode code = emit(function, symbols_, shared_bytes_, result_.telling);
+    const FunctionCode code = emit(function, symbols_, shared_bytes_, of_called());
     if (code.meetings != 0) {
       throw Error(function.line, "threads meet in " + function.name +
                                      ", which is called: the emulator translates that only where it is inlined");
@@ -142,7 +149,44 @@ class Translator {
       return;
     }
     result_.text +=
-        "  " + (statement.guard.empty() ? "" : "if (" + statement.guard + ") ") + "{ " + statement.before + " }\n";
+        "  " + (statement.guard.empty() ? "" : "if (" + statement.guard + ") ") + "{ " + statement.before + " }";
+    if (!statement.guard.empty() && statement.step.tells != 0)
+      result_.text += " else { " + nothing_told(statement) + "}";
+    result_.text += "\n";
+  }
+
+  /// What a lane tells whose guard is false.
+  static std::string nothing_told(const Statement& statement) {
+    std::string words;
+    for (int i = 0; i < statement.step.tells; ++i) words += "tell(b, t, 0); ";
+    return words;
+  }
+
+  /// Basic blocks: they begin at labels and behind jumps.
+  static WarpProgram warp_program(const FunctionCode& code, std::vector<bool>& begins) {
+    WarpProgram program;
+    begins.assign(code.statements.size(), false);
+    bool begin = true;
+    for (std::size_t i = 0; i < code.statements.size(); ++i) {
+      const Statement& statement = code.statements[i];
+      if (statement.label >= 0) {
+        begin = true;
+        continue;
+      }
+      if (begin) program.blocks.push_back(static_cast<std::uint32_t>(program.steps.size()));
+      begins[i] = begin;
+      begin = statement.step.kind == WarpStep::Kind::kBranch;
+      WarpStep step = statement.step;
+      step.read = statement.read;
+      step.written = statement.written;
+      program.steps.push_back(std::move(step));
+    }
+    program.blocks.push_back(static_cast<std::uint32_t>(program.steps.size()));
+    program.registers = static_cast<std::uint32_t>(code.registers.size());
+    // Addresses, what is in flight, and what ptxas keeps for itself.
+    constexpr std::uint32_t kBeside = 10;
+    program.live_registers = std::min(255u, std::max(16u, most_live(code) + kBeside));
+    return program;
   }
 
   void kernel(const Function& function) {
@@ -192,16 +236,22 @@ class Translator {
       result_.text += " }\n";
     }
     const std::vector<std::vector<int>> live = live_over_meetings(code);
+    std::vector<bool> begins;
+    if (result_.telling.warps) kernel.warps = warp_program(code, begins);
+    std::uint64_t block = 0;
     std::uint64_t place = 0;
     const std::uint32_t first = kernel.save_words;
     for (std::size_t i = 0; i < code.statements.size(); ++i) {
       const Statement& statement = code.statements[i];
+      if (!begins.empty() && begins[i]) result_.text += "  tell(b, t, 1ull << 63 | " + text(block++) + "u);\n";
       if (statement.meeting == nullptr) {
         plain(statement);
         continue;
       }
       const std::string here = text(++place);
-      if (!statement.guard.empty()) result_.text += "  if (!(" + statement.guard + ")) goto N" + here + ";\n";
+      if (!statement.guard.empty()) {
+        result_.text += "  if (!(" + statement.guard + ")) { " + nothing_told(statement) + "goto N" + here + "; }\n";
+      }
       result_.text += "  { " + statement.before + " }\n  ";
       for (std::size_t j = 0; j < live[i].size(); ++j)
         result_.text += "t->save[" + text(first + j) + "] = r" + std::to_string(live[i][j]) + "; ";
