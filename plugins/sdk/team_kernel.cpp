@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "plugins/sdk/wide_loops.hpp"
+
 namespace crucible::sdk {
 namespace {
 
@@ -12,26 +14,30 @@ constexpr std::int64_t kFewTurns = 16;
 
 class Planner {
  public:
-  Planner(const Kernel& kernel, std::uint32_t lanes) : kernel_(kernel), contested_(kernel.buffers.size()) {
+  /// `shuffles`: lanes join without memory, and arrays that are among the registers are none.
+  Planner(const Kernel& kernel, std::uint32_t lanes, bool shuffles, std::map<std::uint32_t, LaneArray> registers)
+      : kernel_(kernel), contested_(contested_buffers(kernel)), has_shuffles_(shuffles) {
     team_.lanes = lanes;
+    team_.registers = std::move(registers);
+  }
+
+  /// Where arrays lie is left open.
+  Team run_without_memory() {
+    plan_items();
+    return is_possible_ && is_worthwhile_ ? std::move(team_) : Team{};
   }
 
   Team run() {
-    find_contested();
-    for (const Stmt& stmt : kernel_.body) {
-      if (stmt.kind == StmtKind::kGrid) plan_block(stmt.body);
-    }
+    plan_items();
     if (!is_possible_ || !is_worthwhile_ || !fits()) return {};
     return std::move(team_);
   }
 
  private:
-  /// Buffers in which one lane may read what another writes.
-  void find_contested() {
-    for (const Expr& e : kernel_.exprs) {
-      if (e.operation == Op::kLoad && kernel_.buffers[e.id].written) contested_[e.id] = true;
+  void plan_items() {
+    for (const Stmt& stmt : kernel_.body) {
+      if (stmt.kind == StmtKind::kGrid) plan_block(stmt.body);
     }
-    for (std::size_t i = 0; i < contested_.size(); ++i) contested_[i] = contested_[i] || kernel_.buffers[i].may_alias;
   }
 
   /// Calls visit(e) for each expression that `root` is made of.
@@ -43,10 +49,12 @@ class Planner {
     for (const std::uint32_t in : e.in) for_each(in, visit);
   }
 
+  bool is_memory(std::uint32_t array) const { return !team_.registers.contains(array); }
+
   bool is_shared(std::uint32_t root) const {
     bool found = false;
     for_each(root, [&](const Expr& e) {
-      found |= e.operation == Op::kElement || (e.operation == Op::kLoad && contested_[e.id]);
+      found |= e.operation == Op::kElement ? is_memory(e.id) : e.operation == Op::kLoad && contested_[e.id];
     });
     return found;
   }
@@ -142,11 +150,11 @@ class Planner {
     for (const Stmt& stmt : stmts) {
       if (stmt.kind == StmtKind::kTile || stmt.kind == StmtKind::kTranspose) is_possible_ = false;
       if (stmt.kind == StmtKind::kLet || stmt.kind == StmtKind::kFor) body.own.insert(stmt.id);
-      if (stmt.kind == StmtKind::kElement) index(stmt.a);
+      if (stmt.kind == StmtKind::kElement && is_memory(stmt.id)) index(stmt.a);
       if (stmt.kind == StmtKind::kSet && !body.own.contains(stmt.id)) update(stmt, body);
       for (const std::uint32_t root : {stmt.a, stmt.b}) {
         for_each(root, [&](const Expr& e) {
-          if (e.operation == Op::kElement) index(e.in[0]);
+          if (e.operation == Op::kElement && is_memory(e.id)) index(e.in[0]);
         });
       }
       touches |= reads_body(loop, stmt.body, body);
@@ -194,8 +202,11 @@ class Planner {
 
   bool fits() {
     std::int64_t bytes = 0;
-    for (const IrArray& array : kernel_.arrays) bytes += array.size * size_bytes(array.type);
-    for (const Type type : team_.joined) bytes += std::int64_t{team_.lanes} * size_bytes(type);
+    for (std::uint32_t i = 0; i < kernel_.arrays.size(); ++i) {
+      if (is_memory(i)) bytes += kernel_.arrays[i].size * size_bytes(kernel_.arrays[i].type);
+    }
+    for (const Type type : has_shuffles_ ? std::set<Type>() : team_.joined)
+      bytes += std::int64_t{team_.lanes} * size_bytes(type);
     team_.most = kMostBlockThreads / team_.lanes;
     if (bytes > 0)
       team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kTeamSharedBytes / bytes));
@@ -203,7 +214,8 @@ class Planner {
   }
 
   const Kernel& kernel_;
-  std::vector<bool> contested_;
+  const std::vector<bool> contested_;
+  const bool has_shuffles_;
   Team team_;
   bool is_possible_ = true, is_worthwhile_ = false;
 };
@@ -212,7 +224,24 @@ class Planner {
 
 Team plan_team(const Kernel& kernel, std::uint32_t lanes) {
   if (lanes <= 1) return {};
-  return Planner(kernel, lanes).run();
+  return Planner(kernel, lanes, false, {}).run();
+}
+
+Team plan_threads(const Kernel& kernel, std::uint32_t lanes) {
+  if (lanes > 1) {
+    const Team dealt = Planner(kernel, lanes, true, {}).run_without_memory();
+    if (dealt.lanes > 1) {
+      WideLoops wide = widen(kernel, dealt);
+      Team team = Planner(kernel, lanes, true, std::move(wide.registers)).run();
+      if (team.lanes > 1) {
+        team.wide = std::move(wide.loops);
+        return team;
+      }
+    }
+  }
+  Team alone;
+  alone.wide = widen(kernel, alone).loops;
+  return alone;
 }
 
 }  // namespace crucible::sdk
