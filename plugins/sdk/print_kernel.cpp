@@ -214,7 +214,9 @@ bool Printer::mixes_widths(const std::vector<Stmt>& body) const {
 
 std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect, const Team& team) {
   const bool multiplies = std::ranges::any_of(kernel.exprs, [](const Expr& e) { return e.operation == Op::kFma; });
-  const bool is_wide = std::ranges::any_of(team.wide, [](const auto& loop) { return loop.second.width > 1; });
+  const bool is_wide = team.lanes > 1 && std::ranges::any_of(team.wide, [](const auto& loop) {
+                         return loop.second.width > 1;  // a thread that does items alone looks at the addresses itself
+                       });
   return std::max(multiplies ? dialect.alignment : 1, is_wide ? kWideBytes : 1);
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "plugins/sdk/kernel_printer.hpp"
+#include "plugins/sdk/wide_loops.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -180,14 +181,23 @@ void Printer::print_groups(const Stmt& stmt, const WideLoop& plan, std::int64_t 
   close_to(indent, inner);
 }
 
-/// Items by several; those of a group that is not whole by one.
+/// Items by several; by one those of a group that is not whole, and all where a buffer lies elsewhere than the host
+/// places it.
 void Printer::print_wide_grid(const Stmt& stmt, const WideLoop& plan, int indent) {
   const std::string width = text(plan.width), v = "v" + text(stmt.id), last = "first + " + width;
+  std::string addresses;
+  const auto add_buffer = [&](std::uint32_t buffer) {
+    const std::string address = "(uint64_t)b" + text(buffer);
+    if (addresses.find(address + " ") == std::string::npos) addresses += address + " | ";
+  };
+  for (const auto& [load, elements] : plan.loads) add_buffer(kernel_.exprs[load].id);
+  for (const auto& [store, elements] : plan.stores) add_buffer(store->id);
+  line(indent, "const bool is_aligned = ((" + addresses + "0) & " + text(kWideBytes - 1) + ") == 0;");
   line(indent, dialect_.outer_loop);
   line(indent, "for (int64_t group = begin / " + width + " + " + std::string(dialect_.first_item) + "; group * " +
                    width + " < end; group += " + std::string(dialect_.item_step) + ") {");
   line(indent + 1, "const int64_t first = group * " + width + ";");
-  line(indent + 1, "if (first >= begin && " + last + " <= end) {");
+  line(indent + 1, "if (is_aligned && first >= begin && " + last + " <= end) {");
   print_group(stmt, plan, "", indent + 2);
   line(indent + 1, "} else {");
   line(indent + 2, dialect_.outer_loop);

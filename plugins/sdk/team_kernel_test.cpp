@@ -113,7 +113,7 @@ Printed printed(const kernel::Kernel& source, bool is_reversed) {
 
 /// How many kernels there are, and how many of them teams do.
 struct Count {
-  std::size_t kernels = 0, teams = 0;
+  std::size_t kernels = 0, teams = 0, wide = 0, registers = 0;
 };
 
 /// Runs the program by the C texts as a processor gets them, and by teams whose lanes run in either order, as a device
@@ -138,6 +138,8 @@ void compare(const graph::Program& program, const std::vector<graph::Bytes>& val
       const Printed one = printed(kernel, is_reversed);
       text += one.text;
       count.teams += one.is_team;
+      count.wide += one.text.find("crucible_read(") != std::string::npos;
+      count.registers += one.text.find("crucible_lane_above(") != std::string::npos;
       ++count.kernels;
     }
     const auto device_kernels = kernel::HostKernels::compile_text(text);
@@ -157,6 +159,8 @@ TEST(SdkTeams, ComputeWhatTheCTextDoesInAnyOrderOfLanes) {
     compare(random.program, random.values, random.slots, kernel::Numerics::kStrict, count);
   }
   EXPECT_GT(count.teams, count.kernels / 10) << "of " << count.kernels << " kernels";  // else this says nothing
+  EXPECT_GT(count.wide, count.kernels / 10) << "of " << count.kernels << " kernels";
+  EXPECT_GT(count.registers, 0u);
 }
 
 // In fast numerics a loop's turns update one variable: exactly, so that their order shows nowhere.
