@@ -48,7 +48,8 @@ struct Dialect {
   // to 16 and divide the address: crucible_read(elements, to, from) into an array of registers,
   // crucible_write(elements, to, from) out of one; and crucible_quotient(a, b), crucible_remainder(a, b) of an i64 that
   // is not negative by a positive number of 32 bits.
-  std::string_view thread, shared, meet;
+  // `meet_all`: where all threads of a block meet so.
+  std::string_view thread, shared, meet, meet_all;
 };
 
 /// What the text of `kernel` relies on for its buffers' addresses: a multiple of this.

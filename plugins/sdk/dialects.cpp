@@ -230,6 +230,7 @@ constexpr Dialect kC = {
     .thread = "",
     .shared = "",
     .meet = "",
+    .meet_all = "",
 };
 
 constexpr Dialect kCuda = {
@@ -260,6 +261,7 @@ constexpr Dialect kCuda = {
     .thread = "threadIdx.x",
     .shared = "__shared__ ",
     .meet = "__syncwarp();",
+    .meet_all = "__syncthreads();",
 };
 
 constexpr Dialect make_hip() {
@@ -278,6 +280,9 @@ constexpr Dialect make_hip() {
   hip.meet =
       "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"wavefront\"); __builtin_amdgcn_wave_barrier(); "
       "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"wavefront\");";
+  hip.meet_all =
+      "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); __builtin_amdgcn_s_barrier(); "
+      "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\");";
   return hip;
 }
 constexpr Dialect kHip = make_hip();
@@ -310,6 +315,7 @@ constexpr Dialect kOpenCl = {
     .thread = "",
     .shared = "",
     .meet = "",
+    .meet_all = "",
 };
 
 }  // namespace

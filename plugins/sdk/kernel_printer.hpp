@@ -104,6 +104,7 @@ class Printer : private ExprPrinter {
   // print_team.cpp
   void print_team(int indent);
   std::string of_team(std::string_view threads) const;
+  static std::string exchange(Type type) { return "warps_" + std::string(name(type)); }
   void meet(int indent);
   void print_dealt(const Stmt& stmt, const std::vector<TeamReduction>& reductions, int indent);
   void print_turns(const Stmt& stmt, std::int64_t turns, int indent);

@@ -30,6 +30,10 @@ void Printer::print_team(int indent) {
     line(indent,
          type + "* const " + name + " = all_" + name + "[" + std::string(dialect_.thread) + " / " + lanes + "];");
   }
+  if (team_.warps == 1) return;
+  for (const Type type : team_.joined)
+    line(indent,
+         std::string(dialect_.shared) + memory_type(type) + " " + exchange(type) + "[" + text(team_.warps) + "];");
 }
 
 /// A number of threads, as a number of teams.
@@ -39,8 +43,8 @@ std::string Printer::of_team(std::string_view threads) const {
 
 /// Where the lanes of a team wait for each other. Two in a row are one.
 void Printer::meet(int indent) {
-  const std::string what = std::string(dialect_.meet) + "\n";
-  if (!out_.ends_with(what)) line(indent, dialect_.meet);
+  const std::string_view place = team_.warps > 1 ? dialect_.meet_all : dialect_.meet;
+  if (!out_.ends_with(std::string(place) + "\n")) line(indent, place);
 }
 
 void Printer::print_stmt(const Stmt& stmt, int indent) {
@@ -147,15 +151,28 @@ int Printer::print_asked(const std::vector<Stmt>& body, int indent, int count) {
   return count;
 }
 
-/// The lanes' values of one variable become one, halving the distance between lanes, which all get it.
+/// The lanes' values of one variable become one, halving the distance between lanes, which all get it. Groups that do
+/// not run in step go through memory then, each of their lanes in the same order.
 void Printer::print_join(const TeamReduction& reduction, int indent) {
   const Type type = kernel_.variables[reduction.variable].type;
   const std::string v = "v" + text(reduction.variable);
   line(indent, dialect_.unrolled_loop);
-  line(indent, "for (int32_t width = " + text(team_.lanes / 2) + "; width > 0; width /= 2) {");
-  line(indent + 1, "const " + type_name(type) + " other = crucible_lane_xor(" + v + ", lane, width);");
+  const std::string warp = text(team_.lanes / team_.warps), lane = team_.warps > 1 ? "lane % " + warp : "lane";
+  line(indent, "for (int32_t width = " + text(team_.lanes / team_.warps / 2) + "; width > 0; width /= 2) {");
+  line(indent + 1, "const " + type_name(type) + " other = crucible_lane_xor(" + v + ", " + lane + ", width);");
   line(indent + 1, v + " = " + combined(reduction.op, type, v, "other") + ";");
   line(indent, "}");
+  if (team_.warps == 1) return;
+  const std::string all = exchange(type);
+  line(indent, "if (" + lane + " == 0) " + all + "[lane / " + warp + "] = " + v + ";");
+  meet(indent);
+  line(indent, v + " = " + all + "[0];");
+  line(indent, dialect_.unrolled_loop);
+  line(indent, "for (int32_t warp = 1; warp < " + text(team_.warps) + "; ++warp) {");
+  line(indent + 1, "const " + type_name(type) + " other = " + all + "[warp];");
+  line(indent + 1, v + " = " + combined(reduction.op, type, v, "other") + ";");
+  line(indent, "}");
+  meet(indent);
 }
 
 /// Dealt turns by several: a lane has `width` neighbours, then those of `lanes` groups on.

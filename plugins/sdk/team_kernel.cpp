@@ -2,8 +2,10 @@
 #include "plugins/sdk/team_kernel.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
+#include "plugins/sdk/kernel_index.hpp"
 #include "plugins/sdk/wide_loops.hpp"
 
 namespace crucible::sdk {
@@ -12,12 +14,21 @@ namespace {
 // Turns of a loop outside of the dealt ones that every lane may as well do itself.
 constexpr std::int64_t kFewTurns = 16;
 
+// Turns of a lane from which an item is work enough for a block: that its groups of lanes meet for each sum takes about
+// as long as some of these.
+constexpr std::int64_t kManyTurns = 64;
+// Of a lane of such a block, so that it has several accesses of four elements on the way.
+constexpr std::int64_t kLeastTurns = 8;
+constexpr std::uint32_t kMostWarps = 8;
+
 class Planner {
  public:
   /// `shuffles`: lanes join without memory, and arrays that are among the registers are none.
-  Planner(const Kernel& kernel, std::uint32_t lanes, bool shuffles, std::map<std::uint32_t, LaneArray> registers)
+  Planner(const Kernel& kernel, std::uint32_t lanes, bool shuffles, std::map<std::uint32_t, LaneArray> registers,
+          std::uint32_t warps = 1)
       : kernel_(kernel), contested_(contested_buffers(kernel)), has_shuffles_(shuffles) {
-    team_.lanes = lanes;
+    team_.lanes = lanes * warps;
+    team_.warps = warps;
     team_.registers = std::move(registers);
   }
 
@@ -205,6 +216,8 @@ class Planner {
     for (std::uint32_t i = 0; i < kernel_.arrays.size(); ++i) {
       if (is_memory(i)) bytes += kernel_.arrays[i].size * size_bytes(kernel_.arrays[i].type);
     }
+    // What is joined by shuffles needs room where there are several groups of lanes alone: an element for each.
+    for (const Type type : team_.joined) bytes += has_shuffles_ && team_.warps > 1 ? team_.warps * size_bytes(type) : 0;
     for (const Type type : has_shuffles_ ? std::set<Type>() : team_.joined)
       bytes += std::int64_t{team_.lanes} * size_bytes(type);
     team_.most = kMostBlockThreads / team_.lanes;
@@ -227,17 +240,37 @@ Team plan_team(const Kernel& kernel, std::uint32_t lanes) {
   return Planner(kernel, lanes, false, {}).run();
 }
 
+namespace {
+
+/// Groups of lanes for an item whose shortest loop has so many turns.
+std::uint32_t warps_for(std::int64_t turns, std::uint32_t lanes) {
+  std::uint32_t warps = 1;
+  if (turns < kManyTurns * lanes) return warps;
+  while (warps < kMostWarps && lanes * warps * 2 <= kMostBlockThreads && kLeastTurns * lanes * warps * 2 <= turns)
+    warps *= 2;
+  return warps;
+}
+
+Team team_of(const Kernel& kernel, std::uint32_t lanes, std::uint32_t warps) {
+  const Team dealt = Planner(kernel, lanes, true, {}, warps).run_without_memory();
+  if (dealt.lanes == 1) return {};
+  WideLoops wide = widen(kernel, dealt);
+  Team team = Planner(kernel, lanes, true, std::move(wide.registers), warps).run();
+  if (team.lanes > 1) team.wide = std::move(wide.loops);
+  return team;
+}
+
+}  // namespace
+
 Team plan_threads(const Kernel& kernel, std::uint32_t lanes) {
   if (lanes > 1) {
-    const Team dealt = Planner(kernel, lanes, true, {}).run_without_memory();
-    if (dealt.lanes > 1) {
-      WideLoops wide = widen(kernel, dealt);
-      Team team = Planner(kernel, lanes, true, std::move(wide.registers)).run();
-      if (team.lanes > 1) {
-        team.wide = std::move(wide.loops);
-        return team;
-      }
-    }
+    Team team = team_of(kernel, lanes, 1);
+    const Indices indices(kernel);
+    std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [loop, reductions] : team.dealt) shortest = std::min(shortest, indices.turns(*loop).value_or(0));
+    const std::uint32_t warps = team.lanes > 1 ? warps_for(shortest, lanes) : 1;
+    if (Team block = warps > 1 ? team_of(kernel, lanes, warps) : Team(); block.lanes > 1) return block;
+    if (team.lanes > 1) return team;
   }
   Team alone;
   alone.wide = widen(kernel, alone).loops;

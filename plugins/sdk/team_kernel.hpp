@@ -38,7 +38,10 @@ struct LaneArray {
 };
 
 struct Team {
-  std::uint32_t lanes = 1;                                  // threads of a team; 1: each thread does its own items
+  std::uint32_t lanes = 1;  // threads of a team; 1: each thread does its own items
+  // How many groups of threads that run in step a team is. More than one: a block is one team, whose groups meet each
+  // other by Dialect::meet_all and join by memory that the block shares.
+  std::uint32_t warps = 1;
   std::uint32_t most = 1;                                   // teams of a block, as the arrays leave
   std::map<const Stmt*, std::vector<TeamReduction>> dealt;  // vector loops whose turns are dealt out to the lanes
   // Statements outside of these, and dealt loops, before and after which the lanes have to meet, because they may touch
@@ -63,7 +66,8 @@ inline constexpr std::uint32_t kTeamSharedBytes = 32 * 1024;
 Team plan_team(const Kernel& kernel, std::uint32_t lanes);
 
 /// The same for a language whose threads can tell each other numbers and load several at once (Dialect::meet): joins
-/// and arrays without shared memory where that is possible, wide loops. With one lane: the grid's wide loop alone.
+/// and arrays without shared memory where that is possible, wide loops. Where all loops are long, a block does an item.
+/// With one lane: the grid's wide loop alone.
 Team plan_threads(const Kernel& kernel, std::uint32_t lanes);
 
 }  // namespace crucible::sdk

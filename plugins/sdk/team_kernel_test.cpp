@@ -33,9 +33,9 @@ static struct { int64_t x; } blockIdx, blockDim = {8}, gridDim = {3}, threadIdx;
 #define crucible_f16_to_f32(h) ((float)(h))
 #define crucible_f32_to_f16(x) ((crucible_f16)(x))
 #define crucible_f64_to_f16(x) ((crucible_f16)(x))
-static ucontext_t scheduler_, lane_[8];
-static _Alignas(64) char stack_[8][1 << 17];
-static int meetings_[8], done_[8];
+static ucontext_t scheduler_, lane_[64];
+static _Alignas(64) char stack_[64][1 << 17];
+static int meetings_[64], done_[64], lanes_;
 static void* const* buffers_;
 static const double* scalars_;
 static int64_t begin_, end_;
@@ -45,7 +45,8 @@ static void __attribute__((noinline)) meet_(void) {
   swapcontext(&lane_[self], &scheduler_);
 }
 #define __syncwarp() meet_()
-static char offered_[8][8];
+#define __syncthreads() meet_()
+static char offered_[64][8];
 #define crucible_from_lane(number, lane, which) ({ \
   __typeof__(number) x_ = (number); const int64_t which_ = (which), self_ = threadIdx.x; \
   __builtin_memcpy(offered_[self_], &x_, sizeof(x_)); \
@@ -61,7 +62,8 @@ static char offered_[8][8];
 #define crucible_quotient(a, b) ((int64_t)(a) / (int32_t)(b))
 #define crucible_remainder(a, b) ((int64_t)(a) % (int32_t)(b))
 static void __attribute__((noinline)) run_block_(void (*lane)(void), int is_reversed) {
-  for (int i = 0; i < 8; ++i) {
+  const int threads = blockDim.x;
+  for (int i = 0; i < threads; ++i) {
     getcontext(&lane_[i]);
     lane_[i].uc_stack.ss_sp = stack_[i];
     lane_[i].uc_stack.ss_size = sizeof(stack_[i]);
@@ -69,20 +71,21 @@ static void __attribute__((noinline)) run_block_(void (*lane)(void), int is_reve
     meetings_[i] = done_[i] = 0;
     makecontext(&lane_[i], lane, 0);
   }
-  for (int left = 8; left > 0;) {
-    for (int i = 0; i < 8; ++i) {
-      const int at = is_reversed ? 7 - i : i;
+  for (int left = threads; left > 0;) {
+    for (int i = 0; i < threads; ++i) {
+      const int at = is_reversed ? threads - 1 - i : i;
       if (done_[at]) continue;
       threadIdx.x = at;
       swapcontext(&scheduler_, &lane_[at]);
       left -= done_[at];
     }
-    for (int i = 1; i < 8; ++i) {
-      if (i / 4 == (i - 1) / 4 && (done_[i] != done_[i - 1] || meetings_[i] != meetings_[i - 1])) __builtin_trap();
+    for (int i = 1; i < threads; ++i) {
+      if (i / lanes_ == (i - 1) / lanes_ && (done_[i] != done_[i - 1] || meetings_[i] != meetings_[i - 1])) __builtin_trap();
     }
   }
 }
-static void run_grid_(void (*lane)(void), int is_reversed, void* const* buffers, const double* scalars, int64_t begin, int64_t end) {
+static void run_grid_(void (*lane)(void), int is_reversed, int lanes, void* const* buffers, const double* scalars, int64_t begin, int64_t end) {
+  lanes_ = lanes, blockDim.x = lanes > 8 ? lanes : 8;
   buffers_ = buffers, scalars_ = scalars, begin_ = begin, end_ = end;
   for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) run_block_(lane, is_reversed);
 }
@@ -90,7 +93,7 @@ static void run_grid_(void (*lane)(void), int is_reversed, void* const* buffers,
 
 struct Printed {
   std::string text;
-  bool is_team = false;
+  bool is_team = false, is_block = false;
 };
 
 /// The kernel as threads would run it, and a function of the C form that runs three blocks of eight of them.
@@ -106,14 +109,14 @@ Printed printed(const kernel::Kernel& source, bool is_reversed) {
   return {threads.text +
               fmt::format("static void lane_{0}(void) {{ threads_{0}({1}begin_, end_); done_[threadIdx.x] = 1; }}\n"
                           "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-                          "  run_grid_(lane_{0}, {2:d}, buffers, scalars, begin, end);\n}}\n",
-                          source.name, arguments, is_reversed),
-          threads.lanes > 1};
+                          "  run_grid_(lane_{0}, {2:d}, {3}, buffers, scalars, begin, end);\n}}\n",
+                          source.name, arguments, is_reversed, threads.lanes),
+          threads.lanes > 1, threads.lanes > kLanes};
 }
 
 /// How many kernels there are, and how many of them teams do.
 struct Count {
-  std::size_t kernels = 0, teams = 0, wide = 0, registers = 0;
+  std::size_t kernels = 0, teams = 0, blocks = 0, wide = 0, registers = 0;
 };
 
 /// Runs the program by the C texts as a processor gets them, and by teams whose lanes run in either order, as a device
@@ -138,6 +141,7 @@ void compare(const graph::Program& program, const std::vector<graph::Bytes>& val
       const Printed one = printed(kernel, is_reversed);
       text += one.text;
       count.teams += one.is_team;
+      count.blocks += one.is_block;
       count.wide += one.text.find("crucible_read(") != std::string::npos;
       count.registers += one.text.find("crucible_lane_above(") != std::string::npos;
       ++count.kernels;
@@ -168,7 +172,7 @@ TEST(SdkTeams, JoinWhatEachLaneSummedUp) {
   if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   using graph::OpKind;
   kernel::TestProgram test;
-  for (const std::int64_t columns : {2, 3, 5, 100}) {
+  for (const std::int64_t columns : {2, 3, 5, 100, 300, 512}) {
     for (const DType type : {DType::kI64, DType::kI32, DType::kF32, DType::kBool}) {
       for (const OpKind kind : {OpKind::kReduceSum, OpKind::kReduceProduct, OpKind::kReduceMax, OpKind::kReduceMin}) {
         const bool is_exact =
@@ -180,6 +184,21 @@ TEST(SdkTeams, JoinWhatEachLaneSummedUp) {
   Count count;
   compare(test.program, test.values, test.slots, kernel::Numerics::kFast, count);
   EXPECT_GT(count.teams, count.kernels / 2) << "of " << count.kernels << " kernels";
+  EXPECT_GT(count.blocks, count.kernels / 4) << "of " << count.kernels << " kernels";
+}
+
+/// Rows that are long for four lanes: blocks of up to 32 do them, in which eight groups join.
+TEST(SdkTeams, BlocksDoLongRows) {
+  if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  kernel::TestProgram test;
+  const auto x = test.input(DType::kI64, {7, 600}, -99, 99);
+  const auto sum = test.op(graph::OpKind::kReduceSum, {x}, {7, 1}, DType::kI64, {.dims = {1}});
+  const auto most = test.op(graph::OpKind::kReduceMax, {x}, {7, 1}, DType::kI64, {.dims = {1}});
+  test.keep(test.op(graph::OpKind::kAdd, {x, test.op(graph::OpKind::kMultiply, {sum, most}, {7, 1}, DType::kI64)},
+                    {7, 600}, DType::kI64));
+  Count count;
+  compare(test.program, test.values, test.slots, kernel::Numerics::kFast, count);
+  EXPECT_GT(count.blocks, 0u);
 }
 
 /// The texts of all kernels of a program with one op, in strict numerics, for `lanes` in step.

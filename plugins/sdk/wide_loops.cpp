@@ -318,6 +318,8 @@ class Widener {
         for (const Stmt* const loop : use.loops) narrow_to(1, *loop, has_changed);
         continue;
       }
+      // Lanes that do not run in step cannot ask each other.
+      if (team_.warps > 1 && (use.is_asked_for || use.is_read_outside)) put_in_memory(i);
       // What lanes ask each other for is one element of each.
       if (use.is_asked_for && kernel_.arrays[i].size > team_.lanes) put_in_memory(i);
       const std::int64_t width = use.is_asked_for ? 1 : width_of(i);

@@ -127,6 +127,11 @@ TEST(SdkWideLoops, AGroupBetweenMultiplesOfADivisorIsOneRow) {
   EXPECT_THAT(rows.reading(of(32)), HasSubstr("crucible_read(4, "));
   EXPECT_THAT(rows.reading(of(6)), HasSubstr("crucible_read(2, "));
   EXPECT_THAT(rows.reading(of(7)), Not(HasSubstr("crucible_read(2, ")));
+  // Rows of six, one behind the other with a gap: a group of four would lie in two of them.
+  const auto gaps = rows.binary(
+      Op::kAdd, rows.binary(Op::kMultiply, rows.binary(Op::kDivide, rows.turn, rows.integer(6)), rows.integer(64)),
+      rows.turn);
+  EXPECT_THAT(rows.reading(gaps), Not(HasSubstr("crucible_read(4, ")));
 }
 
 TEST(SdkWideLoops, NothingIsLoadedBeforeItsOwnTurnStoresIt) {
