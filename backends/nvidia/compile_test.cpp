@@ -84,7 +84,7 @@ sdk::ThreadKernels kernels_of_random_programs() {
       if (!scheduled) continue;
       for (const kernel::Kernel& kernel : scheduled->kernels) {
         kernels.try_emplace(kernel.name, sdk::print_thread_kernel(sdk::read_kernel(kernel.ir.data(), kernel.ir.size()),
-                                                                  sdk::dialect_cuda(), kernel.name));
+                                                                  sdk::dialect_cuda(), kernel.name, 32));
       }
     }
   }
@@ -148,6 +148,26 @@ TEST_F(NvidiaCompile, PtxRoundsEveryOperationByItself) {
   // Nothing is flushed, approximated or left to be fused: an add or mul without .rn may become half an fma.
   EXPECT_FALSE(std::regex_search(ptx, std::regex(R"(\.ftz|\.approx)")));
   EXPECT_FALSE(std::regex_search(ptx, std::regex(R"(\b(add|sub|mul)\.f(32|64))")));
+}
+
+// What the text asks for is what the compiler makes: sixteen bytes are one access, lanes join without memory.
+TEST_F(NvidiaCompile, LanesReadSixteenBytesAtOnceAndJoinByShuffles) {
+  const auto has = [](const std::string& text, const char* what) { return text.find(what) != std::string::npos; };
+  sdk::ThreadKernels chosen;
+  for (const auto& [name, kernel] : kernels_of_random_programs()) {
+    if (has(kernel.text, "crucible_read(4, ") && has(kernel.text, "crucible_lane_") && !has(kernel.text, "__shared__"))
+      chosen.emplace(name, kernel);
+    if (chosen.size() == 2) break;
+  }
+  ASSERT_EQ(chosen.size(), 2u);
+  auto flags = numeric_flags();
+  flags.push_back(compiler_->architecture_flag(90, Code::kPtx));
+  const sdk::KernelBatch batch = sdk::batch_kernels(chosen, sdk::dialect_cuda()).front();
+  const std::string ptx = compiler_->compile(batch.text, flags, Code::kPtx, "k").bytes;
+  EXPECT_TRUE(std::regex_search(ptx, std::regex(R"(ld\.global(\.nc)?\.v4\.[fbu]32)"))) << batch.text;
+  EXPECT_TRUE(has(ptx, "shfl.sync.")) << batch.text;
+  EXPECT_FALSE(has(ptx, ".shared")) << "an array that should be registers";
+  EXPECT_FALSE(has(ptx, ".local")) << "registers that the compiler could not make of an array";
 }
 
 TEST_F(NvidiaCompile, ADeviceOfTheFutureGetsPtxForTheNewestKnown) {

@@ -42,12 +42,18 @@ struct Dialect {
   std::uint32_t alignment = 1;
   // What a team of threads needs (team_kernel.hpp): the thread's number in its block, what stands before an array that
   // a block's threads share, and the statement at which a team meets and sees what its lanes wrote; "" where there are
-  // no teams.
-  std::string_view thread, shared, meet;
+  // no teams. With teams the preamble has what threads tell each other, for numbers of all types: all lanes of the team
+  // ask for crucible_lane_xor(x, lane, width), crucible_lane_above(x, lane, distance) (anything where there is no such
+  // lane) and crucible_from_lane(x, lane, which). Also accesses of several elements, whose bytes are a power of two up
+  // to 16 and divide the address: crucible_read(elements, to, from) into an array of registers,
+  // crucible_write(elements, to, from) out of one; and crucible_quotient(a, b), crucible_remainder(a, b) of an i64 that
+  // is not negative by a positive number of 32 bits.
+  // `meet_all`: where all threads of a block meet so.
+  std::string_view thread, shared, meet, meet_all;
 };
 
 /// What the text of `kernel` relies on for its buffers' addresses: a multiple of this.
-std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect);
+std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect, const Team& team = {});
 
 /// "double" or "int64_t": how every language here spells the type of a kernel's scalar.
 std::string_view scalar_type(Type type);

@@ -26,6 +26,7 @@ struct DeviceKernel {
   bool has_table = false;          // its buffers come from a table in the device's memory
   std::uint32_t most_threads = 1;  // of a block, as its registers and its text leave
   std::uint32_t lanes = 1;         // threads that do an item together
+  std::uint32_t items = 1;         // that a thread does at once
   std::uint64_t registers = 0, local_bytes = 0, shared_bytes = 0, binary_bytes = 0;
   bool from_cache = false;
 };
@@ -75,6 +76,7 @@ struct ThreadModules {
   /// After the build, which says what registers leave.
   static void take_shape(Kernel& kernel, const ThreadKernel& source) {
     kernel.lanes = source.lanes;
+    kernel.items = source.items;
     kernel.most_threads = std::min(kernel.most_threads, source.most_threads);
     if (kernel.most_threads >= kernel.lanes) {
       kernel.most_threads -= kernel.most_threads % kernel.lanes;

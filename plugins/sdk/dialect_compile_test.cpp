@@ -31,6 +31,9 @@ __device__ float sqrtf(float); __device__ double sqrt(double); __device__ float 
 __device__ float __int_as_float(int); __device__ double __longlong_as_double(long long);
 __device__ unsigned __float_as_uint(float); __device__ float __uint_as_float(unsigned);
 __device__ long long __double_as_longlong(double);
+template <class T> __device__ T __shfl_xor_sync(unsigned, T, int);
+template <class T> __device__ T __shfl_down_sync(unsigned, T, int);
+template <class T> __device__ T __shfl_sync(unsigned, T, int);
 )";
 constexpr std::string_view kHipDeclarations = R"(
 struct crucible_index { unsigned x, y, z; };

@@ -5,8 +5,8 @@
 
 #include "core/graph/random_program.hpp"
 #include "core/graph/whole_slot_program.hpp"
-#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/schedule.hpp"
+#include "core/kernel/testing/host_executor.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 
 namespace crucible::sdk {
@@ -35,6 +35,11 @@ static struct { int64_t x; } blockIdx, blockDim, gridDim, threadIdx;
 #define crucible_f16_to_f32(h) ((float)(h))
 #define crucible_f32_to_f16(x) ((crucible_f16)(x))
 #define crucible_f64_to_f16(x) ((crucible_f16)(x))
+#define check_(n, p) if ((uint64_t)(p) % ((n) * sizeof(*(p))) != 0) __builtin_trap()
+#define crucible_read(n, to, from) check_(n, from); __builtin_memcpy(to, from, (n) * sizeof(*(to)))
+#define crucible_write(n, to, from) check_(n, to); __builtin_memcpy(to, from, (n) * sizeof(*(to)))
+#define crucible_quotient(a, b) ((int64_t)(a) / (int32_t)(b))
+#define crucible_remainder(a, b) ((int64_t)(a) % (int32_t)(b))
 /* blocks of two threads */
 #define START_(thread, threads) blockDim.x = 2; gridDim.x = (threads) / 2; blockIdx.x = (thread) / 2; threadIdx.x = (thread) % 2;
 )";
@@ -53,7 +58,8 @@ std::string threaded(const kernel::Kernel& source, const Dialect& dialect, int t
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) call += fmt::format("buffers[{}], ", i);
   for (std::size_t i = 0; i < kernel.scalars.size(); ++i)
     call += fmt::format("((const {}*)scalars)[{}], ", scalar_type(kernel.scalars[i]), i);
-  return print_kernel(kernel, dialect, "threads_" + source.name) +
+  const Team alone = dialect.meet.empty() ? Team() : plan_threads(kernel, 1);
+  return print_kernel(kernel, dialect, "threads_" + source.name, alone) +
          fmt::format(
              "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
              "  for (int64_t t = 0; t < {1}; ++t) {{ START_(t, {1}) threads_{0}({2}begin, end); }}\n}}\n",

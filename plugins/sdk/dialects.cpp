@@ -45,6 +45,13 @@ namespace {
   "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;\n" \
   "typedef unsigned long uint64_t;\n"
 
+// What C++ for devices has beside: an i64 that counts items is seldom longer than 32 bits.
+#define CRUCIBLE_SDK_QUOTIENTS                                                          \
+  "CRUCIBLE_FN int64_t crucible_quotient(int64_t a, int32_t b) {\n"                     \
+  "  return (uint64_t)a >> 32 == 0 ? (int64_t)((uint32_t)a / (uint32_t)b) : a / b; }\n" \
+  "CRUCIBLE_FN int64_t crucible_remainder(int64_t a, int32_t b) {\n"                    \
+  "  return (uint64_t)a >> 32 == 0 ? (int64_t)((uint32_t)a % (uint32_t)b) : a % b; }\n"
+
 // No header of the toolkit: NVRTC comes without them (PyPI's package). So f16 is its bits, converted by the
 // instructions, and GNU C's builtins, which the prelude is written with, are the language's own functions. memcpy there
 // only takes a number's bits.
@@ -79,7 +86,26 @@ constexpr std::string_view kCudaPreamble = CRUCIBLE_SDK_CXX_TYPES
     "#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)\n" CRUCIBLE_SDK_VECTORS(
         "f32x16", "float", "16", "fmaf") CRUCIBLE_SDK_VECTORS("f64x8", "double", "8", "fma")
         CRUCIBLE_SDK_TRANSPOSE("f32", "float", "", "#pragma unroll 1\n")
-            CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n");
+            CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n") CRUCIBLE_SDK_QUOTIENTS
+    "#define CRUCIBLE_EXCHANGE_(name, how) \\\n"
+    "  template <class T> CRUCIBLE_FN T name(T x, int32_t lane, int32_t n) { \\\n"
+    "    if constexpr (sizeof(T) < 4) return (T)how(0xffffffffu, (int32_t)x, n); \\\n"
+    "    else return how(0xffffffffu, x, n); }\n"
+    "CRUCIBLE_EXCHANGE_(crucible_lane_xor, __shfl_xor_sync)\n"
+    "CRUCIBLE_EXCHANGE_(crucible_lane_above, __shfl_down_sync)\n"
+    "CRUCIBLE_EXCHANGE_(crucible_from_lane, __shfl_sync)\n"
+    "template <class T, int n> struct alignas(sizeof(T) * n) crucible_group { T v[n]; };\n"
+    "template <int n, class T> CRUCIBLE_FN void crucible_read_(T* to, const T* from) {\n"
+    "  const crucible_group<T, n> g = *(const crucible_group<T, n>*)from;\n"
+    "#pragma unroll\n"
+    "  for (int i = 0; i < n; ++i) to[i] = g.v[i]; }\n"
+    "template <int n, class T> CRUCIBLE_FN void crucible_write_(T* to, const T* from) {\n"
+    "  crucible_group<T, n> g;\n"
+    "#pragma unroll\n"
+    "  for (int i = 0; i < n; ++i) g.v[i] = from[i];\n"
+    "  *(crucible_group<T, n>*)to = g; }\n"
+    "#define crucible_read(n, to, from) crucible_read_<n>(to, from)\n"
+    "#define crucible_write(n, to, from) crucible_write_<n>(to, from)\n";
 
 // HIP's compiler is clang: the builtins are there.
 constexpr std::string_view kHipPreamble =
@@ -106,7 +132,25 @@ constexpr std::string_view kHipPreamble =
     "#define crucible_fma_f64x8(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
     "#define CRUCIBLE_FN static __attribute__((device)) inline __attribute__((always_inline, "
     "unused))\n" CRUCIBLE_SDK_TRANSPOSE("f32", "float", "", "#pragma unroll 1\n")
-        CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n");
+        CRUCIBLE_SDK_TRANSPOSE("f64", "double", "", "#pragma unroll 1\n") CRUCIBLE_SDK_QUOTIENTS
+    // A lane's words by way of the crossbar of the shared memory, which takes none of it. It stands in the kernel, for
+    // a function that asks other lanes would make all kernels of a text such.
+    "#define crucible_from_lane(number, lane, which) ({ \\\n"
+    "  auto x_ = (number); \\\n"
+    "  int32_t words_[(sizeof(x_) + 3) / 4] = {}; \\\n"
+    "  __builtin_memcpy(words_, &x_, sizeof(x_)); \\\n"
+    "  for (unsigned i_ = 0; i_ < sizeof(words_) / 4; ++i_) \\\n"
+    "    words_[i_] = __builtin_amdgcn_ds_bpermute((which) * 4, words_[i_]); \\\n"
+    "  __builtin_memcpy(&x_, words_, sizeof(x_)); \\\n"
+    "  x_; })\n"
+    "#define crucible_lane_xor(x, lane, width) crucible_from_lane(x, lane, (lane) ^ (width))\n"
+    "#define crucible_lane_above(x, lane, distance) crucible_from_lane(x, lane, (lane) + (distance))\n"
+    "template <int n, class T> CRUCIBLE_FN void crucible_read_(T* to, const T* from) {\n"
+    "  __builtin_memcpy(to, __builtin_assume_aligned(from, n * sizeof(T)), n * sizeof(T)); }\n"
+    "template <int n, class T> CRUCIBLE_FN void crucible_write_(T* to, const T* from) {\n"
+    "  __builtin_memcpy(__builtin_assume_aligned(to, n * sizeof(T)), from, n * sizeof(T)); }\n"
+    "#define crucible_read(n, to, from) crucible_read_<n>(to, from)\n"
+    "#define crucible_write(n, to, from) crucible_write_<n>(to, from)\n";
 
 // f16 is storage, and a device without cl_khr_fp16 has no values of that type: the bits, converted by the two functions
 // that every device has. `half` is a name of variables in the prelude, so it is spoken of first. The bits of a number
@@ -186,6 +230,7 @@ constexpr Dialect kC = {
     .thread = "",
     .shared = "",
     .meet = "",
+    .meet_all = "",
 };
 
 constexpr Dialect kCuda = {
@@ -216,6 +261,7 @@ constexpr Dialect kCuda = {
     .thread = "threadIdx.x",
     .shared = "__shared__ ",
     .meet = "__syncwarp();",
+    .meet_all = "__syncthreads();",
 };
 
 constexpr Dialect make_hip() {
@@ -234,6 +280,9 @@ constexpr Dialect make_hip() {
   hip.meet =
       "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"wavefront\"); __builtin_amdgcn_wave_barrier(); "
       "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"wavefront\");";
+  hip.meet_all =
+      "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); __builtin_amdgcn_s_barrier(); "
+      "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\");";
   return hip;
 }
 constexpr Dialect kHip = make_hip();
@@ -266,6 +315,7 @@ constexpr Dialect kOpenCl = {
     .thread = "",
     .shared = "",
     .meet = "",
+    .meet_all = "",
 };
 
 }  // namespace

@@ -2,7 +2,11 @@
 #include "plugins/sdk/team_kernel.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
+
+#include "plugins/sdk/kernel_index.hpp"
+#include "plugins/sdk/wide_loops.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -10,28 +14,41 @@ namespace {
 // Turns of a loop outside of the dealt ones that every lane may as well do itself.
 constexpr std::int64_t kFewTurns = 16;
 
+// Turns of a lane from which an item is work enough for a block: that its groups of lanes meet for each sum takes about
+// as long as some of these.
+constexpr std::int64_t kManyTurns = 64;
+// Of a lane of such a block, so that it has several accesses of four elements on the way.
+constexpr std::int64_t kLeastTurns = 8;
+constexpr std::uint32_t kMostWarps = 8;
+
 class Planner {
  public:
-  Planner(const Kernel& kernel, std::uint32_t lanes) : kernel_(kernel), contested_(kernel.buffers.size()) {
-    team_.lanes = lanes;
+  /// `shuffles`: lanes join without memory, and arrays that are among the registers are none.
+  Planner(const Kernel& kernel, std::uint32_t lanes, bool shuffles, std::map<std::uint32_t, LaneArray> registers,
+          std::uint32_t warps = 1)
+      : kernel_(kernel), contested_(contested_buffers(kernel)), has_shuffles_(shuffles) {
+    team_.lanes = lanes * warps;
+    team_.warps = warps;
+    team_.registers = std::move(registers);
+  }
+
+  /// Where arrays lie is left open.
+  Team run_without_memory() {
+    plan_items();
+    return is_possible_ && is_worthwhile_ ? std::move(team_) : Team{};
   }
 
   Team run() {
-    find_contested();
-    for (const Stmt& stmt : kernel_.body) {
-      if (stmt.kind == StmtKind::kGrid) plan_block(stmt.body);
-    }
+    plan_items();
     if (!is_possible_ || !is_worthwhile_ || !fits()) return {};
     return std::move(team_);
   }
 
  private:
-  /// Buffers in which one lane may read what another writes.
-  void find_contested() {
-    for (const Expr& e : kernel_.exprs) {
-      if (e.operation == Op::kLoad && kernel_.buffers[e.id].written) contested_[e.id] = true;
+  void plan_items() {
+    for (const Stmt& stmt : kernel_.body) {
+      if (stmt.kind == StmtKind::kGrid) plan_block(stmt.body);
     }
-    for (std::size_t i = 0; i < contested_.size(); ++i) contested_[i] = contested_[i] || kernel_.buffers[i].may_alias;
   }
 
   /// Calls visit(e) for each expression that `root` is made of.
@@ -43,10 +60,12 @@ class Planner {
     for (const std::uint32_t in : e.in) for_each(in, visit);
   }
 
+  bool is_memory(std::uint32_t array) const { return !team_.registers.contains(array); }
+
   bool is_shared(std::uint32_t root) const {
     bool found = false;
     for_each(root, [&](const Expr& e) {
-      found |= e.operation == Op::kElement || (e.operation == Op::kLoad && contested_[e.id]);
+      found |= e.operation == Op::kElement ? is_memory(e.id) : e.operation == Op::kLoad && contested_[e.id];
     });
     return found;
   }
@@ -142,11 +161,11 @@ class Planner {
     for (const Stmt& stmt : stmts) {
       if (stmt.kind == StmtKind::kTile || stmt.kind == StmtKind::kTranspose) is_possible_ = false;
       if (stmt.kind == StmtKind::kLet || stmt.kind == StmtKind::kFor) body.own.insert(stmt.id);
-      if (stmt.kind == StmtKind::kElement) index(stmt.a);
+      if (stmt.kind == StmtKind::kElement && is_memory(stmt.id)) index(stmt.a);
       if (stmt.kind == StmtKind::kSet && !body.own.contains(stmt.id)) update(stmt, body);
       for (const std::uint32_t root : {stmt.a, stmt.b}) {
         for_each(root, [&](const Expr& e) {
-          if (e.operation == Op::kElement) index(e.in[0]);
+          if (e.operation == Op::kElement && is_memory(e.id)) index(e.in[0]);
         });
       }
       touches |= reads_body(loop, stmt.body, body);
@@ -194,8 +213,13 @@ class Planner {
 
   bool fits() {
     std::int64_t bytes = 0;
-    for (const IrArray& array : kernel_.arrays) bytes += array.size * size_bytes(array.type);
-    for (const Type type : team_.joined) bytes += std::int64_t{team_.lanes} * size_bytes(type);
+    for (std::uint32_t i = 0; i < kernel_.arrays.size(); ++i) {
+      if (is_memory(i)) bytes += kernel_.arrays[i].size * size_bytes(kernel_.arrays[i].type);
+    }
+    // What is joined by shuffles needs room where there are several groups of lanes alone: an element for each.
+    for (const Type type : team_.joined) bytes += has_shuffles_ && team_.warps > 1 ? team_.warps * size_bytes(type) : 0;
+    for (const Type type : has_shuffles_ ? std::set<Type>() : team_.joined)
+      bytes += std::int64_t{team_.lanes} * size_bytes(type);
     team_.most = kMostBlockThreads / team_.lanes;
     if (bytes > 0)
       team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kTeamSharedBytes / bytes));
@@ -203,7 +227,8 @@ class Planner {
   }
 
   const Kernel& kernel_;
-  std::vector<bool> contested_;
+  const std::vector<bool> contested_;
+  const bool has_shuffles_;
   Team team_;
   bool is_possible_ = true, is_worthwhile_ = false;
 };
@@ -212,7 +237,44 @@ class Planner {
 
 Team plan_team(const Kernel& kernel, std::uint32_t lanes) {
   if (lanes <= 1) return {};
-  return Planner(kernel, lanes).run();
+  return Planner(kernel, lanes, false, {}).run();
+}
+
+namespace {
+
+/// Groups of lanes for an item whose shortest loop has so many turns.
+std::uint32_t warps_for(std::int64_t turns, std::uint32_t lanes) {
+  std::uint32_t warps = 1;
+  if (turns < kManyTurns * lanes) return warps;
+  while (warps < kMostWarps && lanes * warps * 2 <= kMostBlockThreads && kLeastTurns * lanes * warps * 2 <= turns)
+    warps *= 2;
+  return warps;
+}
+
+Team team_of(const Kernel& kernel, std::uint32_t lanes, std::uint32_t warps) {
+  const Team dealt = Planner(kernel, lanes, true, {}, warps).run_without_memory();
+  if (dealt.lanes == 1) return {};
+  WideLoops wide = widen(kernel, dealt);
+  Team team = Planner(kernel, lanes, true, std::move(wide.registers), warps).run();
+  if (team.lanes > 1) team.wide = std::move(wide.loops);
+  return team;
+}
+
+}  // namespace
+
+Team plan_threads(const Kernel& kernel, std::uint32_t lanes) {
+  if (lanes > 1) {
+    Team team = team_of(kernel, lanes, 1);
+    const Indices indices(kernel);
+    std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [loop, reductions] : team.dealt) shortest = std::min(shortest, indices.turns(*loop).value_or(0));
+    const std::uint32_t warps = team.lanes > 1 ? warps_for(shortest, lanes) : 1;
+    if (Team block = warps > 1 ? team_of(kernel, lanes, warps) : Team(); block.lanes > 1) return block;
+    if (team.lanes > 1) return team;
+  }
+  Team alone;
+  alone.wide = widen(kernel, alone).loops;
+  return alone;
 }
 
 }  // namespace crucible::sdk

@@ -21,14 +21,35 @@ struct TeamReduction {
   Op op = Op::kAdd;
 };
 
+/// How a thread does the turns of a loop of which it has several: `width` neighbours at once, from `steps` groups of
+/// them. What `loads` read is loaded for all of them before anything is computed, `stores` are done behind that, both
+/// by accesses of up to 16 bytes. A vector loop promises that its turns may be mixed so, and items are independent.
+struct WideLoop {
+  std::uint32_t width = 1, steps = 1;
+  std::map<std::uint32_t, std::uint32_t> loads;  // expressions, each with the elements of one access
+  std::map<const Stmt*, std::uint32_t> stores;
+  bool operator==(const WideLoop&) const = default;
+};
+
+/// An array that is no memory: a lane keeps the elements of its own turns in registers, as many as said here, and gives
+/// them to others by shuffles. Element i belongs to lane i / width % lanes.
+struct LaneArray {
+  std::uint32_t elements = 1, width = 1;
+};
+
 struct Team {
-  std::uint32_t lanes = 1;     // threads of a team; 1: each thread does its own items, and the rest says nothing
-  std::uint32_t most = 1;      // teams of a block, as the arrays leave
+  std::uint32_t lanes = 1;  // threads of a team; 1: each thread does its own items
+  // How many groups of threads that run in step a team is. More than one: a block is one team, whose groups meet each
+  // other by Dialect::meet_all and join by memory that the block shares.
+  std::uint32_t warps = 1;
+  std::uint32_t most = 1;                                   // teams of a block, as the arrays leave
   std::map<const Stmt*, std::vector<TeamReduction>> dealt;  // vector loops whose turns are dealt out to the lanes
   // Statements outside of these, and dealt loops, before and after which the lanes have to meet, because they may touch
   // what another lane writes or reads.
   std::set<const Stmt*> meets;
   std::set<Type> joined;  // of the variables that lanes join: for each an array with an element per lane
+  std::map<std::uint32_t, LaneArray> registers;
+  std::map<const Stmt*, WideLoop> wide;  // dealt loops, and the grid's where a thread does an item alone
 };
 
 /// Threads of a block, at most: a compiler that knows it gives each thread more registers.
@@ -43,5 +64,10 @@ inline constexpr std::uint32_t kTeamSharedBytes = 32 * 1024;
 /// could do; a form that cannot be dealt out; arrays beyond what threads of a block share. Pointers are into `kernel`,
 /// which has to stay as it is.
 Team plan_team(const Kernel& kernel, std::uint32_t lanes);
+
+/// The same for a language whose threads can tell each other numbers and load several at once (Dialect::meet): joins
+/// and arrays without shared memory where that is possible, wide loops. Where all loops are long, a block does an item.
+/// With one lane: the grid's wide loop alone.
+Team plan_threads(const Kernel& kernel, std::uint32_t lanes);
 
 }  // namespace crucible::sdk

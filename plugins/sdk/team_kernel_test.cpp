@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "core/graph/random_program.hpp"
-#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/schedule.hpp"
+#include "core/kernel/testing/host_executor.hpp"
 #include "core/kernel/testing/test_program.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
@@ -33,9 +33,9 @@ static struct { int64_t x; } blockIdx, blockDim = {8}, gridDim = {3}, threadIdx;
 #define crucible_f16_to_f32(h) ((float)(h))
 #define crucible_f32_to_f16(x) ((crucible_f16)(x))
 #define crucible_f64_to_f16(x) ((crucible_f16)(x))
-static ucontext_t scheduler_, lane_[8];
-static _Alignas(64) char stack_[8][1 << 17];
-static int meetings_[8], done_[8];
+static ucontext_t scheduler_, lane_[64];
+static _Alignas(64) char stack_[64][1 << 17];
+static int meetings_[64], done_[64], lanes_;
 static void* const* buffers_;
 static const double* scalars_;
 static int64_t begin_, end_;
@@ -45,8 +45,25 @@ static void __attribute__((noinline)) meet_(void) {
   swapcontext(&lane_[self], &scheduler_);
 }
 #define __syncwarp() meet_()
+#define __syncthreads() meet_()
+static char offered_[64][8];
+#define crucible_from_lane(number, lane, which) ({ \
+  __typeof__(number) x_ = (number); const int64_t which_ = (which), self_ = threadIdx.x; \
+  __builtin_memcpy(offered_[self_], &x_, sizeof(x_)); \
+  meet_(); \
+  if (which_ >= 0 && which_ < 4) __builtin_memcpy(&x_, offered_[self_ / 4 * 4 + which_], sizeof(x_)); \
+  meet_(); \
+  x_; })
+#define crucible_lane_xor(number, lane, width) crucible_from_lane(number, lane, (lane) ^ (width))
+#define crucible_lane_above(number, lane, distance) crucible_from_lane(number, lane, (lane) + (distance))
+#define check_(n, p) if ((uint64_t)(p) % ((n) * sizeof(*(p))) != 0) __builtin_trap()
+#define crucible_read(n, to, from) check_(n, from); __builtin_memcpy(to, from, (n) * sizeof(*(to)))
+#define crucible_write(n, to, from) check_(n, to); __builtin_memcpy(to, from, (n) * sizeof(*(to)))
+#define crucible_quotient(a, b) ((int64_t)(a) / (int32_t)(b))
+#define crucible_remainder(a, b) ((int64_t)(a) % (int32_t)(b))
 static void __attribute__((noinline)) run_block_(void (*lane)(void), int is_reversed) {
-  for (int i = 0; i < 8; ++i) {
+  const int threads = blockDim.x;
+  for (int i = 0; i < threads; ++i) {
     getcontext(&lane_[i]);
     lane_[i].uc_stack.ss_sp = stack_[i];
     lane_[i].uc_stack.ss_size = sizeof(stack_[i]);
@@ -54,20 +71,21 @@ static void __attribute__((noinline)) run_block_(void (*lane)(void), int is_reve
     meetings_[i] = done_[i] = 0;
     makecontext(&lane_[i], lane, 0);
   }
-  for (int left = 8; left > 0;) {
-    for (int i = 0; i < 8; ++i) {
-      const int at = is_reversed ? 7 - i : i;
+  for (int left = threads; left > 0;) {
+    for (int i = 0; i < threads; ++i) {
+      const int at = is_reversed ? threads - 1 - i : i;
       if (done_[at]) continue;
       threadIdx.x = at;
       swapcontext(&scheduler_, &lane_[at]);
       left -= done_[at];
     }
-    for (int i = 1; i < 8; ++i) {
-      if (i / 4 == (i - 1) / 4 && (done_[i] != done_[i - 1] || meetings_[i] != meetings_[i - 1])) __builtin_trap();
+    for (int i = 1; i < threads; ++i) {
+      if (i / lanes_ == (i - 1) / lanes_ && (done_[i] != done_[i - 1] || meetings_[i] != meetings_[i - 1])) __builtin_trap();
     }
   }
 }
-static void run_grid_(void (*lane)(void), int is_reversed, void* const* buffers, const double* scalars, int64_t begin, int64_t end) {
+static void run_grid_(void (*lane)(void), int is_reversed, int lanes, void* const* buffers, const double* scalars, int64_t begin, int64_t end) {
+  lanes_ = lanes, blockDim.x = lanes > 8 ? lanes : 8;
   buffers_ = buffers, scalars_ = scalars, begin_ = begin, end_ = end;
   for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) run_block_(lane, is_reversed);
 }
@@ -75,7 +93,7 @@ static void run_grid_(void (*lane)(void), int is_reversed, void* const* buffers,
 
 struct Printed {
   std::string text;
-  bool is_team = false;
+  bool is_team = false, is_block = false;
 };
 
 /// The kernel as threads would run it, and a function of the C form that runs three blocks of eight of them.
@@ -91,14 +109,14 @@ Printed printed(const kernel::Kernel& source, bool is_reversed) {
   return {threads.text +
               fmt::format("static void lane_{0}(void) {{ threads_{0}({1}begin_, end_); done_[threadIdx.x] = 1; }}\n"
                           "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
-                          "  run_grid_(lane_{0}, {2:d}, buffers, scalars, begin, end);\n}}\n",
-                          source.name, arguments, is_reversed),
-          threads.lanes > 1};
+                          "  run_grid_(lane_{0}, {2:d}, {3}, buffers, scalars, begin, end);\n}}\n",
+                          source.name, arguments, is_reversed, threads.lanes),
+          threads.lanes > 1, threads.lanes > kLanes};
 }
 
 /// How many kernels there are, and how many of them teams do.
 struct Count {
-  std::size_t kernels = 0, teams = 0;
+  std::size_t kernels = 0, teams = 0, blocks = 0, wide = 0, registers = 0;
 };
 
 /// Runs the program by the C texts as a processor gets them, and by teams whose lanes run in either order, as a device
@@ -123,6 +141,9 @@ void compare(const graph::Program& program, const std::vector<graph::Bytes>& val
       const Printed one = printed(kernel, is_reversed);
       text += one.text;
       count.teams += one.is_team;
+      count.blocks += one.is_block;
+      count.wide += one.text.find("crucible_read(") != std::string::npos;
+      count.registers += one.text.find("crucible_lane_above(") != std::string::npos;
       ++count.kernels;
     }
     const auto device_kernels = kernel::HostKernels::compile_text(text);
@@ -142,6 +163,8 @@ TEST(SdkTeams, ComputeWhatTheCTextDoesInAnyOrderOfLanes) {
     compare(random.program, random.values, random.slots, kernel::Numerics::kStrict, count);
   }
   EXPECT_GT(count.teams, count.kernels / 10) << "of " << count.kernels << " kernels";  // else this says nothing
+  EXPECT_GT(count.wide, count.kernels / 10) << "of " << count.kernels << " kernels";
+  EXPECT_GT(count.registers, 0u);
 }
 
 // In fast numerics a loop's turns update one variable: exactly, so that their order shows nowhere.
@@ -149,7 +172,7 @@ TEST(SdkTeams, JoinWhatEachLaneSummedUp) {
   if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   using graph::OpKind;
   kernel::TestProgram test;
-  for (const std::int64_t columns : {2, 3, 5, 100}) {
+  for (const std::int64_t columns : {2, 3, 5, 100, 300, 512}) {
     for (const DType type : {DType::kI64, DType::kI32, DType::kF32, DType::kBool}) {
       for (const OpKind kind : {OpKind::kReduceSum, OpKind::kReduceProduct, OpKind::kReduceMax, OpKind::kReduceMin}) {
         const bool is_exact =
@@ -161,6 +184,21 @@ TEST(SdkTeams, JoinWhatEachLaneSummedUp) {
   Count count;
   compare(test.program, test.values, test.slots, kernel::Numerics::kFast, count);
   EXPECT_GT(count.teams, count.kernels / 2) << "of " << count.kernels << " kernels";
+  EXPECT_GT(count.blocks, count.kernels / 4) << "of " << count.kernels << " kernels";
+}
+
+/// Rows that are long for four lanes: blocks of up to 32 do them, in which eight groups join.
+TEST(SdkTeams, BlocksDoLongRows) {
+  if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  kernel::TestProgram test;
+  const auto x = test.input(DType::kI64, {7, 600}, -99, 99);
+  const auto sum = test.op(graph::OpKind::kReduceSum, {x}, {7, 1}, DType::kI64, {.dims = {1}});
+  const auto most = test.op(graph::OpKind::kReduceMax, {x}, {7, 1}, DType::kI64, {.dims = {1}});
+  test.keep(test.op(graph::OpKind::kAdd, {x, test.op(graph::OpKind::kMultiply, {sum, most}, {7, 1}, DType::kI64)},
+                    {7, 600}, DType::kI64));
+  Count count;
+  compare(test.program, test.values, test.slots, kernel::Numerics::kFast, count);
+  EXPECT_GT(count.blocks, 0u);
 }
 
 /// The texts of all kernels of a program with one op, in strict numerics, for `lanes` in step.
@@ -181,9 +219,11 @@ TEST(SdkTeams, DoWhatHasVectorLoops) {
   ASSERT_EQ(warp.size(), 1u);
   EXPECT_EQ(warp[0].lanes, 32u);
   EXPECT_EQ(warp[0].most_threads, 256u);
-  EXPECT_THAT(warp[0].text, HasSubstr("__shared__ float all_a0[8][32];"));  // 32 chains of each of eight teams
-  EXPECT_THAT(warp[0].text, HasSubstr("__syncwarp();"));
-  EXPECT_THAT(wave[0].text, HasSubstr("const int lane = threadIdx.x % 64;"));
+  EXPECT_THAT(warp[0].text, HasSubstr("float a0[1];"));  // a chain for each lane
+  EXPECT_THAT(warp[0].text, HasSubstr("crucible_lane_above(a0[0], lane, 16)"));
+  EXPECT_THAT(warp[0].text, Not(HasSubstr("__shared__")));
+  EXPECT_THAT(warp[0].text, Not(HasSubstr("__syncwarp")));
+  EXPECT_THAT(wave[0].text, HasSubstr("const int32_t lane = threadIdx.x % 64;"));
   EXPECT_EQ(one[0].lanes, 1u);
   EXPECT_THAT(one[0].text, Not(HasSubstr("lane")));
   for (const ThreadKernel& kernel : kernels_of(few, 32)) EXPECT_EQ(kernel.lanes, 1u) << kernel.text;
@@ -267,11 +307,10 @@ TEST(SdkTeams, AreAsManyAsTheirArraysLeave) {
     test.kernel.arrays = {{Type::kI64, elements}};
     return test.print();
   };
-  // 256 bytes go to the lanes' sums.
   EXPECT_EQ(with_array(100).most_threads, 256u);
-  EXPECT_EQ(with_array(1000).most_threads, 96u);
-  EXPECT_EQ(with_array(4064).most_threads, 32u);
-  EXPECT_EQ(with_array(4065).lanes, 1u);
+  EXPECT_EQ(with_array(1000).most_threads, 128u);
+  EXPECT_EQ(with_array(4096).most_threads, 32u);
+  EXPECT_EQ(with_array(4097).lanes, 1u);
 }
 
 // NVRTC refuses it, where others look away.

@@ -56,11 +56,15 @@ ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, c
                       " scalars, more than a launch can hand over",
                   {{"kernel", name}});
   }
-  result.alignment = assumed_alignment(kernel, dialect);
   result.has_table = scalars + 8 * kernel.buffers.size() > kMostArgumentBytes;
-  const Team team = plan_team(kernel, dialect.meet.empty() ? 1 : lanes);
+  const Team team = dialect.meet.empty() ? Team() : plan_threads(kernel, lanes);
+  result.alignment = assumed_alignment(kernel, dialect, team);
   result.lanes = team.lanes;
   if (team.lanes > 1) result.most_threads = team.lanes * team.most;
+  for (const Stmt& stmt : kernel.body) {
+    const auto wide = team.wide.find(&stmt);
+    if (wide != team.wide.end()) result.items = wide->second.width;
+  }
   result.text =
       result.has_table ? text_with_table(kernel, dialect, name, team) : print_kernel(kernel, dialect, name, team);
   return result;

@@ -24,6 +24,7 @@ struct ThreadKernel {
   std::uint32_t alignment = 1;  // of the buffers' addresses
   // The threads that do an item together, and the most that a block may have of them all, as the text has room for.
   std::uint32_t lanes = 1, most_threads = kMostBlockThreads;
+  std::uint32_t items = 1;  // neighbouring ones, that a thread does at once
   bool operator==(const ThreadKernel&) const = default;
 };
 using ThreadKernels = std::map<std::string, ThreadKernel, std::less<>>;

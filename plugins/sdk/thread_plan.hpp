@@ -67,7 +67,7 @@ std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t table
       throw Failure(CRUCIBLE_E_INVALID_ARGUMENT,
                     "plan.build: op " + std::to_string(i) + ": buffer " + std::to_string(b) + " of kernel " +
                         kernel.name + " lies at an address that is no multiple of " + std::to_string(kernel.alignment) +
-                        " bytes, as kernels that multiply matrices need it: place it so");
+                        " bytes, as its accesses of several elements need it: place it so");
     }
     PlannedLaunch& launch = launches[i];
     launch.arguments = kernel.has_table ? std::vector{tables + first[i] * sizeof(std::uint64_t)} : op.addresses;
@@ -75,7 +75,7 @@ std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t table
     launch.arguments.insert(launch.arguments.end(), op.scalars.begin(), op.scalars.end());
     launch.arguments.push_back(0);  // begin
     launch.arguments.push_back(static_cast<std::uint64_t>(op.grid));
-    launch.shape = launch_shape(op.grid, kernel.most_threads, units, kernel.lanes);
+    launch.shape = launch_shape((op.grid + kernel.items - 1) / kernel.items, kernel.most_threads, units, kernel.lanes);
   }
   return launches;
 }

@@ -120,6 +120,7 @@ EMU_INLINE T emu_shfl_xor(unsigned place, T value, int mask, int width = EMU_WAV
   const int self = (int)__lane_id(), lane = self ^ mask;
   return emu_read_lane(place, value, lane >= ((self + width) & ~(width - 1)) ? self : lane);
 }
+#define __builtin_amdgcn_ds_bpermute(address, value) emu_read_lane(__COUNTER__ + 1, (value), (address) / 4)
 #define __shfl(...) emu_shfl(__COUNTER__ + 1, __VA_ARGS__)
 #define __shfl_up(...) emu_shfl_up(__COUNTER__ + 1, __VA_ARGS__)
 #define __shfl_down(...) emu_shfl_down(__COUNTER__ + 1, __VA_ARGS__)

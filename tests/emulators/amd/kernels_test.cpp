@@ -113,7 +113,9 @@ TEST_P(EmulatedHipKernels, BallotsAndShufflesOfAWave) {
   for (int t = 0; t < kThreads; ++t) {
     const int lane = t % wave_;
     EXPECT_EQ(ballot[t], thirds);
-    EXPECT_EQ(value[t], lane % 2 ? 1000 + (lane >= 2 ? lane - 2 : lane) + 500'000 : -1) << t;
+    EXPECT_EQ(value[t],
+              (lane % 2 ? 1000 + (lane >= 2 ? lane - 2 : lane) + 500'000 : -1) + 7'000'000 * (lane ^ (wave_ / 2)))
+        << t;
     EXPECT_EQ(number[t], (t ^ 1) + 0.25 * (t - t % 4 + 3)) << t;
   }
 }

@@ -69,6 +69,8 @@ extern "C" __global__ void waves(unsigned long long* ballots, int* values, doubl
   if (lane % 2) odd = __shfl(lane, 1) * 1000 + __shfl_up(lane, 2) + (__all(lane % 2) ? 500000 : 0);
   values[t] = odd;
   doubles[t] = __shfl_xor((double)t, 1) + 0.25 * __shfl(t, 3, 4) + (__any(lane == 5) ? 0 : 1e9);
+  // The word of the lane half a wave on, by its place in bytes.
+  values[t] += 7000000 * __builtin_amdgcn_ds_bpermute((lane ^ (warpSize / 2)) * 4, lane);
 }
 )";
 

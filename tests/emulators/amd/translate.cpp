@@ -10,7 +10,7 @@ namespace {
 const std::regex& meeting_words() {
   static const std::regex words(
       R"(\b(__syncthreads\w*|__syncwarp|__shfl\w*|__ballot\w*|__any\w*|__all\w*|__activemask|__builtin_amdgcn_s_barrier|)"
-      R"(__builtin_amdgcn_wave_barrier|__builtin_amdgcn_(mfma|wmma)_\w+)\b)");
+      R"(__builtin_amdgcn_wave_barrier|__builtin_amdgcn_ds_bpermute|__builtin_amdgcn_(mfma|wmma)_\w+)\b)");
   return words;
 }
 

@@ -50,6 +50,15 @@ TEST(EmulatorTranslate, WordsThatLookLikeMeetingsAreNone) {
   EXPECT_FALSE(result.kernels[0].meets);
 }
 
+TEST(EmulatorTranslate, LanesMeetToReadEachOthersWords) {
+  const Translation result = translate(R"(
+__global__ void a(int* p) { *p = __builtin_amdgcn_ds_bpermute(0, *p); }
+__global__ void b() { }
+)");
+  EXPECT_TRUE(result.kernels[0].meets);
+  EXPECT_FALSE(result.kernels[1].meets);
+}
+
 TEST(EmulatorTranslate, LanesMeetForMatrices) {
   const Translation result =
       translate("__global__ void a(float4* p) { *p = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, *p); }");

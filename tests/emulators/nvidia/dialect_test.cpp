@@ -13,6 +13,7 @@
 #include "core/kernel/schedule.hpp"
 #include "core/kernel/testing/host_executor.hpp"
 #include "plugins/sdk/mathematics.hpp"
+#include "plugins/sdk/thread_kernel.hpp"
 #include "tests/emulators/core/grid.hpp"
 #include "tests/emulators/nvidia/testing/cuda_session.hpp"
 #include "tests/emulators/ptx/load.hpp"
@@ -56,12 +57,16 @@ void compare(const graph::RandomProgram& random, const kernel::Options& options,
   ASSERT_TRUE(scheduled) << scheduled.error().message;
   std::string plain, cuda = sdk::math_text(sdk::dialect_cuda());
   std::map<std::string, std::uint32_t> scalar_counts;
+  std::size_t teams = 0;
   for (const kernel::Kernel& kernel : scheduled->kernels) {
     const sdk::Kernel read = sdk::read_kernel(kernel.ir.data(), kernel.ir.size());
     plain += sdk::print_kernel(read, plain_c, kernel.name);
-    cuda += sdk::print_kernel(read, sdk::dialect_cuda(), kernel.name);
+    const sdk::Team team = sdk::plan_threads(read, options.device.lanes);
+    teams += team.lanes > 1;
+    cuda += sdk::print_kernel(read, sdk::dialect_cuda(), kernel.name, team);
     scalar_counts[kernel.name] = static_cast<std::uint32_t>(read.scalars.size());
   }
+  EXPECT_EQ(teams > 0, options.device.lanes > 1) << what;
   const auto expected_kernels = kernel::HostKernels::compile_text(plain);
   ASSERT_TRUE(expected_kernels) << expected_kernels.error().message;
   ptx::Translation translation;
@@ -98,6 +103,16 @@ TEST(EmulatedCudaDialect, CudaTextOnTheEmulatorComputesWhatTheCTextDoes) {
   for (std::uint64_t seed = 310; seed < 316; ++seed) {
     compare(graph::random_program({.seed = seed, .ops = 40}), {}, fmt::format("seed {}", seed),
             [](const auto&) { return ""; });
+  }
+}
+
+// Warps in strict numerics: items by 32 lanes that tell each other numbers, loops by several turns.
+TEST(EmulatedCudaDialect, WarpsComputeWhatTheCTextDoes) {
+  if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
+  for (std::uint64_t seed = 320; seed < 324; ++seed) {
+    compare(graph::random_program({.seed = seed, .ops = 40}),
+            {.numerics = kernel::Numerics::kStrict, .device = {.workers = 4096, .register_bytes = 1020, .lanes = 32}},
+            fmt::format("seed {}", seed), [](const auto&) { return ""; });
   }
 }
 
