@@ -7,7 +7,6 @@
 
 #include "backends/nvidia/cudnn_graph.hpp"
 #include "backends/nvidia/device.hpp"
-#include "backends/nvidia/options.hpp"
 #include "plugins/sdk/error.hpp"
 
 namespace crucible_nvidia {
@@ -173,7 +172,7 @@ class AttentionGraph {
 
 Attentions::Attentions(crucible_device& device, const Cudnn& cudnn)
     : cudnn_(cudnn), plans_(std::make_unique<CudnnPlans>()) {
-  most_scratch_ = options().get_u64("blas_workspace_mib") << 20;
+  most_scratch_ = most_dnn_scratch(device.facts.memory_bytes);
   handle_ = start_cudnn(cudnn, device.facts.id);
 }
 

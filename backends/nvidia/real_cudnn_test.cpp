@@ -38,6 +38,7 @@ class NvidiaRealCudnn : public ::testing::TestWithParam<const char*> {
       GTEST_SKIP() << "its deviceless mode was not built (crucible_deviceless_cudnn)";
     setenv("CRUCIBLE_REAL_CUDNN", real.c_str(), 1);
     setenv("CRUCIBLE_DEVICELESS", GetParam(), 1);
+    setenv("CRUCIBLE_EMU_MEMORY_MIB", "81920", 1);  // scratch is limited by it; nothing is written into it
     open({});
   }
   void open(const Options& more) {
@@ -80,6 +81,39 @@ TEST_P(NvidiaRealCudnn, TakesAttention) {
               HasSubstr("engine "));
   EXPECT_THAT(told(attention_of({.heads = 8, .rows = 256, .keys = 256, .width = 128, .values = 128})),
               HasSubstr("engine "));
+}
+
+TEST_P(NvidiaRealCudnn, ConvolutionsOfHalvesAreOnTensorCores) {
+  const ConvolutionShape resnet50[] = {
+      {.n = 256,
+       .channels = 3,
+       .height = 224,
+       .width = 224,
+       .outputs = 64,
+       .kernel = {7, 7},
+       .stride = {2, 2},
+       .padding = {3, 3}},
+      {.n = 256, .channels = 64, .height = 56, .width = 56, .outputs = 64, .padding = {1, 1}},
+      {.n = 256, .channels = 64, .height = 56, .width = 56, .outputs = 256, .kernel = {1, 1}},
+      {.n = 256, .channels = 256, .height = 56, .width = 56, .outputs = 512, .kernel = {1, 1}, .stride = {2, 2}},
+      {.n = 256, .channels = 512, .height = 7, .width = 7, .outputs = 512, .padding = {1, 1}}};
+  for (const ConvolutionShape& shape : resnet50) {
+    for (const std::uint32_t kind : kConvolutions) {
+      for (const bool is_channels_last : {false, true}) {
+        EXPECT_THAT(told(convolution_of(shape, kind, kBF16, is_channels_last)), HasSubstr("tensor cores"))
+            << shape.channels << " to " << shape.outputs << " kind " << kind << " NHWC " << is_channels_last;
+      }
+    }
+  }
+}
+
+TEST_P(NvidiaRealCudnn, ConvolutionsOfF32AreOnTensorCoresWhereThatIsAllowedAlone) {
+  const ConvolutionShape shape = {.n = 32, .channels = 64, .height = 56, .width = 56, .outputs = 64, .padding = {1, 1}};
+  for (const std::uint32_t kind : kConvolutions)
+    EXPECT_THAT(told(convolution_of(shape, kind, kF32)), AllOf(HasSubstr("engine "), Not(HasSubstr("tensor cores"))));
+  open({{"tf32", "true"}});
+  for (const std::uint32_t kind : kConvolutions)
+    EXPECT_THAT(told(convolution_of(shape, kind, kF32)), HasSubstr("tensor cores"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, NvidiaRealCudnn, ::testing::Values("sm_80", "sm_90", "sm_100"),
