@@ -35,6 +35,7 @@ struct Settings {
   std::string compiler;                // CRUCIBLE_EMU_COMPILER; "": clang-19, else clang
   std::vector<std::string> check_archs;  // CRUCIBLE_EMU_CHECK_ARCH: really compile for these too (AMD)
   std::vector<std::string> without;    // CRUCIBLE_EMU_WITHOUT: features that the devices lack: virtual, pools (NVIDIA)
+  std::uint64_t pitch = 0x7fffffff;    // CRUCIBLE_EMU_PITCH: the longest row of a copy that has rows, bytes (NVIDIA)
   bool keep = false;                   // CRUCIBLE_EMU_KEEP=1: texts handed to the compiler are kept in the cache
   bool empty = false;  // CRUCIBLE_EMU_EMPTY=1: kernels that are launched do nothing, to measure what is around them
   bool races = false;  // CRUCIBLE_EMU_RACES: on or off: kernels that race on shared memory fail (NVIDIA)
