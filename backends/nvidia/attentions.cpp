@@ -1,12 +1,12 @@
 // Attentions by cuDNN: see cudnn.hpp. One is a graph of a dozen operations, those of the formula one by one, whose
 // results between are virtual: the library knows the form and has one kernel for it. The order and the dtypes are what
-// its documentation of fused attention asks for.
+// its documentation of fused attention asks for. The logarithm of each row's sum belongs to the form though nobody
+// reads it here: without it the library knows no engine for the graph (real_cudnn_test.cpp asks it).
 #include <limits>
 #include <utility>
 
 #include "backends/nvidia/cudnn_graph.hpp"
 #include "backends/nvidia/device.hpp"
-#include "backends/nvidia/options.hpp"
 #include "plugins/sdk/error.hpp"
 
 namespace crucible_nvidia {
@@ -34,6 +34,7 @@ class AttentionGraph {
   std::vector<Descriptor> build() {
     const auto &q = attention_.tensors[0].sizes, &k = attention_.tensors[1].sizes;
     scores_ = {q[0], q[1], q[2], k[2]};
+    rows_ = {q[0], q[1], q[2], 1};
     Handle x = result(scores_, CUDNN_DATA_FLOAT);
     matmul(operand(0), transposed_keys(), x);
     x = pointwise(CUDNN_POINTWISE_MUL, x, number(kScale), CUDNN_DATA_FLOAT);
@@ -47,6 +48,7 @@ class AttentionGraph {
     x = pointwise(CUDNN_POINTWISE_SUB, x, top, CUDNN_DATA_FLOAT);
     x = pointwise(CUDNN_POINTWISE_EXP, x, nullptr, CUDNN_DATA_FLOAT);
     Handle const total = reduce(CUDNN_REDUCE_TENSOR_ADD, x);
+    log_sum(top, total);
     // What the second product multiplies is of the values' dtype.
     x = pointwise(CUDNN_POINTWISE_DIV, x, total, cudnn_type_of(attention_.dtype));
     matmul(x, operand(2), operand(3));
@@ -114,7 +116,11 @@ class AttentionGraph {
   }
 
   Handle pointwise(int mode, Handle x, Handle b, int type, int computed = CUDNN_DATA_FLOAT, Handle t = nullptr,
-                              std::int64_t axis = -1) {
+                   std::int64_t axis = -1) {
+    return pointwise_into(result(scores_, type), mode, x, b, computed, t, axis);
+  }
+  Handle pointwise_into(Handle y, int mode, Handle x, Handle b, int computed = CUDNN_DATA_FLOAT, Handle t = nullptr,
+                        std::int64_t axis = -1) {
     Descriptor how(cudnn_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "a pointwise operation");
     how.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     how.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &computed);
@@ -124,10 +130,14 @@ class AttentionGraph {
     operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     if (b != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
     if (t != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t);
-    Handle const y = result(scores_, type);
     operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
     add(std::move(operation));
     return y;
+  }
+  /// The logarithm of each row's sum of exponentials: its greatest score and the logarithm of what that leaves.
+  void log_sum(Handle top, Handle total) {
+    Handle const logarithm = pointwise_into(result(rows_, CUDNN_DATA_FLOAT), CUDNN_POINTWISE_LOG, total, nullptr);
+    pointwise_into(result(rows_, CUDNN_DATA_FLOAT), CUDNN_POINTWISE_ADD, top, logarithm);
   }
   /// The number of an element along a dimension.
   Handle index(Handle x, std::int64_t axis) {
@@ -143,7 +153,7 @@ class AttentionGraph {
     Descriptor operation(cudnn_, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, "an operation");
     operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, keep(std::move(how)));
     operation.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
-    Handle const y = result({scores_[0], scores_[1], scores_[2], 1}, CUDNN_DATA_FLOAT);
+    Handle const y = result(rows_, CUDNN_DATA_FLOAT);
     operation.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
     add(std::move(operation));
     return y;
@@ -154,7 +164,7 @@ class AttentionGraph {
   const std::array<std::uint64_t, sdk::kAttentionTensors>& alignments_;
   std::vector<Descriptor>& parts_;
   std::vector<Descriptor> operations_;
-  Four scores_ = {};
+  Four scores_ = {}, rows_ = {};  // sizes: of all scores, of one number for each row of them
   std::int64_t next_ = kFirstVirtual;
 };
 
@@ -162,7 +172,7 @@ class AttentionGraph {
 
 Attentions::Attentions(crucible_device& device, const Cudnn& cudnn)
     : cudnn_(cudnn), plans_(std::make_unique<CudnnPlans>()) {
-  most_scratch_ = options().get_u64("blas_workspace_mib") << 20;
+  most_scratch_ = most_dnn_scratch(device.facts.memory_bytes);
   handle_ = start_cudnn(cudnn, device.facts.id);
 }
 

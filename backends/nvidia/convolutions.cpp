@@ -75,7 +75,7 @@ Descriptor describe_convolution(const Cudnn& cudnn, const sdk::Convolution& c) {
 
 Convolutions::Convolutions(crucible_device& device, const Cudnn& cudnn)
     : cudnn_(cudnn), plans_(std::make_unique<CudnnPlans>()) {
-  most_scratch_ = options().get_u64("blas_workspace_mib") << 20;
+  most_scratch_ = most_dnn_scratch(device.facts.memory_bytes);
   allows_tf32_ = options().get_bool("tf32");
   handle_ = start_cudnn(cudnn, device.facts.id);
 }

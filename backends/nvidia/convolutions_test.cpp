@@ -23,11 +23,12 @@ class NvidiaConvolutions : public ::testing::Test {
     if (!std::filesystem::exists(emulated_cudnn()))
       GTEST_SKIP() << "no emulated cuDNN was built (crucible_emulated_cudnn)";
   }
-  static void expect_told(const char* rules, const std::string& part, const Options& more = {}) {
+  static void expect_told(const char* rules, const std::string& part, const Options& more = {},
+                          std::uint32_t dtype = 8) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
-          const std::string told = run_convolution_under_faults(with_cudnn(more), rules);
+          const std::string told = run_convolution_under_faults(with_cudnn(more), rules, CRUCIBLE_LIB_CONV2D, dtype);
           std::fprintf(stderr, "told: %s\n", told.c_str());
           std::_Exit(part.empty() ? !told.empty() : told.find(part) == std::string::npos);
         },
@@ -81,6 +82,26 @@ TEST_F(NvidiaConvolutions, FaultsAreTold) {
 TEST_F(NvidiaConvolutions, Tf32IsOffUntilItIsAllowed) {
   expect_told("fail@launch(conv_tf32*)", "");
   expect_told("fail@launch(conv_tf32*)", "cudnnBackendExecute", {{"tf32", "true"}});
+}
+
+TEST_F(NvidiaConvolutions, HalvesGoToTensorCoresWhateverTheHeuristicsPrefer) {
+  constexpr std::uint32_t kBF16 = 7;
+  expect_told("fail@launch(conv_lanes_bf16*)", "", {}, kBF16);
+  expect_told("fail@compile(conv_bf16*)", "", {}, kBF16);  // one without them is better than none
+  expect_told("fail@compile(conv_bf16*);fail@launch(conv_lanes_bf16*)", "cudnnBackendExecute", {}, kBF16);
+}
+
+TEST_F(NvidiaConvolutions, ScratchIsLimitedByAnOptionOfItsOwn) {
+  const crucible_library_desc desc = convolution_of({.channels = 64, .outputs = 8}, CRUCIBLE_LIB_CONV2D);
+  const auto scratch_of = [&](const Options& options) {
+    const auto device = take(try_open(with_cudnn(options)));
+    std::uint64_t scratch = 0;
+    EXPECT_TRUE(to_result(device->backend().library_table().claim(device->handle(), &desc, &scratch), "claim"));
+    return scratch;
+  };
+  EXPECT_EQ(scratch_of({}), 4096u);  // the emulated library's own rule
+  EXPECT_EQ(scratch_of({{"dnn_workspace_mib", "0"}}), 0u);
+  EXPECT_EQ(scratch_of({{"blas_workspace_mib", "0"}}), 4096u);
 }
 
 }  // namespace

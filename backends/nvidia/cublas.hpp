@@ -59,17 +59,21 @@ class Products {
                CUstream stream);
 
  private:
-  struct Call;  // descriptors and algorithm
+  struct Call;  // descriptors and algorithms
   const Call& find(const crucible::sdk::Gemm& gemm, const std::uint64_t* alignments, std::uint64_t most_scratch);
   std::unique_ptr<Call> make(const crucible::sdk::Gemm& gemm, const std::uint64_t* alignments,
                              std::uint64_t most_scratch) const;
+  /// Puts the fastest of the call's algorithms first.
+  void measure(const crucible::sdk::Gemm& gemm, Call& call) const;
+  void run(const crucible::sdk::Gemm& gemm, const Call& call, const cublasLtMatmulAlgo_t& algorithm,
+           const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream) const;
   void set_bias(const Call& call, std::uint64_t address) const;
 
   crucible_device& device_;
   const CublasLt& cublas_;
   cublasLtHandle_t handle_ = nullptr;
   std::uint64_t most_scratch_ = 0;
-  bool allows_tf32_ = false;
+  bool allows_tf32_ = false, measures_ = false;
   std::mutex mutex_;  // of what is below, and of calls with the handle
   std::map<std::string, std::unique_ptr<const Call>> calls_;
 };

@@ -41,6 +41,7 @@ inline constexpr CUresult CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_E
                           CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804, CUDA_ERROR_NOT_READY = 600;
 
 // Of CUdevice_attribute, CUfunction_attribute, CUcomputemode, CUjit_option, CUmemorytype, CUstream_flags.
+inline constexpr int CU_DEVICE_ATTRIBUTE_MAX_PITCH = 11;
 inline constexpr int CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
                      CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = 20, CU_DEVICE_ATTRIBUTE_ECC_ENABLED = 32,
                      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,

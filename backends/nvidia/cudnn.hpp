@@ -51,7 +51,7 @@ class Convolutions {
   Convolutions(const Convolutions&) = delete;
   Convolutions& operator=(const Convolutions&) = delete;
 
-  /// Bytes of scratch that it wants, at most the option blas_workspace_mib. Buffers are taken to begin at multiples of
+  /// Bytes of scratch that it wants, at most the option dnn_workspace_mib. Buffers are taken to begin at multiples of
   /// 256. Errors: UNSUPPORTED with the reason when the library has no plan for it.
   std::uint64_t scratch_bytes(const crucible::sdk::Convolution& convolution);
 

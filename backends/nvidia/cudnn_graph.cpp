@@ -2,7 +2,9 @@
 #include "backends/nvidia/cudnn_graph.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "backends/nvidia/options.hpp"
 #include "plugins/sdk/error.hpp"
 
 namespace crucible_nvidia {
@@ -12,6 +14,8 @@ using namespace crucible;
 namespace {
 
 constexpr std::int64_t kMostEngines = 64;  // of one heuristic
+constexpr std::uint64_t kShareOfMemory = 16;
+constexpr std::uint32_t kF32 = 8;  // DType, part of the ABI
 
 /// The engines that a heuristic proposes for a graph, best first; none where it does not know it.
 std::vector<Descriptor> propose(const Cudnn& cudnn, Descriptor& heuristic, const Descriptor& graph, int mode) {
@@ -44,8 +48,11 @@ std::vector<Descriptor> propose(const Cudnn& cudnn, Descriptor& heuristic, const
   return engines;
 }
 
-/// The same bits in every run, sums in f32, and operands as they are: rounded to TF32 only where that is allowed.
-bool has_allowed_numerics(const Cudnn& cudnn, const Descriptor& configuration, std::uint32_t dtype, bool allows_tf32) {
+enum class Engine : std::uint8_t { kForbidden, kAllowed, kTensorCores };
+
+/// Allowed is what gives the same bits in every run, with sums in f32 and operands as they are: rounded to TF32 only
+/// where that is allowed.
+Engine judge(const Cudnn& cudnn, const Descriptor& configuration, std::uint32_t dtype, bool allows_tf32) {
   const Descriptor engine(cudnn, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine");
   cudnnBackendDescriptor_t place = engine.get();
   std::int64_t count = 0;
@@ -56,20 +63,20 @@ bool has_allowed_numerics(const Cudnn& cudnn, const Descriptor& configuration, s
   cudnn.check(cudnn.cudnnBackendGetAttribute(place, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                              static_cast<std::int64_t>(notes.size()), &count, notes.data()),
               "cudnnBackendGetAttribute of an engine");
+  Engine judged = Engine::kAllowed;
   for (std::size_t i = 0; i < std::min(notes.size(), static_cast<std::size_t>(count)); ++i) {
     if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
         notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
         notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
-      return false;
-    if (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && dtype == 8 && !allows_tf32) return false;
+      return Engine::kForbidden;
+    if (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE) judged = Engine::kTensorCores;
   }
-  return true;
+  return judged == Engine::kTensorCores && dtype == kF32 && !allows_tf32 ? Engine::kForbidden : judged;
 }
 
-/// The plan by one engine, when it is allowed and fits.
+/// The plan by one engine, when it can be built and fits.
 bool try_engine(const Cudnn& cudnn, cudnnHandle_t handle, const Descriptor& engine, const CudnnNeeds& needs,
                 CudnnPlan& call) {
-  if (!has_allowed_numerics(cudnn, engine, needs.dtype, needs.allows_tf32)) return false;
   Descriptor plan(cudnn, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "an execution plan");
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine);
@@ -100,19 +107,40 @@ bool find_plan(const Cudnn& cudnn, cudnnHandle_t handle, std::vector<Descriptor>
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(handles.size()),
             handles.data());
   graph.finalize();
+  // Engines without tensor cores take f16 and bf16 too, ten times slower: all with them come first, in the order of the
+  // heuristics, and only then the others. Of f32 the order of the heuristics is all that counts.
+  const bool prefers_tensor_cores = needs.dtype != kF32;
+  std::vector<std::pair<Descriptor*, Descriptor>> others;
+  std::array<std::optional<Descriptor>, 2> heuristics;
+  const auto take = [&](Descriptor& heuristic, Descriptor& engine) {
+    if (!try_engine(cudnn, handle, engine, needs, call)) return false;
+    for (Descriptor& operation : operations) call.parts.push_back(std::move(operation));
+    call.parts.push_back(std::move(engine));
+    call.parts.push_back(std::move(heuristic));
+    call.parts.push_back(std::move(graph));
+    return true;
+  };
+  std::size_t asked = 0;
   for (const int mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    Descriptor heuristic(cudnn, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristics");
+    Descriptor& heuristic = heuristics[asked++].emplace(cudnn, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristics");
     for (Descriptor& engine : propose(cudnn, heuristic, graph, mode)) {
-      if (!try_engine(cudnn, handle, engine, needs, call)) continue;
-      for (Descriptor& operation : operations) call.parts.push_back(std::move(operation));
-      call.parts.push_back(std::move(engine));
-      call.parts.push_back(std::move(heuristic));
-      call.parts.push_back(std::move(graph));
-      return true;
+      const Engine judged = judge(cudnn, engine, needs.dtype, needs.allows_tf32);
+      if (judged == Engine::kAllowed && prefers_tensor_cores) {
+        others.emplace_back(&heuristic, std::move(engine));
+      } else if (judged != Engine::kForbidden && take(heuristic, engine)) {
+        return true;
+      }
     }
+  }
+  for (auto& [heuristic, engine] : others) {
+    if (take(*heuristic, engine)) return true;
   }
   call.parts.clear();
   return false;
+}
+
+std::uint64_t most_dnn_scratch(std::uint64_t memory_bytes) {
+  return std::min(options().get_u64("dnn_workspace_mib") << 20, memory_bytes / kShareOfMemory);
 }
 
 const CudnnPlan& CudnnPlans::find(const std::string& key, const std::function<std::unique_ptr<CudnnPlan>()>& make) {

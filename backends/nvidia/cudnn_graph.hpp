@@ -71,13 +71,18 @@ struct CudnnPlan {
 
 /// What an execution plan must be.
 struct CudnnNeeds {
-  std::uint32_t dtype = 0;        // of the operands
+  std::uint32_t dtype = 0;  // of the operands
   bool allows_tf32 = false;
   std::uint64_t most_scratch = 0;
 };
 
+/// The most scratch that a call may have on a device: the option dnn_workspace_mib, at most a sixteenth of its memory.
+/// Units: bytes.
+std::uint64_t most_dnn_scratch(std::uint64_t memory_bytes);
+
 /// Adds the graph of `operations` to `call`, and the best execution plan for it that gives the same bits in every run
-/// with sums in f32. False when there is none: `call` then has no parts.
+/// with sums in f32: of f16 and bf16 one on tensor cores, if there is any that fits. False when there is none: `call`
+/// then has no parts.
 bool find_plan(const Cudnn& cudnn, cudnnHandle_t handle, std::vector<Descriptor> operations, const CudnnNeeds& needs,
                CudnnPlan& call);
 

@@ -231,6 +231,7 @@ crucible_device::~crucible_device() {
     allocator = nullptr;
     stream = {};
   }
-  // The last one to release a context that died ends it: the next open gets a new one.
+  // A context that died goes with the last one that holds it, which need not be us: it is not opened again in this
+  // process (sdk::never_again).
   (void)driver->cuDevicePrimaryCtxRelease(facts.device);
 }

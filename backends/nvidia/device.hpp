@@ -24,6 +24,7 @@ struct DeviceFacts : crucible::sdk::GraphFacts {
   std::string uuid;
   int capability = 0;  // 90: compute capability 9.0
   bool has_ecc = false;
+  std::uint64_t most_pitch = 0;  // bytes of a row of a copy that has rows
 
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };

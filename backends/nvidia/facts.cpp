@@ -43,6 +43,8 @@ DeviceFacts facts_of(const Cuda& cuda, int index) {
                      attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   facts.compute_mode = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
   facts.has_ecc = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED) != 0;
+  const int most_pitch = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+  facts.most_pitch = most_pitch > 0 ? static_cast<std::uint64_t>(most_pitch) : std::uint64_t{1} << 30;
   const int multiprocessors = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   facts.units = multiprocessors > 0 ? static_cast<std::uint64_t>(multiprocessors) : 1;
   const int kilohertz = attribute(cuda, facts.device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);

@@ -1,6 +1,8 @@
 // Errors after which nothing runs, and nodes' parameters: see graph_api.hpp.
 #include "backends/nvidia/graph_api.hpp"
 
+#include <bit>
+
 namespace crucible_nvidia {
 
 using namespace crucible;
@@ -37,14 +39,26 @@ CUDA_KERNEL_NODE_PARAMS GraphApi::kernel_node(CUfunction function, const std::ar
   return parameters;
 }
 
-CUDA_MEMCPY3D GraphApi::copy_node(CUdeviceptr to, CUdeviceptr from, std::uint64_t size) {
-  CUDA_MEMCPY3D copy = {};
-  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy.dstDevice = to;
-  copy.srcDevice = from;
-  copy.WidthInBytes = copy.srcPitch = copy.dstPitch = size;
-  copy.Height = copy.Depth = copy.srcHeight = copy.dstHeight = 1;
-  return copy;
+std::vector<CUDA_MEMCPY3D> GraphApi::copy_nodes(CUdeviceptr to, CUdeviceptr from, std::uint64_t size,
+                                                std::uint64_t most_pitch) {
+  std::vector<CUDA_MEMCPY3D> copies;
+  const auto add = [&](std::uint64_t begin, std::uint64_t width, std::uint64_t rows) {
+    CUDA_MEMCPY3D& copy = copies.emplace_back();
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = to + begin;
+    copy.srcDevice = from + begin;
+    copy.WidthInBytes = copy.srcPitch = copy.dstPitch = width;
+    copy.Height = copy.srcHeight = copy.dstHeight = rows;
+    copy.Depth = 1;
+  };
+  if (size <= most_pitch) {
+    add(0, size, 1);
+    return copies;
+  }
+  const std::uint64_t row = std::bit_floor(most_pitch), rest = size % row;
+  add(0, row, size / row);
+  if (rest != 0) add(size - rest, rest, 1);
+  return copies;
 }
 
 CUDA_MEMSET_NODE_PARAMS GraphApi::fill_node(const sdk::FilledRange& range) {

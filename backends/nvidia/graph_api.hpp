@@ -74,7 +74,9 @@ struct GraphApi : crucible::sdk::GraphHandles {
   static constexpr std::string_view kMatrixUnits = "tensor cores";
   static CUDA_KERNEL_NODE_PARAMS kernel_node(CUfunction function, const std::array<std::uint32_t, 3>& blocks,
                                              std::uint32_t threads, void** places);
-  static CUDA_MEMCPY3D copy_node(CUdeviceptr to, CUdeviceptr from, std::uint64_t size);
+  /// One node, or two where rows of at most `most_pitch` bytes leave a rest: no row is longer, whatever the size.
+  static std::vector<CUDA_MEMCPY3D> copy_nodes(CUdeviceptr to, CUdeviceptr from, std::uint64_t size,
+                                               std::uint64_t most_pitch);
   static CUDA_MEMSET_NODE_PARAMS fill_node(const crucible::sdk::FilledRange& range);
   [[maybe_unused]] static constexpr Call kLaunchKernel{&Cuda::cuLaunchKernel, "cuLaunchKernel"};
   [[maybe_unused]] static constexpr Call kGraphCreate{&Cuda::cuGraphCreate, "cuGraphCreate"};
@@ -90,8 +92,16 @@ struct GraphApi : crucible::sdk::GraphHandles {
   [[maybe_unused]] static constexpr Call kAddCopyNode{
       [](const auto& device, CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
          CUdeviceptr to, CUdeviceptr from, std::uint64_t size) {
-        const CUDA_MEMCPY3D copy = copy_node(to, from, size);
-        return device.driver->cuGraphAddMemcpyNode(node, graph, after, count, &copy, device.context);
+        CUresult added = CUDA_SUCCESS;
+        CUgraphNode last = nullptr;
+        for (const CUDA_MEMCPY3D& copy : copy_nodes(to, from, size, device.facts.most_pitch)) {
+          CUgraphNode const before = last;
+          if (added != CUDA_SUCCESS) break;
+          added = device.driver->cuGraphAddMemcpyNode(&last, graph, before == nullptr ? after : &before,
+                                                      before == nullptr ? count : 1, &copy, device.context);
+        }
+        *node = last;
+        return added;
       },
       "cuGraphAddMemcpyNode"};
   [[maybe_unused]] static constexpr Call kAddFillNode{

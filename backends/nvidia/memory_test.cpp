@@ -120,7 +120,9 @@ TEST_F(NvidiaMemory, TooLittleIsToldWithWhatIsFreeAndWhatWasGivenBack) {
   run({{"CRUCIBLE_EMU_MEMORY_MIB", "64"}}, {}, [](const auto& opened) {
     const auto device = take(opened);
     const Buffer used = take(have(device, 20 * kMib));
-    { const Buffer kept = take(have(device, 10 * kMib)); }
+    {
+      const Buffer kept = take(have(device, 10 * kMib));
+    }
     const auto refused = have(device, 50 * kMib);
     if (refused) return std::string("50 of 44 MiB were given out");
     EXPECT_THAT(refused.error().message,
@@ -167,6 +169,33 @@ TEST_F(NvidiaMemory, VirtualMemoryThatIsDemandedAndAbsentIsRefused) {
     EXPECT_THAT(opened.error().message,
                 HasSubstr("the option memory demands virtual memory, and nvidia:0 has no virtual memory management: "
                           "set it to auto or plain"));
+    return std::string();
+  });
+}
+
+/// What copies of 2 GiB and more are to a device: longer than a row may be.
+TEST_F(NvidiaMemory, CopiesThatAreLongerThanARowAreWhole) {
+  run({{"CRUCIBLE_EMU_PITCH", "96"}}, {}, [](const auto& opened) {
+    const auto device = take(opened);
+    for (const std::uint64_t size : {1, 95, 96, 97, 128, 192, 193, 1000}) {
+      Buffer memory = take(Buffer::allocate(device, 4096, 256));
+      std::vector<std::byte> bytes(4096);
+      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 256);
+      EXPECT_TRUE(memory.write(0, bytes));
+      const std::vector<std::uint64_t> places = {memory.address() + 2049, memory.address() + 3};
+      crucible_op op = {};
+      op.struct_size = sizeof(op);
+      op.kind = CRUCIBLE_OP_COPY;
+      op.buffers = places.data();
+      op.buffer_count = 2;
+      op.size = size;
+      Plan plan = take(Plan::build(device, std::span(&op, 1), 0));
+      EXPECT_TRUE(plan.replay());
+      std::copy_n(bytes.begin() + 3, size, bytes.begin() + 2049);
+      std::vector<std::byte> seen(4096);
+      EXPECT_TRUE(memory.read(0, seen));
+      if (seen != bytes) return "a copy of " + std::to_string(size) + " bytes is not whole";
+    }
     return std::string();
   });
 }

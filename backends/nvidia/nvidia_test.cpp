@@ -177,10 +177,27 @@ TEST_F(NvidiaFaults, AProgramThatTheDriverRefuses) {
 
 TEST_F(NvidiaFaults, ALostDeviceStaysLost) {
   expect_told("lost@launch(sums)#1", {"nvidia:0 was lost (queue.submit", "CUDA_ERROR_DEVICE_UNAVAILABLE", "; then ",
-                                      "close it and open it again"});
+                                      "use another device, or a new process"});
   expect_told("trap@launch(sums)#1", {"CUDA_ERROR_LAUNCH_FAILED", "; then ", "nvidia:0 was lost ("});
   expect_told("lost:code=CUDA_ERROR_ECC_UNCORRECTABLE@launch",
               {"CUDA_ERROR_ECC_UNCORRECTABLE", "; then ", "nvidia:0 was lost ("});
+}
+
+TEST_F(NvidiaFaults, ALostDeviceIsNotOpenedAgainInItsProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("CRUCIBLE_EMU_DEVICES", "2", 1);
+        std::fprintf(stderr, "told: %s\n", run_under_faults(emulated(), "trap@launch(sums)#1").c_str());
+        const auto again = try_open(emulated());
+        std::fprintf(stderr, "again: %s\n", again ? "it is open" : again.error().message.c_str());
+        std::_Exit(0);
+      },
+      ::testing::ExitedWithCode(0),
+      AllOf(HasSubstr("use another device, or a new process"),
+            HasSubstr("again: opening device nvidia:0 of nvidia: device nvidia:0 is suspect (queue.submit: "
+                      "cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED"),
+            HasSubstr("it is not used again before a new process")));
 }
 
 }  // namespace

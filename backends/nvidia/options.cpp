@@ -74,12 +74,25 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .help = "allow cuBLASLt and cuDNN to round the operands of f32 products and convolutions to TF32, as "
              "torch.backends' allow_tf32 do",
      .from_folder = sdk::FromFolder::kHarmless},
+    {.name = "measure_products",
+     .type = sdk::OptionType::kBool,
+     .default_value = "false",
+     .help = "the algorithms that cuBLASLt proposes for a product are timed on the device when it is first asked for, "
+             "and the fastest is taken: another one in another run, perhaps, with other last bits",
+     .from_folder = sdk::FromFolder::kHarmless},
     {.name = "blas_workspace_mib",
      .type = sdk::OptionType::kU64,
      .default_value = "32",
      .max = 4096,
-     .help = "the most scratch memory that one product of cuBLASLt, one convolution or attention of cuDNN may ask for, "
-             "in MiB",
+     .help = "the most scratch memory that one product of cuBLASLt may ask for, in MiB",
+     .from_folder = sdk::FromFolder::kHarmless},
+    {.name = "dnn_workspace_mib",
+     .type = sdk::OptionType::kU64,
+     .default_value = "1024",
+     .max = 1 << 20,
+     .help =
+         "the most scratch memory that one convolution or attention of cuDNN may ask for, in MiB; never more than a "
+         "sixteenth of the device's",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "memory",
      .type = sdk::OptionType::kChoice,

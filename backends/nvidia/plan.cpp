@@ -95,6 +95,8 @@ void GraphApi::build_plan(crucible_plan& plan) {
     const auto calls = plan.matrix_calls.find(i);
     const bool is_generated = plan.list.ops[i].kind != CRUCIBLE_OP_LIBRARY || calls != plan.matrix_calls.end();
     plan.activities[i] = calls != plan.matrix_calls.end() ? calls->second.size() : 1;
+    if (const sdk::ListedOp& op = plan.list.ops[i]; op.kind == CRUCIBLE_OP_COPY)
+      plan.activities[i] = copy_nodes(0, 0, op.size, plan.device->facts.most_pitch).size();
     plan.nodes[i] = last = is_generated ? Plans::add_node(plan, plan.graph, i, last) : add_library_node(plan, i, last);
   }
   plan.executable = Plans::instantiate(*plan.device, plan.graph,

@@ -1,6 +1,9 @@
 // Matrix products by cuBLASLt: see cublas.hpp. Every descriptor and the algorithm belong to a shape, an alignment and a
 // limit of scratch, and are made once for each.
+#include <algorithm>
 #include <array>
+#include <limits>
+#include <utility>
 
 #include "backends/nvidia/cublas.hpp"
 #include "backends/nvidia/device.hpp"
@@ -14,6 +17,8 @@ using namespace crucible;
 namespace {
 
 constexpr std::uint64_t kScratchAlignment = 256;  // the host's planner gives it
+constexpr int kMostAlgorithms = 8;                // that are asked for
+constexpr int kTimes = 3;                         // that each runs to be measured, after once without
 
 /// An object of the library, given back with `Destroy`, a member of CublasLt.
 template <class Handle, auto Destroy>
@@ -73,16 +78,22 @@ struct Scale {
 
 struct Products::Call {
   explicit Call(const CublasLt& cublas) : operation(cublas), x(cublas), y(cublas), d(cublas) {}
+  struct Algorithm {
+    cublasLtMatmulAlgo_t how = {};
+    std::uint64_t scratch_bytes = 0;
+  };
   Operation operation;
   Layout x, y, d;
-  cublasLtMatmulAlgo_t algorithm = {};
-  std::uint64_t scratch_bytes = 0;
-  std::string refusal;  // why there is none
+  std::vector<Algorithm> algorithms;  // the best first, which is the one that runs
+  std::string refusal;                // why there is none
+
+  std::uint64_t scratch_bytes() const { return algorithms.front().scratch_bytes; }
 };
 
 Products::Products(crucible_device& device, const CublasLt& cublas) : device_(device), cublas_(cublas) {
   most_scratch_ = options().get_u64("blas_workspace_mib") << 20;
   allows_tf32_ = options().get_bool("tf32");
+  measures_ = options().get_bool("measure_products");
   const cublasStatus_t status = cublas.cublasLtCreate(&handle_);
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
@@ -151,22 +162,79 @@ std::unique_ptr<Products::Call> Products::make(const sdk::Gemm& gemm, const std:
   align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, gemm.y_view());
   align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 2);
   align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 2);
-  cublasLtMatmulHeuristicResult_t result = {};
+  std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> results = {};
   int count = 0;
   const cublasStatus_t status =
       lt.cublasLtMatmulAlgoGetHeuristic(handle_, call->operation.handle, call->x.handle, call->y.handle, call->d.handle,
-                                        call->d.handle, preference.handle, 1, &result, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH ||
-      (status == CUBLAS_STATUS_SUCCESS && count == 0) ||
-      (status == CUBLAS_STATUS_SUCCESS && result.state != CUBLAS_STATUS_SUCCESS)) {
+                                        call->d.handle, preference.handle, kMostAlgorithms, results.data(), &count);
+  const bool is_unsupported = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
+  if (!is_unsupported) lt.check(status, "cublasLtMatmulAlgoGetHeuristic of " + gemm.shape());
+  for (int i = 0; !is_unsupported && i < std::min(count, kMostAlgorithms); ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= most_scratch)
+      call->algorithms.push_back({result.algo, result.workspaceSize});
+  }
+  if (call->algorithms.empty()) {
     call->refusal = "matmul: " + lt.describe() + " has no algorithm for " + gemm.shape() + " with " +
                     std::to_string(most_scratch) + " bytes of workspace";
-    return call;
+  } else if (measures_ && call->algorithms.size() > 1) {
+    measure(gemm, *call);
   }
-  lt.check(status, "cublasLtMatmulAlgoGetHeuristic of " + gemm.shape());
-  call->algorithm = result.algo;
-  call->scratch_bytes = result.workspaceSize;
   return call;
+}
+
+/// In memory of its own: when a product is asked for, its buffers are not there yet, and a plan's hold what others
+/// need. An algorithm that fails goes; where there is no memory the order of the heuristics stays.
+void Products::measure(const sdk::Gemm& gemm, Call& call) const {
+  const std::string what = "measuring " + gemm.shape() + ": ";
+  std::array<DeviceMemory, 5> memory;
+  std::array<std::uint64_t, 5> addresses = {};
+  std::uint64_t scratch_bytes = 0;
+  for (const Call::Algorithm& algorithm : call.algorithms)
+    scratch_bytes = std::max(scratch_bytes, algorithm.scratch_bytes);
+  const Stream stream = device_.make_stream(what);
+  try {
+    for (std::uint32_t i = 0; i <= gemm.buffers(); ++i) {
+      const bool is_scratch = i == gemm.buffers();
+      const std::uint64_t bytes = is_scratch ? scratch_bytes : sdk::gemm_extent_bytes(gemm, static_cast<int>(i));
+      if (bytes == 0) continue;
+      memory[i] = GraphApi::allocate(device_, bytes);
+      addresses[i] = memory[i].get();
+      device_.call({what}, GraphApi::kFill, memory[i].get(), static_cast<unsigned char>(0), bytes, stream.get());
+    }
+  } catch (const sdk::Failure& failure) {
+    if (failure.code() != CRUCIBLE_E_OUT_OF_MEMORY) throw;
+    return;
+  }
+  const auto make_event = [&] {
+    CUevent made = nullptr;
+    device_.call({what}, GraphApi::kEventCreate, &made);
+    return GraphApi::Event(*device_.driver, made);
+  };
+  const GraphApi::Event begin = make_event(), end = make_event();
+  std::vector<std::pair<float, Call::Algorithm>> timed;
+  for (const Call::Algorithm& algorithm : call.algorithms) {
+    float best = std::numeric_limits<float>::max();
+    try {
+      for (int time = 0; time <= kTimes; ++time) {
+        device_.call({what}, GraphApi::kEventRecord, begin.get(), stream.get());
+        run(gemm, call, algorithm.how, addresses.data(), algorithm.scratch_bytes, stream.get());
+        device_.call({what}, GraphApi::kEventRecord, end.get(), stream.get());
+        device_.synchronize(stream.get(), what);
+        float milliseconds = 0;
+        device_.call({what}, GraphApi::kEventElapsedTime, &milliseconds, begin.get(), end.get());
+        if (time > 0) best = std::min(best, milliseconds);
+      }
+    } catch (const sdk::Failure& failure) {
+      if (failure.code() == CRUCIBLE_E_DEVICE_LOST) throw;
+      continue;
+    }
+    timed.emplace_back(best, algorithm);
+  }
+  if (timed.empty()) return;  // whatever it is that fails is told where it is used
+  std::ranges::stable_sort(timed, {}, [](const auto& one) { return one.first; });
+  call.algorithms.clear();
+  for (const auto& one : timed) call.algorithms.push_back(one.second);
 }
 
 const Products::Call& Products::find(const sdk::Gemm& gemm, const std::uint64_t* alignments,
@@ -189,7 +257,7 @@ void Products::set_bias(const Call& call, std::uint64_t address) const {
 std::uint64_t Products::scratch_bytes(const sdk::Gemm& gemm) {
   const Alignments alignments = alignments_of(gemm, nullptr);
   const std::lock_guard lock(mutex_);
-  return find(gemm, alignments.data(), most_scratch_).scratch_bytes;
+  return find(gemm, alignments.data(), most_scratch_).scratch_bytes();
 }
 
 void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, std::uint64_t scratch_bytes,
@@ -205,19 +273,23 @@ void Products::enqueue(const sdk::Gemm& gemm, const std::uint64_t* addresses, st
   } catch (const sdk::Failure& failure) {
     if (failure.code() != CRUCIBLE_E_UNSUPPORTED) throw;
   }
-  if (call == nullptr || call->scratch_bytes > scratch_bytes) call = &find(gemm, alignments.data(), scratch_bytes);
+  if (call == nullptr || call->scratch_bytes() > scratch_bytes) call = &find(gemm, alignments.data(), scratch_bytes);
+  run(gemm, *call, call->algorithms.front().how, addresses, call->scratch_bytes(), stream);
+}
+
+void Products::run(const sdk::Gemm& gemm, const Call& call, const cublasLtMatmulAlgo_t& algorithm,
+                   const std::uint64_t* addresses, std::uint64_t scratch_bytes, CUstream stream) const {
   const Scale alpha(gemm.alpha, gemm.dtype), beta(0, gemm.dtype);
   const auto at = [&](int view, std::int64_t offset) {
     return reinterpret_cast<void*>(addresses[view] + static_cast<std::uint64_t>(offset) * gemm.element_bytes(view));
   };
-  void* const scratch = call->scratch_bytes == 0 ? nullptr : reinterpret_cast<void*>(*scratch_address);
-  if (gemm.has_epilogue()) set_bias(*call, addresses[3] + static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes());
+  void* const scratch = scratch_bytes == 0 ? nullptr : reinterpret_cast<void*>(addresses[gemm.buffers()]);
+  if (gemm.has_epilogue()) set_bias(call, addresses[3] + static_cast<std::uint64_t>(gemm.bias) * gemm.element_bytes());
   for (const sdk::Gemm::Place& place : gemm.places) {
     void* const d = at(2, place.d);
-    cublas_.check(cublas_.cublasLtMatmul(handle_, call->operation.handle, alpha.place(), at(gemm.x_view(), place.x),
-                                         call->x.handle, at(gemm.y_view(), place.y), call->y.handle, beta.place(), d,
-                                         call->d.handle, d, call->d.handle, &call->algorithm, scratch,
-                                         call->scratch_bytes, stream),
+    cublas_.check(cublas_.cublasLtMatmul(handle_, call.operation.handle, alpha.place(), at(gemm.x_view(), place.x),
+                                         call.x.handle, at(gemm.y_view(), place.y), call.y.handle, beta.place(), d,
+                                         call.d.handle, d, call.d.handle, &algorithm, scratch, scratch_bytes, stream),
                   "cublasLtMatmul of " + gemm.shape());
   }
 }

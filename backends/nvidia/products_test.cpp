@@ -104,6 +104,34 @@ TEST_F(NvidiaProducts, ScratchIsLimitedByTheOption) {
   expect_told("slow:0ms@query(gemm*)", "", {{"blas_workspace_mib", "1"}}, 512);
 }
 
+/// Of a product that two algorithms are proposed for, the first of which takes scratch and, under the rules, long.
+std::uint64_t claimed_scratch(const Options& options) {
+  const auto device = take(try_open(emulated_nvidia(options)));
+  const crucible_library_desc desc =
+      product_of(view_of({64, 512}, {512, 1}), view_of({512, 64}, {64, 1}), view_of({64, 64}, {64, 1}));
+  std::uint64_t scratch = 0;
+  EXPECT_TRUE(to_result(device->backend().library_table().claim(device->handle(), &desc, &scratch), "claim"));
+  return scratch;
+}
+
+TEST_F(NvidiaProducts, AlgorithmsAreMeasuredWhereThatIsWanted) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("CRUCIBLE_EMU_FAULTS", "slow:40ms@launch(gemm_split*)", 1);
+        Options wanted;
+        wanted["measure_products"] = "true";
+        const std::uint64_t first = claimed_scratch({});
+        const std::uint64_t fastest = claimed_scratch(wanted);
+        std::_Exit(HasFailure() || first == 0 || fastest != 0 ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
+  const Options measured = {{"measure_products", "true"}};
+  expect_told("slow:40ms@launch(gemm_split*)", "", measured, 512);
+  expect_told("fail@launch(gemm_split*)", "", measured, 512);  // an algorithm that fails goes
+  expect_told("fail@launch(gemm_split*)", "CUBLAS_STATUS_EXECUTION_FAILED", {}, 512);
+}
+
 /// Two shapes, each claimed, built and profiled three times.
 void run_two_shapes() {
   const auto device = take(try_open(emulated_nvidia()));

@@ -35,7 +35,8 @@ class Backend;
 class DecisionLog;
 struct Examined;
 
-/// A device that answered DEVICE_LOST: nothing runs on it until it is closed and opened again.
+/// A device that answered DEVICE_LOST: nothing runs on it any more, and its plugin may not
+/// open it again in this process.
 struct LostDevice {
   std::string reason;  // what was asked of it, and the plugin's words
   std::string kernel;  // that ran; "" where the plugin does not say

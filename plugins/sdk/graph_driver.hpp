@@ -117,7 +117,7 @@ void check_driver(const typename Api::Driver& driver, typename Api::ErrorCode co
     advice = Api::kGoneAdvice;
   } else if (Api::is_sticky(code)) {
     category = CRUCIBLE_E_DEVICE_LOST;
-    advice = "; nothing runs on the device any more until it is closed and opened again";
+    advice = "; nothing runs on the device any more in this process: use another device, or a new process";
   }
   throw Failure(category, std::string(what) + ": " + Api::error_text(driver, code) + std::string(advice),
                 {{"vendor.code", std::to_string(code)}});
@@ -153,6 +153,9 @@ struct GraphDevice : QueueOwner {
     if (is_gone || Api::is_sticky(code)) {
       const std::lock_guard lock(lost_mutex_);
       if (lost_.empty()) lost_ = std::string(what) + ": " + Api::error_text(*driver, code);
+      // Closing it does not end its context where others hold it - vendors' libraries, torch - and the drivers say that
+      // the process has to end.
+      if (stream.get() != nullptr) never_again(facts.id, lost_);
     }
     if (is_gone) require_alive();
     check_driver<Api>(*driver, code, what);
@@ -178,7 +181,7 @@ struct GraphDevice : QueueOwner {
     watchdog.require_alive();
     const std::lock_guard lock(lost_mutex_);
     if (lost_.empty()) return;
-    throw Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): close it and open it again",
+    throw Failure(CRUCIBLE_E_DEVICE_LOST, facts.id + " was lost (" + lost_ + "): use another device, or a new process",
                   {{"where", facts.id}});
   }
   /// Waits until everything on the stream is done; with the option timeout_s no longer than that. Threads: any. Errors:

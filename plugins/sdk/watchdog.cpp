@@ -29,6 +29,11 @@ std::string suspicion_of(const std::string& id) {
   return found == suspects().why.end() ? "" : found->second;
 }
 
+void never_again(const std::string& id, const std::string& why) {
+  const std::lock_guard lock(suspects().mutex);
+  suspects().why.emplace(id, why);
+}
+
 void abandon(void* object) {
   const std::lock_guard lock(suspects().mutex);
   suspects().abandoned.push_back(object);
@@ -53,10 +58,7 @@ void Watchdog::require_alive() const {
 
 void Watchdog::give_up(std::string_view what) {
   const std::string seconds = std::to_string(limit_ns_ / 1'000'000'000u);
-  {
-    const std::lock_guard lock(suspects().mutex);
-    suspects().why.emplace(id_, std::string(what) + " did not finish within " + seconds + " s, the option timeout_s");
-  }
+  never_again(id_, std::string(what) + " did not finish within " + seconds + " s, the option timeout_s");
   is_suspect_ = true;
   log(LogLevel::kError, "watchdog", id_ + " is suspect: " + suspicion_of(id_) + "; what it holds is not given back");
   require_alive();

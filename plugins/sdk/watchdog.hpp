@@ -27,6 +27,9 @@ inline constexpr OptionSpec kTimeoutOption = {
 /// Why the device `id` was given up in this process; "" when it was not. Threads: any.
 std::string suspicion_of(const std::string& id);
 
+/// From now on the device is not opened again in this process. The first reason stays. Threads: any.
+void never_again(const std::string& id, const std::string& why);
+
 /// Keeps an object reachable for ever instead of giving it back. Threads: any.
 void abandon(void* object);
 

@@ -56,6 +56,16 @@ TEST(SdkWatchdog, ADeviceThatDoesNotFinishIsLostAndNotOpenedAgain) {
   EXPECT_EQ(failure_of([&] { other.start("acme:2", 1); }).first, CRUCIBLE_OK);
 }
 
+TEST(SdkWatchdog, ADeviceThatWasLostIsNotOpenedAgain) {
+  Watchdog again, other;
+  never_again("acme:3", "queue.submit: a trap");
+  never_again("acme:3", "what came of it");
+  EXPECT_THAT(failure_of([&] { again.start("acme:3", 0); }),
+              Pair(CRUCIBLE_E_UNAVAILABLE,
+                   AllOf(HasSubstr("queue.submit: a trap"), HasSubstr("not used again before a new process"))));
+  EXPECT_EQ(failure_of([&] { other.start("acme:4", 0); }).first, CRUCIBLE_OK);
+}
+
 TEST(SdkAskTwice, TrimsOnceAndTellsTheSecondAnswer) {
   for (const int given_at : {1, 2, 3}) {
     int asked = 0, trimmed = 0;

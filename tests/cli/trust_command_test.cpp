@@ -136,6 +136,7 @@ TEST_F(TrustCommand, EveryOptionOfOurPluginsIsDecided) {
       {"opencl", "mapping=\"items\" language=\"c\" plans=\"queue\" memory=\"buffers\" timeout_s=1"},
       {"nvidia",
        "blas=\"none\" matrix_units=false dnn=\"none\" profiler=\"none\" tf32=false blas_workspace_mib=1 "
+       "dnn_workspace_mib=1 measure_products=true "
        "memory=\"plain\" memory_keep_mib=1 code=\"ptx\" "
        "teams=false timeout_s=1"},
       {"amd",

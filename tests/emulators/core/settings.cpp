@@ -118,6 +118,7 @@ constexpr Variable kVariables[] = {
     {"CRUCIBLE_EMU_COMPILER", [](std::string_view w, Settings& s) { return read_text(w, s.compiler); }},
     {"CRUCIBLE_EMU_CHECK_ARCH", [](std::string_view w, Settings& s) { return read_list(w, s.check_archs); }},
     {"CRUCIBLE_EMU_WITHOUT", [](std::string_view w, Settings& s) { return read_features(w, s.without); }},
+    {"CRUCIBLE_EMU_PITCH", [](std::string_view w, Settings& s) { return read_number(w, 1, 0x7fffffff, s.pitch); }},
     {"CRUCIBLE_EMU_KEEP", [](std::string_view w, Settings& s) { return read_flag(w, s.keep); }},
     {"CRUCIBLE_EMU_EMPTY", [](std::string_view w, Settings& s) { return read_flag(w, s.empty); }},
     {"CRUCIBLE_EMU_RACES", [](std::string_view w, Settings& s) { return read_switch(w, s.races); }},

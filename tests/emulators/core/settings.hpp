@@ -36,6 +36,7 @@ struct Settings {
   std::string compiler;           // CRUCIBLE_EMU_COMPILER; "": clang-19, else clang
   std::vector<std::string> check_archs;  // CRUCIBLE_EMU_CHECK_ARCH: really compile for these too (AMD)
   std::vector<std::string> without;  // CRUCIBLE_EMU_WITHOUT: features that the devices lack: virtual, pools (NVIDIA)
+  std::uint64_t pitch = 0x7fffffff;  // CRUCIBLE_EMU_PITCH: the longest row of a copy that has rows, bytes (NVIDIA)
   bool keep = false;                 // CRUCIBLE_EMU_KEEP=1: texts handed to the compiler are kept in the cache
   /// CRUCIBLE_EMU_EMPTY=1: kernels that are launched do nothing, to measure what is around them; under
   /// CRUCIBLE_EMU_TIMING=warps the blocks that are counted run, and launches that are cheap. Results are wrong then.
@@ -43,7 +44,7 @@ struct Settings {
   bool races = false;            // CRUCIBLE_EMU_RACES: on or off: kernels that race on shared memory fail (NVIDIA)
   Timing timing = Timing::kOff;  // CRUCIBLE_EMU_TIMING: off, roofline or warps (NVIDIA)
   std::string nvjitlink;  // CRUCIBLE_EMU_NVJITLINK: the file of a library that knows a kernel's registers, for warps
-  std::string warps;             // CRUCIBLE_EMU_WARPS: the file that CRUCIBLE_EMU_TIMING=warps writes
+  std::string warps;      // CRUCIBLE_EMU_WARPS: the file that CRUCIBLE_EMU_TIMING=warps writes
 
   /// The architecture of a device, or `fallback` when none is set.
   std::string arch(std::uint64_t device, const std::string& fallback) const;

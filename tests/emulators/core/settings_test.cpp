@@ -39,6 +39,7 @@ TEST(EmulatorSettings, AreRead) {
                                {"CRUCIBLE_EMU_GUARD", "end"},
                                {"CRUCIBLE_EMU_KEEP", "1"},
                                {"CRUCIBLE_EMU_WITHOUT", "pools,virtual"},
+                               {"CRUCIBLE_EMU_PITCH", "64"},
                                {"CRUCIBLE_EMU_EMPTY", "1"},
                                {"CRUCIBLE_EMU_RACES", "on"},
                                {"CRUCIBLE_EMU_CHECK_ARCH", "gfx942"}});
@@ -52,6 +53,7 @@ TEST(EmulatorSettings, AreRead) {
   EXPECT_EQ(settings->seed, ~0ull);
   EXPECT_TRUE(settings->guard_at_end);
   EXPECT_TRUE(settings->keep);
+  EXPECT_EQ(settings->pitch, 64u);
   EXPECT_THAT(settings->without, ElementsAre("pools", "virtual"));
   EXPECT_TRUE(settings->empty);
   EXPECT_TRUE(settings->races);

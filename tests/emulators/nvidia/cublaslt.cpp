@@ -2,21 +2,23 @@
 // emulated driver, which it finds beside itself. Its declarations are NVIDIA's own, so that the compiler checks every
 // signature.
 //
-// Faults: init(cublasLtCreate), query(gemm_TYPE_MxNxK) for heuristics, launch(gemm_TYPE_MxNxK); TYPE is f16, bf16,
-// f32, tf32 or f64, the sizes are the column-major call's. A
-// product with k of at least 256 wants scratch where the preference allows it. An operand that lies worse than the
-// heuristics were told is refused, as is scratch that is too small.
+// Faults: init(cublasLtCreate), query(gemm_TYPE_MxNxK) for heuristics, launch(gemm_TYPE_MxNxK), gemm_split_TYPE...
+// where scratch is used; TYPE is f16, bf16, f32, tf32 or f64, the sizes are the column-major call's. Heuristics propose
+// for a product with k of at least 256 first one with scratch where the preference allows it, then one without. An
+// operand that lies worse than the heuristics were told is refused, as is scratch that is too small.
 #pragma GCC visibility push(default)
-#include <cuda.h>
 #include <cublasLt.h>
+#include <cuda.h>
 #pragma GCC visibility pop
 
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "tests/emulators/core/faults.hpp"
 #include "tests/emulators/core/memory.hpp"
@@ -124,6 +126,7 @@ struct Job {
   std::optional<Rule> flip;
   bool may_round = false;  // to tf32
   bool is_kept = false;
+  std::chrono::duration<double, std::milli> slow{0};  // how much longer it takes
 };
 
 /// Each operand once, as one launch that keeps what it needs again.
@@ -148,6 +151,7 @@ void keep(std::unique_ptr<Job> job) {
 void CUDA_CB run(void* data) {
   Job* const job = static_cast<Job*>(data);
   if (!settings().empty) multiply(job->product);
+  std::this_thread::sleep_for(job->slow);
   const Work work = work_of(*job);
   driver().spend(&work);
   if (job->flip) job->product.d.data[job->flip->byte] ^= static_cast<char>(1 << job->flip->bit);
@@ -272,14 +276,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const bool may_split = product->type == ElementType::kF32 || product->type == ElementType::kF64 ||
                          preferred.schemes == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   const bool splits = may_split && product->k >= kScratchFromK && product->scratch_bytes() <= preferred.scratch;
-  results[0] = {};
-  results[0].algo.data[0] = kMagic;
-  results[0].algo.data[1] = splits ? product->scratch_bytes() : 0;
-  for (int i = 0; i < 4; ++i) results[0].algo.data[2 + i] = preferred.alignments[i];
-  results[0].workspaceSize = results[0].algo.data[1];
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  results[0].wavesCount = 1;
-  *count = 1;
+  // What splits comes first, what does not after it.
+  *count = 0;
+  for (const std::uint64_t scratch : {product->scratch_bytes(), std::uint64_t{0}}) {
+    if ((scratch != 0 && !splits) || *count >= wanted) continue;
+    cublasLtMatmulHeuristicResult_t& result = results[(*count)++] = {};
+    result.algo.data[0] = kMagic;
+    result.algo.data[1] = scratch;
+    for (int i = 0; i < 4; ++i) result.algo.data[2 + i] = preferred.alignments[i];
+    result.workspaceSize = scratch;
+    result.state = CUBLAS_STATUS_SUCCESS;
+    result.wavesCount = 1;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -302,7 +310,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   }
   if (algorithm->data[1] > workspace_size || (algorithm->data[1] != 0 && !is_aligned(workspace, 256)))
     return CUBLAS_STATUS_INVALID_VALUE;
-  const std::string name = name_of(as<Desc>(desc), *product);
+  std::string name = name_of(as<Desc>(desc), *product);
+  if (algorithm->data[1] != 0) name.insert(name.find('_') + 1, "split_");
   const auto rule = faults().hit(Site::kLaunch, name);
   if (rule && rule->action != Action::kFlip && rule->action != Action::kSlow) return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool is_wide = product->type == ElementType::kF64;
@@ -320,6 +329,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (algorithm->data[1] != 0) product->scratch = host(workspace);
   auto job = std::make_unique<Job>(Job{*product, rule && rule->action == Action::kFlip ? rule : std::nullopt,
                                        as<Desc>(desc).compute == CUBLAS_COMPUTE_32F_FAST_TF32, false});
+  if (rule && rule->action == Action::kSlow) job->slow = decltype(job->slow)(rule->wait_ms.value_or(0));
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstream const driver_stream = reinterpret_cast<CUstream>(stream);
   if (driver().is_capturing(driver_stream, &capture) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;

@@ -5,8 +5,9 @@
 //
 // Faults: init(cudnnCreate), query(cudnnGetVersion) for an old one, query(NAME) for heuristics, compile(NAME) for
 // execution plans, launch(NAME); NAME is as conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and weight),
-// tf32 where an engine on tensor cores was taken for f32, or attention_bf16_causal_2x4x32x16_32 (q, and how many keys).
-// Engines, best first: 0 adds in any order; 1 is on tensor cores; 2 wants scratch where sums are of 256 products and
+// tf32 where an engine on tensor cores was taken for f32, lanes_bf16 where one without was for halves, or
+// attention_bf16_causal_2x4x32x16_32 (q, and how many keys). Engines, best first (of halves 2 before 1, so that a
+// plugin has to look): 0 adds in any order; 1 is on tensor cores; 2 wants scratch where sums are of 256 products and
 // more; 3, which the fallback heuristics give, wants none. Of an attention there are 0 and 1, and no fallback. An
 // operand that lies worse than it was described is refused, as is scratch that lies badly.
 #include <cuda.h>
@@ -126,8 +127,9 @@ struct Described {
   std::string name(int engine) const {
     if (attention) return attention->name();
     std::string name = convolution->convolution.name();
-    if (engine == kTensorCores && convolution->convolution.type == ElementType::kF32)
-      name.replace(name.find("f32"), 3, "tf32");
+    const bool is_f32 = convolution->convolution.type == ElementType::kF32;
+    if (engine == kTensorCores && is_f32) name.replace(name.find("f32"), 3, "tf32");
+    if (engine != kTensorCores && !is_f32) name.insert(name.find('_') + 1, "lanes_");
     return name;
   }
   std::int64_t scratch(int engine) const {
@@ -162,7 +164,9 @@ std::vector<int> engines_of(const CudnnDescriptor& heuristic) {
   if (described && described->attention)
     return is_fallback ? std::vector<int>() : std::vector<int>{kAnyOrder, kTensorCores};
   if (is_fallback) return {kPlain};
-  return {kAnyOrder, kTensorCores, kScratch};
+  const bool is_f32 = described && described->convolution->convolution.type == ElementType::kF32;
+  return is_f32 ? std::vector<int>{kAnyOrder, kTensorCores, kScratch}
+                : std::vector<int>{kAnyOrder, kScratch, kTensorCores};
 }
 
 std::vector<cudnnBackendNumericalNote_t> notes_of(int engine) {

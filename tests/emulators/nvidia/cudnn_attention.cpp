@@ -86,6 +86,7 @@ class Matcher {
     if (difference == nullptr || difference->b == nullptr ||
         !is_reduced(*difference->b, CUDNN_REDUCE_TENSOR_MAX, *difference->x))
       return std::nullopt;
+    if (!has_log_sum(*difference->b, *divided->b)) return std::nullopt;
     const Node* const first = find_scores(*difference->x);
     if (first == nullptr || used_ != nodes_.size()) return std::nullopt;
     return place(*first, *last, *divided);
@@ -113,6 +114,23 @@ class Matcher {
     ++used_;
     return four(*node->y, CUDNN_ATTR_TENSOR_DIMENSIONS) == Sizes{from[0], from[1], from[2], 1} &&
            has_type(*node->y, CUDNN_DATA_FLOAT);
+  }
+  /// The logarithm of each row's sum: its maximum and the logarithm of what was added up. The real library has an
+  /// engine for the form with it alone, read or not.
+  bool has_log_sum(const CudnnDescriptor& top, const CudnnDescriptor& total) {
+    const auto reader = [&](int mode, const CudnnDescriptor& x, const CudnnDescriptor* b) {
+      const auto found = std::ranges::find_if(nodes_, [&](const Node& node) {
+        return node.type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR && node.mode == mode &&
+               id_of(*node.x) == id_of(x) && (node.b == nullptr) == (b == nullptr) &&
+               (b == nullptr || id_of(*node.b) == id_of(*b)) && has_type(*node.y, CUDNN_DATA_FLOAT) &&
+               four(*node.y, CUDNN_ATTR_TENSOR_DIMENSIONS) == four(x, CUDNN_ATTR_TENSOR_DIMENSIONS);
+      });
+      return found == nodes_.end() ? nullptr : &*found;
+    };
+    const Node* const logarithm = reader(CUDNN_POINTWISE_LOG, total, nullptr);
+    if (logarithm == nullptr || reader(CUDNN_POINTWISE_ADD, top, logarithm->y) == nullptr) return false;
+    used_ += 2;
+    return true;
   }
   static bool is_number(const CudnnDescriptor* tensor) {
     return tensor != nullptr && flag(*tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE) && has_type(*tensor, CUDNN_DATA_FLOAT) &&

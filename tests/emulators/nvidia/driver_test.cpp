@@ -236,6 +236,9 @@ TEST_F(EmulatedCuda, GraphWithAPatchedNode) {
   copy.dstDevice = out;
   copy.WidthInBytes = 4 * count;
   copy.Height = copy.Depth = 1;
+  copy.dstPitch = std::size_t{1} << 31;
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, cuGraphAddMemcpyNode(&copy_node, graph, &empty, 1, &copy, context_));
+  copy.dstPitch = 0;
   ASSERT_CUDA(cuGraphAddMemcpyNode(&copy_node, graph, &empty, 1, &copy, context_));
   CUgraphExec executable = nullptr;
   ASSERT_CUDA(cuGraphInstantiate(&executable, graph, 0));

@@ -62,6 +62,9 @@ std::optional<char*> side_of(CUmemorytype type, const void* host, CUdeviceptr de
 Work copy_node(CUcontext context, const CUDA_MEMCPY3D* copy) {
   if (copy == nullptr || copy->WidthInBytes == 0 || copy->Height == 0 || copy->Depth == 0)
     return std::unexpected(CUDA_ERROR_INVALID_VALUE);
+  // Whatever the number of rows, as the driver's documentation has it.
+  if (std::max(copy->dstPitch, copy->srcPitch) > emulator::settings().pitch)
+    return std::unexpected(CUDA_ERROR_INVALID_VALUE);
   const auto to = side_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstPitch, copy->dstHeight,
                           copy->dstXInBytes, copy->dstY, copy->dstZ, *copy);
   const auto from = side_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcPitch, copy->srcHeight,
