@@ -108,6 +108,11 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .help = "the threads of a warp do a kernel's work item together where its loops allow; false: each thread does "
              "its own",
      .from_folder = sdk::FromFolder::kHarmless},
+    {.name = "batches",
+     .type = sdk::OptionType::kBool,
+     .default_value = "true",
+     .help = "launches of one kernel that need not wait for each other are one launch",
+     .from_folder = sdk::FromFolder::kHarmless},
     sdk::kTimeoutOption,
     {.name = "cache_dir",
      .type = sdk::OptionType::kPath,

@@ -19,15 +19,17 @@
 namespace crucible::sdk {
 
 struct DeviceKernel {
-  std::string name, code;  // code: what it was compiled to, in the vendor's word
-  std::string binary;      // binary_id() of the machine code
+  std::string name, code;          // code: what it was compiled to, in the vendor's word
+  std::string binary;              // binary_id() of the machine code
+  std::string batch_text = {};     // of a kernel that does many launches of it (batch_kernel.hpp); "": there is none
+  std::vector<bool> written = {};  // of each buffer
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::uint32_t alignment = 1;     // what its text takes its buffers' addresses to be multiples of
   bool has_table = false;          // its buffers come from a table in the device's memory
   std::uint32_t most_threads = 1;  // of a block, as its registers and its text leave
   std::uint32_t lanes = 1;         // threads that do an item together
   std::uint64_t registers = 0, local_bytes = 0, shared_bytes = 0, binary_bytes = 0;
-  bool from_cache = false;
+  bool from_cache = false, is_careful = false;  // is_careful: compiled with less optimisation
 };
 
 template <class Device, class Kernel>
@@ -65,6 +67,9 @@ struct ThreadModules {
       kernel.scalar_count = source.scalar_count;
       kernel.has_table = source.has_table;
       kernel.alignment = source.alignment;
+      kernel.batch_text = source.batch_text;
+      kernel.written = source.written;
+      kernel.is_careful = sources.is_careful;
     }
     const auto batches = batch_kernels(kernels, language(), sources.is_careful);
     for (const KernelBatch& batch : batches) module.text += batch.text;

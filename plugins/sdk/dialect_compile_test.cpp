@@ -13,6 +13,7 @@
 #include "core/graph/random_program.hpp"
 #include "core/kernel/schedule.hpp"
 #include "plugins/sdk/mathematics.hpp"
+#include "plugins/sdk/thread_kernel.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -30,7 +31,7 @@ __device__ float fmaf(float, float, float); __device__ double fma(double, double
 __device__ float sqrtf(float); __device__ double sqrt(double); __device__ float floorf(float); __device__ double floor(double);
 __device__ float __int_as_float(int); __device__ double __longlong_as_double(long long);
 __device__ unsigned __float_as_uint(float); __device__ float __uint_as_float(unsigned);
-__device__ long long __double_as_longlong(double);
+__device__ long long __double_as_longlong(double); __device__ void* __cvta_global_to_generic(unsigned long);
 )";
 constexpr std::string_view kHipDeclarations = R"(
 struct crucible_index { unsigned x, y, z; };
@@ -62,7 +63,12 @@ std::string check(const Dialect& dialect, const std::string& declarations, const
     if (!scheduled) return scheduled.error().message;
     for (const kernel::Kernel& kernel : scheduled->kernels) {
       if (!names.insert(kernel.name).second) continue;
-      text += print_kernel(read_kernel(kernel.ir.data(), kernel.ir.size()), dialect, kernel.name);
+      const Kernel ir = read_kernel(kernel.ir.data(), kernel.ir.size());
+      text += print_kernel(ir, dialect, kernel.name);
+      if (dialect.meet.empty()) continue;
+      const std::string batch = print_thread_kernel(ir, dialect, kernel.name).batch_text;
+      if (batch.empty()) return kernel.name + " has no text for many launches";
+      text += batch;
     }
   }
   if (names.size() < 50) return "too few kernels to mean anything";

@@ -19,9 +19,18 @@
 
 namespace crucible::sdk {
 
+/// The kernel that does many launches of another one (batch_kernel.hpp): made when a plan first wants it.
+template <class Api>
+struct GraphBatchKernel {
+  std::shared_ptr<typename Api::DriverModule> module;  // kernels that were built together share one
+  typename Api::Function function = nullptr;
+  std::uint32_t most_threads = 0;  // of a block; 0: it has not been made
+};
+
 template <class Api>
 struct GraphKernel : DeviceKernel {
   typename Api::Function function = nullptr;
+  GraphBatchKernel<Api> batch;
 };
 
 template <class Api>

@@ -140,6 +140,8 @@ struct GraphDevice : QueueOwner {
   typename Api::Stream stream;                      // of everything that is done on return
   std::string cache_dir;                            // option
   std::uint32_t team_lanes = 1;                     // threads that may do an item together
+  bool makes_batches = false;                       // option: launches of one kernel become one where they may
+  std::mutex batches_mutex;                         // of the kernels that do them
   std::unique_ptr<MatrixProducts> matrix_products;  // products that the library does not take
   AddressMap addresses;
   Watchdog watchdog;

@@ -16,7 +16,8 @@ namespace crucible::sdk {
 inline constexpr std::uint64_t kMostArgumentBytes = 4096;
 
 struct ThreadKernel {
-  std::string text;
+  std::string text, batch_text;  // of the kernel; of one that does many launches of it (batch_kernel.hpp), or ""
+  std::vector<bool> written;     // of each buffer
   std::uint32_t buffer_count = 0, scalar_count = 0;
   // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars (f64 or i64),
   // begin and end.
@@ -59,5 +60,7 @@ struct LaunchShape {
 /// `most_threads` is what the kernel's registers and shared memory leave of a block, at least `lanes`; `units` how many
 /// multiprocessors share the launch; `lanes` how many threads do an item together, a power of two.
 LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::uint64_t units, std::uint32_t lanes = 1);
+/// How many of them where a block has `threads`.
+std::uint32_t blocks_of(std::int64_t items, std::uint32_t threads, std::uint32_t lanes);
 
 }  // namespace crucible::sdk
