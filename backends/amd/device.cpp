@@ -52,7 +52,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     }
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
-    device->makes_batches = options().get_bool("batches");
+    device->batching = sdk::batching_of(options().get_text("batches"));
     if (options().get_bool("teams")) device->team_lanes = static_cast<std::uint32_t>(facts.wave);
     std::string note;
     if (options().get_text("blas") == "rocblas") (void)find_rocblas(facts, note);  // refused here, not at a product

@@ -65,7 +65,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     device->code = options().get_text("code");
-    device->makes_batches = options().get_bool("batches");
+    device->batching = sdk::batching_of(options().get_text("batches"));
     if (options().get_bool("teams")) device->team_lanes = kWarp;
     std::string note;
     if (options().get_text("profiler") == "cupti")

@@ -10,9 +10,9 @@
 namespace crucible::sdk {
 namespace {
 
-// The table: of each entry the number of its first block; then of each entry its blocks, begin and end of its items,
-// its buffers, its scalars.
-constexpr std::size_t kBlocks = 0, kBegin = 1, kEnd = 2, kBuffers = 3;
+// The table: of each entry the number of its first block; of each entry the word that its row begins at; then the rows:
+// which kernel it is, its blocks, begin and end of its items, its buffers, its scalars.
+constexpr std::size_t kPart = 0, kBlocks = 1, kBegin = 2, kEnd = 3, kBuffers = 4;
 
 std::string pointee(const IrBuffer& buffer) {
   static constexpr std::string_view kNames[] = {"uint8_t", "uint8_t",      "int8_t",        "int16_t", "int32_t",
@@ -41,42 +41,59 @@ constexpr std::string_view kHipPointer =
 
 }  // namespace
 
-std::string batch_name(const std::string& name) { return name + "_batch"; }
-
-std::string print_batch_kernel(const Kernel& kernel, const Dialect& dialect, const std::string& name,
-                               const ThreadKernel& printed) {
+BatchPart batch_part(const Kernel& kernel, const Dialect& dialect, const std::string& name,
+                     const ThreadKernel& printed) {
   const std::string head = std::string(dialect.kernel) + name + "(";
   const std::size_t begin = printed.text.find(head);
-  if (printed.has_table || begin == std::string::npos) return "";
+  if (printed.has_table || begin == std::string::npos) return {};
   const std::string function = "items_of_" + name;
-  std::string text = printed.text;
-  replace_all(text, "blockIdx.x", "crucible_block");
-  replace_all(text, "gridDim.x", "crucible_blocks");
-  text.replace(begin, head.size(),
-               "CRUCIBLE_FN void " + function + "(uint32_t crucible_block, uint32_t crucible_blocks, ");
-  std::string arguments = "(uint32_t)(blockIdx.x - table[low]), (uint32_t)row[" + std::to_string(kBlocks) + "], ";
-  std::size_t word = kBuffers;
+  BatchPart part{.text = printed.text, .call = function + "((uint32_t)(blockIdx.x - table[low]), "};
+  replace_all(part.text, "blockIdx.x", "crucible_block");
+  replace_all(part.text, "gridDim.x", "crucible_blocks");
+  part.text.replace(begin, head.size(),
+                    "CRUCIBLE_FN void " + function + "(uint32_t crucible_block, uint32_t crucible_blocks, ");
+  // A program may have several batches with it.
+  part.text = "#ifndef CRUCIBLE_HAS_" + function + "\n#define CRUCIBLE_HAS_" + function + "\n" + part.text + "#endif\n";
+  const auto word = [](std::size_t i) { return "row[" + std::to_string(i) + "]"; };
+  std::size_t next = kBuffers;
+  part.call += "(uint32_t)" + word(kBlocks) + ", ";
   for (const IrBuffer& buffer : kernel.buffers)
-    arguments += "CRUCIBLE_GLOBAL(" + pointee(buffer) + ", row[" + std::to_string(word++) + "]), ";
-  for (const Type scalar : kernel.scalars) {
-    const std::string type(scalar_type(scalar));
-    arguments += "*(const " + type + "*)(row + " + std::to_string(word++) + "), ";
+    part.call += "CRUCIBLE_GLOBAL(" + pointee(buffer) + ", " + word(next++) + "), ";
+  for (const Type scalar : kernel.scalars)
+    part.call += "*(const " + std::string(scalar_type(scalar)) + "*)(row + " + std::to_string(next++) + "), ";
+  part.call += "(int64_t)" + word(kBegin) + ", (int64_t)" + word(kEnd) + ")";
+  return part;
+}
+
+std::string batch_name(std::span<const std::string> kernels) {
+  if (kernels.size() == 1) return kernels.front() + "_batch";
+  std::uint64_t number = 0xcbf29ce484222325u;  // FNV-1a
+  for (const std::string& name : kernels) {
+    for (const char letter : name + ",") number = (number ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
   }
-  return std::string(dialect.name == "cuda" ? kCudaPointer : kHipPointer) + text + std::string(dialect.kernel) +
-         batch_name(name) +
-         "(const uint64_t* table, int64_t count) {\n"
-         "  int64_t low = 0, high = count;\n"
-         "  while (high - low > 1) {\n"
-         "    const int64_t middle = low + (high - low) / 2;\n"
-         "    if (table[middle] <= blockIdx.x) {\n"
-         "      low = middle;\n"
-         "    } else {\n"
-         "      high = middle;\n"
-         "    }\n"
-         "  }\n"
-         "  const uint64_t* const row = table + count + low * " +
-         std::to_string(word) + ";\n  " + function + "(" + arguments + "(int64_t)row[" + std::to_string(kBegin) +
-         "], (int64_t)row[" + std::to_string(kEnd) + "]);\n}\n";
+  return kernels.front() + "_batch_" + std::to_string(number);
+}
+
+std::string print_batch_kernel(std::span<const BatchPart> parts, const Dialect& dialect, const std::string& name) {
+  std::string text(dialect.name == "cuda" ? kCudaPointer : kHipPointer);
+  for (const BatchPart& part : parts) text += part.text;
+  text += std::string(dialect.kernel) + name +
+          "(const uint64_t* table, int64_t count) {\n"
+          "  int64_t low = 0, high = count;\n"
+          "  while (high - low > 1) {\n"
+          "    const int64_t middle = low + (high - low) / 2;\n"
+          "    if (table[middle] <= blockIdx.x) {\n"
+          "      low = middle;\n"
+          "    } else {\n"
+          "      high = middle;\n"
+          "    }\n"
+          "  }\n"
+          "  const uint64_t* const row = table + table[count + low];\n";
+  if (parts.size() == 1) return text + "  " + parts.front().call + ";\n}\n";
+  text += "  switch (row[" + std::to_string(kPart) + "]) {\n";
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    text += "    case " + std::to_string(i) + ": " + parts[i].call + "; break;\n";
+  return text + "  }\n}\n";
 }
 
 BatchTable make_batch(std::span<const BatchEntry> entries, std::uint32_t most_threads, std::uint64_t units,
@@ -86,21 +103,24 @@ BatchTable make_batch(std::span<const BatchEntry> entries, std::uint32_t most_th
   for (const BatchEntry& entry : entries) most = std::max(most, entry.end - entry.begin);
   batch.shape.threads = launch_shape(most, most_threads, units, lanes).threads;
   std::uint64_t blocks = 0;
-  std::vector<std::uint64_t> first;
-  for (const BatchEntry& entry : entries) {
+  std::vector<std::uint64_t> heads(2 * entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const BatchEntry& entry = entries[i];
     const std::uint64_t own = blocks_of(entry.end - entry.begin, batch.shape.threads, lanes);
-    first.push_back(blocks);
+    heads[i] = blocks;
+    heads[entries.size() + i] = heads.size() + batch.words.size();
+    batch.words.push_back(entry.part);
     batch.words.push_back(own);
     batch.words.push_back(static_cast<std::uint64_t>(entry.begin));
     batch.words.push_back(static_cast<std::uint64_t>(entry.end));
     batch.words.insert(batch.words.end(), entry.buffers.begin(), entry.buffers.end());
-    batch.first_scalar.push_back(entries.size() + batch.words.size());
+    batch.first_scalar.push_back(heads.size() + batch.words.size());
     batch.words.insert(batch.words.end(), entry.scalars.begin(), entry.scalars.end());
     blocks += own;
   }
   if (blocks > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max()))
     throw Failure(CRUCIBLE_E_UNSUPPORTED, "a batch of " + std::to_string(blocks) + " blocks");
-  batch.words.insert(batch.words.begin(), first.begin(), first.end());
+  batch.words.insert(batch.words.begin(), heads.begin(), heads.end());
   batch.shape.blocks = static_cast<std::uint32_t>(blocks);
   return batch;
 }

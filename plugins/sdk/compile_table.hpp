@@ -21,7 +21,7 @@ namespace crucible::sdk {
 struct DeviceKernel {
   std::string name, code;          // code: what it was compiled to, in the vendor's word
   std::string binary;              // binary_id() of the machine code
-  std::string batch_text = {};     // of a kernel that does many launches of it (batch_kernel.hpp); "": there is none
+  BatchPart batch_part = {};       // empty: it is launched by itself
   std::vector<bool> written = {};  // of each buffer
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::uint32_t alignment = 1;     // what its text takes its buffers' addresses to be multiples of
@@ -67,7 +67,7 @@ struct ThreadModules {
       kernel.scalar_count = source.scalar_count;
       kernel.has_table = source.has_table;
       kernel.alignment = source.alignment;
-      kernel.batch_text = source.batch_text;
+      kernel.batch_part = source.batch;
       kernel.written = source.written;
       kernel.is_careful = sources.is_careful;
     }

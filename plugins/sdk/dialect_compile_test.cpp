@@ -12,6 +12,7 @@
 
 #include "core/graph/random_program.hpp"
 #include "core/kernel/schedule.hpp"
+#include "plugins/sdk/batch_kernel.hpp"
 #include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
 
@@ -57,6 +58,7 @@ std::string check(const Dialect& dialect, const std::string& declarations, const
   const Folder folder;
   std::string text = math_text(dialect);
   std::set<std::string> names;
+  std::vector<BatchPart> parts;
   for (std::uint64_t seed = 200; seed < 215; ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed});
     const auto scheduled = kernel::schedule(random.program, {});
@@ -66,9 +68,12 @@ std::string check(const Dialect& dialect, const std::string& declarations, const
       const Kernel ir = read_kernel(kernel.ir.data(), kernel.ir.size());
       text += print_kernel(ir, dialect, kernel.name);
       if (dialect.meet.empty()) continue;
-      const std::string batch = print_thread_kernel(ir, dialect, kernel.name).batch_text;
-      if (batch.empty()) return kernel.name + " has no text for many launches";
-      text += batch;
+      parts.push_back(print_thread_kernel(ir, dialect, kernel.name).batch);
+      if (parts.back().text.empty()) return kernel.name + " cannot be in a batch";
+      if (parts.size() < 3) continue;
+      text += print_batch_kernel(parts, dialect, kernel.name + "_batch");
+      text += print_batch_kernel(parts, dialect, kernel.name + "_batch_again");
+      parts.clear();
     }
   }
   if (names.size() < 50) return "too few kernels to mean anything";

@@ -6,7 +6,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -51,15 +50,24 @@ struct GraphBatches {
   using Plan = typename Api::Plan;
   using Kernel = typename Api::Kernel;
 
-  /// Ops of one kernel that has a text for batches have a number of their own.
+  /// Ops that may become one have one number: those of one kernel; or all of small launches, where kernels may be
+  /// mixed.
   static std::vector<std::size_t> kinds_of(const Device& device, const OpList& list) {
     std::vector<std::size_t> kinds(list.ops.size(), kAlone);
-    std::map<const Kernel*, std::size_t> known;
+    if (device.batching == Batching::kNone) return kinds;
+    std::map<const Kernel*, std::int64_t> most;  // items
+    for (const ListedOp& op : list.ops) {
+      if (op.kind == CRUCIBLE_OP_LAUNCH) most[op.kernel] = std::max(most[op.kernel], op.grid);
+    }
+    std::map<std::pair<const Kernel*, std::uint32_t>, std::size_t> known;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       const ListedOp& op = list.ops[i];
-      if (!device.makes_batches || op.kind != CRUCIBLE_OP_LAUNCH) continue;
+      if (op.kind != CRUCIBLE_OP_LAUNCH) continue;
       const Kernel* const kernel = op.kernel;
-      if (!kernel->batch_text.empty()) kinds[i] = known.try_emplace(kernel, known.size() + 1).first->second;
+      if (kernel->batch_part.text.empty()) continue;
+      const bool is_mixed = device.batching == Batching::kMixed && is_small(device, *kernel, most[kernel]);
+      const std::pair key(is_mixed ? nullptr : kernel, kernel->lanes);
+      kinds[i] = known.try_emplace(key, known.size() + 1).first->second;
     }
     return kinds;
   }
@@ -71,7 +79,7 @@ struct GraphBatches {
     std::vector<std::uint64_t> words = buffers;
     std::vector<std::pair<std::size_t, std::size_t>> first;  // of each batch: its node, its first word
     for (std::size_t node = 0; node < plan.order.nodes.size(); ++node) {
-      if (plan.order.nodes[node].ops.size() < 2) continue;
+      if (!is_batch(plan, node)) continue;
       first.emplace_back(node, words.size());
       add_batch(plan, node, words);
     }
@@ -110,21 +118,51 @@ struct GraphBatches {
   }
 
  private:
-  static Kernel& kernel_of(const Plan& plan, std::size_t node) {
-    return *plan.list.ops[plan.order.nodes[node].ops.front()].kernel;
+  // A launch that leaves most of the device idle, of a kernel that takes little of what a block's threads share: beside
+  // others it costs them nothing. Threads of each multiprocessor, bytes of a kernel.
+  static constexpr std::uint64_t kMixedThreads = 1024, kMixedSharedBytes = 4096;
+  static bool is_small(const Device& device, const Kernel& kernel, std::int64_t items) {
+    return static_cast<std::uint64_t>(items) * kernel.lanes <= device.facts.units * kMixedThreads &&
+           kernel.shared_bytes <= kMixedSharedBytes;
+  }
+
+  static bool is_batch(const Plan& plan, std::size_t node) { return plan.order.nodes[node].ops.size() > 1; }
+
+  /// The kernels of a node's ops, by name.
+  static std::map<std::string, Kernel*> kernels_of(const Plan& plan, std::size_t node) {
+    std::map<std::string, Kernel*> kernels;
+    for (const std::size_t op : plan.order.nodes[node].ops) {
+      Kernel* const kernel = plan.list.ops[op].kernel;
+      kernels.emplace(kernel->name, kernel);
+    }
+    return kernels;
+  }
+
+  static std::string name_of(const std::map<std::string, Kernel*>& kernels) {
+    std::vector<std::string> names;
+    for (const auto& [name, kernel] : kernels) names.push_back(name);
+    return batch_name(names);
   }
 
   static void add_batch(Plan& plan, std::size_t node, std::vector<std::uint64_t>& words) {
-    const Kernel& kernel = kernel_of(plan, node);
+    const std::map<std::string, Kernel*> kernels = kernels_of(plan, node);
+    const std::string name = name_of(kernels);
+    const Kernel& first = *kernels.begin()->second;
+    const std::shared_ptr<const GraphBatchKernel<Api>> built = first.batches.at(name);
     std::vector<BatchEntry> entries;
     for (const std::size_t i : plan.order.nodes[node].ops) {
       const ListedOp& op = plan.list.ops[i];
-      entries.push_back({.buffers = op.addresses, .scalars = op.scalars, .begin = 0, .end = op.grid});
+      const Kernel& kernel = *op.kernel;
+      entries.push_back({.buffers = op.addresses,
+                         .scalars = op.scalars,
+                         .begin = 0,
+                         .end = op.grid,
+                         .part = static_cast<std::size_t>(std::distance(kernels.begin(), kernels.find(kernel.name)))});
     }
-    BatchTable table = make_batch(entries, kernel.batch.most_threads, plan.device->facts.units, kernel.lanes);
+    BatchTable table = make_batch(entries, built->most_threads, plan.device->facts.units, first.lanes);
     PlannedBatch<Api>& batch = plan.batches[node];
-    batch.function = kernel.batch.function;
-    batch.name = batch_name(kernel.name);
+    batch.function = built->function;
+    batch.name = name;
     batch.shape = table.shape;
     batch.arguments = {0, entries.size()};
     for (const std::size_t word : table.first_scalar) batch.first_scalar.push_back(words.size() + word);
@@ -137,40 +175,48 @@ struct GraphBatches {
     const std::lock_guard lock(device.batches_mutex);
     for (const bool is_careful : {false, true}) {
       ThreadKernels texts;
-      std::map<std::string, std::set<Kernel*>> missing;
+      std::map<std::string, std::map<std::string, Kernel*>> missing;  // of each batch: its kernels
       for (std::size_t node = 0; node < plan.order.nodes.size(); ++node) {
-        if (plan.order.nodes[node].ops.size() < 2) continue;
-        Kernel& kernel = kernel_of(plan, node);
-        if (kernel.batch.most_threads != 0 || kernel.is_careful != is_careful) continue;
-        const std::string name = batch_name(kernel.name);
-        missing[name].insert(&kernel);
-        texts[name].text = kernel.batch_text;
+        if (!is_batch(plan, node)) continue;
+        const std::map<std::string, Kernel*> kernels = kernels_of(plan, node);
+        const std::string name = name_of(kernels);
+        bool wants_care = false;
+        std::vector<BatchPart> parts;
+        for (const auto& [of, kernel] : kernels) {
+          wants_care |= kernel->is_careful;
+          parts.push_back(kernel->batch_part);
+        }
+        if (wants_care != is_careful || kernels.begin()->second->batches.contains(name)) continue;
+        missing[name] = kernels;
+        texts[name].text = print_batch_kernel(parts, Api::dialect(), name);
       }
       const auto batches = batch_kernels(texts, Api::dialect(), is_careful);
       std::vector<BuiltBatch<Api>> built = Api::build_programs(device, batches);
       for (std::size_t i = 0; i < batches.size(); ++i) {
         const auto module = std::make_shared<typename Api::DriverModule>(std::move(built[i].module));
-        for (const std::string& name : batches[i].names) {
-          for (Kernel* const kernel : missing.at(name)) take(device, *kernel, module, name);
-        }
+        for (const std::string& name : batches[i].names) take(device, missing.at(name), module, name);
       }
     }
   }
 
-  static void take(Device& device, Kernel& kernel, const std::shared_ptr<typename Api::DriverModule>& module,
-                   const std::string& name) {
-    GraphBatchKernel<Api> batch{.module = module, .function = find_function<Api>(device, *module, name)};
-    const std::uint64_t most = GraphCompile<Api>::function_number(device, batch.function, Api::kMostThreads);
-    batch.most_threads = std::min(kernel.most_threads, static_cast<std::uint32_t>(most));
-    batch.most_threads -= batch.most_threads % kernel.lanes;
-    if (batch.most_threads == 0) {
+  static void take(Device& device, const std::map<std::string, Kernel*>& kernels,
+                   const std::shared_ptr<typename Api::DriverModule>& module, const std::string& name) {
+    auto batch = std::make_shared<GraphBatchKernel<Api>>();
+    batch->module = module;
+    batch->function = find_function<Api>(device, *module, name);
+    const std::uint64_t most = GraphCompile<Api>::function_number(device, batch->function, Api::kMostThreads);
+    Kernel& first = *kernels.begin()->second;
+    batch->most_threads = static_cast<std::uint32_t>(most);
+    for (const auto& [of, kernel] : kernels) batch->most_threads = std::min(batch->most_threads, kernel->most_threads);
+    batch->most_threads -= batch->most_threads % first.lanes;
+    if (batch->most_threads == 0) {
       throw Failure(CRUCIBLE_E_UNSUPPORTED,
-                    "kernel " + name + " is done by " + std::to_string(kernel.lanes) +
+                    "kernel " + name + " is done by " + std::to_string(first.lanes) +
                         " threads together, and the device gives a block of it " + std::to_string(most) +
-                        ": set the option batches to false",
-                    {{"kernel", kernel.name}});
+                        ": set the option batches to none",
+                    {{"kernel", first.name}});
     }
-    kernel.batch = std::move(batch);
+    first.batches.emplace(name, std::move(batch));
   }
 };
 

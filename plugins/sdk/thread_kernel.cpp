@@ -64,7 +64,7 @@ ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, c
   if (team.lanes > 1) result.most_threads = team.lanes * team.most;
   result.text =
       result.has_table ? text_with_table(kernel, dialect, name, team) : print_kernel(kernel, dialect, name, team);
-  result.batch_text = print_batch_kernel(kernel, dialect, name, result);
+  result.batch = batch_part(kernel, dialect, name, result);
   for (const IrBuffer& buffer : kernel.buffers) result.written.push_back(buffer.written);
   return result;
 }

@@ -15,9 +15,16 @@ namespace crucible::sdk {
 /// What drivers of any age take as one kernel's arguments.
 inline constexpr std::uint64_t kMostArgumentBytes = 4096;
 
+/// What a kernel is in one that does many launches (batch_kernel.hpp).
+struct BatchPart {
+  std::string text, call;  // a function, and the words that call it
+  bool operator==(const BatchPart&) const = default;
+};
+
 struct ThreadKernel {
-  std::string text, batch_text;  // of the kernel; of one that does many launches of it (batch_kernel.hpp), or ""
-  std::vector<bool> written;     // of each buffer
+  std::string text;
+  BatchPart batch = {};       // empty: it cannot be in one
+  std::vector<bool> written;  // of each buffer
   std::uint32_t buffer_count = 0, scalar_count = 0;
   // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars (f64 or i64),
   // begin and end.

@@ -88,7 +88,7 @@ class Emulated(e2e_test.Folder):
             if plugin == "intel":
                 continue
             hashes, plans = set(), {}
-            for batches in "true", "false":
+            for batches in "same", "mixed", "none":
                 for order in "forward", "reverse", "shuffled":
                     with self.subTest(name, batches=batches, order=order):
                         done = self.replay(options, "--set", f"backend.{plugin}.batches={batches}", "--objective",
@@ -99,15 +99,16 @@ class Emulated(e2e_test.Folder):
                         hashes.add(document["result_sha256"])
                         plans[batches] = document["plans"][0]
             self.assertEqual(len(hashes), 1, name)
-            self.assertEqual(plans["false"]["batches"], 0)
-            self.assertEqual(plans["false"]["launches"], plans["false"]["ops"])
-            self.assertGreater(plans["true"]["batches"], 0)
-            self.assertLess(plans["true"]["launches"], plans["false"]["launches"])
-            self.assertLess(plans["true"]["longest_path"], plans["true"]["nodes"])
+            alone, same, mixed = plans["none"], plans["same"], plans["mixed"]
+            self.assertEqual((alone["batches"], alone["launches"]), (0, alone["ops"]))
+            self.assertGreater(same["batches"], 0)
+            self.assertLess(same["launches"], alone["launches"])
+            self.assertLessEqual(mixed["launches"], same["launches"])
+            self.assertLess(same["longest_path"], same["nodes"])
             told = self.replay(options, "--objective", "fastest", "--numerics", "strict").stdout
-            self.assertIn(f"launches  {plans['true']['launches']} for {plans['true']['ops']} ops, "
-                          f"{plans['true']['batches']} of them for several; at most "
-                          f"{plans['true']['longest_path']} behind each other\n", told)
+            self.assertIn(
+                f"launches  {same['launches']} for {same['ops']} ops, {same['batches']} of them for several; "
+                f"at most {same['longest_path']} behind each other\n", told)
 
     def test_fast_replays_are_verified(self):
         for name, options in self.devices.items():
