@@ -9,6 +9,7 @@
 #include "backends/amd/profiler.hpp"
 #include "backends/amd/smi.hpp"
 #include "backends/amd/tables.hpp"
+#include "plugins/abi/sized_launch.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
@@ -51,6 +52,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     }
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
+    device->batching = sdk::batching_of(options().get_text("batches"));
     if (options().get_bool("teams")) device->team_lanes = static_cast<std::uint32_t>(facts.wave);
     std::string note;
     if (options().get_text("blas") == "rocblas") (void)find_rocblas(facts, note);  // refused here, not at a product
@@ -85,7 +87,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::text_item("compiler", compiler), sdk::text_item("dialect", sdk::dialect_hip().name),
                  sdk::number_item("compute_units", facts.units), sdk::number_item("wave", facts.wave),
                  sdk::number_item("threads", facts.units * kLanes), sdk::number_item("lanes", facts.wave),
-                 sdk::number_item("register_bytes", kRegisterBytes), sdk::text_item("library", library),
+                 sdk::text_item(abi::kSizedLaunchesProperty, "1"), sdk::number_item("register_bytes", kRegisterBytes),
+                 sdk::text_item("library", library),
                  sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
                  sdk::text_item("convolutions", convolutions), sdk::text_item("profiler", profiler)});
     if (!note.empty()) sdk::report(sink, user, {sdk::text_item("note", note)});

@@ -28,6 +28,7 @@ struct GraphApi : crucible::sdk::GraphHandles {
   using Facts = DeviceFacts;
   using Current = crucible_amd::Current;
   using Memory = Object<void*, &Hip::hipFree>;
+  using HostMemory = Object<void*, &Hip::hipHostFree>;
   using StreamHandle = hipStream_t;
   using Function = hipFunction_t;
   using Node = hipGraphNode_t;
@@ -59,6 +60,10 @@ struct GraphApi : crucible::sdk::GraphHandles {
         return device.driver->hipMemcpyAsync(to, at(from), size, hipMemcpyDeviceToHost, stream);
       },
       "hipMemcpyAsync"};
+  [[maybe_unused]] static constexpr Call kHostAlloc{[](const auto& device, void** address, std::uint64_t size) {
+                                                      return device.driver->hipHostMalloc(address, size, 0);
+                                                    },
+                                                    "hipHostMalloc"};
   [[maybe_unused]] static constexpr Call kCopy{
       [](const auto& device, std::uint64_t to, std::uint64_t from, std::uint64_t size, hipStream_t stream) {
         return device.driver->hipMemcpyAsync(at(to), at(from), size, hipMemcpyDeviceToDevice, stream);
@@ -91,6 +96,7 @@ struct GraphApi : crucible::sdk::GraphHandles {
         return device.driver->hipGraphInstantiate(executable, graph, nullptr, nullptr, 0);
       },
       "hipGraphInstantiate"};
+  [[maybe_unused]] static constexpr Call kGraphUpload{&Hip::hipGraphUpload, "hipGraphUpload"};
   [[maybe_unused]] static constexpr Call kGraphLaunch{&Hip::hipGraphLaunch, "hipGraphLaunch"};
   [[maybe_unused]] static constexpr Call kAddKernelNode{&Hip::hipGraphAddKernelNode, "hipGraphAddKernelNode"};
   [[maybe_unused]] static constexpr Call kSetKernelNode{&Hip::hipGraphExecKernelNodeSetParams,
@@ -115,7 +121,7 @@ struct GraphApi : crucible::sdk::GraphHandles {
       Device& device, const std::vector<crucible::sdk::KernelBatch>& batches);
   static void build_plan(Plan& plan);  // plan.cpp
   static void run_plan(Plan& plan, hipStream_t stream);
-  static const GraphExec& executable_of(const Plan& plan, std::size_t index);
+  static const GraphExec& executable_of(const Plan& plan, std::size_t node);
   static void enqueue_library_call(Plan& plan, std::size_t index, hipStream_t stream);
   static std::string_view traced_from(const Plan& plan);
   static std::optional<std::vector<std::uint64_t>> traced_times(Plan& plan);  // plan_dispatches.cpp

@@ -77,6 +77,8 @@ struct hipMemsetParams {
   X(hipMalloc, hipError_t, (void** address, std::size_t bytes))                                                     \
   X(hipFree, hipError_t, (void* address))                                                                           \
   X(hipMemGetInfo, hipError_t, (std::size_t* free, std::size_t* total))                                             \
+  X(hipHostMalloc, hipError_t, (void** address, std::size_t bytes, unsigned flags))                                 \
+  X(hipHostFree, hipError_t, (void* address))                                                                       \
   X(hipMemcpyAsync, hipError_t, (void* to, const void* from, std::size_t bytes, int kind, hipStream_t stream))      \
   X(hipMemsetAsync, hipError_t, (void* to, int byte, std::size_t bytes, hipStream_t stream))                        \
   X(hipStreamCreateWithFlags, hipError_t, (hipStream_t * stream, unsigned flags))                                   \
@@ -110,6 +112,7 @@ struct hipMemsetParams {
   X(hipGraphExecDestroy, hipError_t, (hipGraphExec_t executable))                                                   \
   X(hipGraphExecKernelNodeSetParams, hipError_t,                                                                    \
     (hipGraphExec_t executable, hipGraphNode_t node, const hipKernelNodeParams* parameters))                        \
+  X(hipGraphUpload, hipError_t, (hipGraphExec_t executable, hipStream_t stream))                                    \
   X(hipGraphLaunch, hipError_t, (hipGraphExec_t executable, hipStream_t stream))
 
 }  // namespace crucible_amd

@@ -21,13 +21,16 @@ struct PlanPiece {
 }  // namespace crucible_amd
 
 struct crucible_plan : crucible::sdk::GraphPlan<crucible_amd::GraphApi> {
-  std::vector<std::size_t> piece_of;            // of the op
+  std::vector<std::size_t> piece_of;            // of a node of the order
   std::vector<crucible_amd::PlanPiece> pieces;  // in order
 };
 
 namespace crucible_amd {
 
 using Plans = crucible::sdk::GraphPlans<GraphApi>;
+
+/// A graph like the piece's, whose nodes go one after the other.
+GraphExec chain_of(crucible_plan& plan, std::size_t piece, Graph& graph);
 
 /// One of a plan's pieces, not waited for. The device must be the current one.
 void run_piece(crucible_plan& plan, const PlanPiece& piece, hipStream_t stream, std::string_view what);

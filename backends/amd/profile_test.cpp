@@ -62,7 +62,7 @@ TEST_F(AmdProfile, DispatchesTimeOneReplayOfTheWholeGraph) {
     Work work(device);
     EXPECT_EQ(work.plan().times_from(), "");
     EXPECT_THAT(take(work.plan().profile()), ElementsAre(Gt(0u), Gt(0u), 0u, Gt(0u)));
-    EXPECT_EQ(work.plan().times_from(), "rocprofiler-sdk's records of one replay of the whole graph");
+    EXPECT_EQ(work.plan().times_from(), "rocprofiler-sdk's records of one replay of the whole graph, node after node");
   });
   expect_run([] {
     const auto device = open(kNoEvents, {{"profiler", "none"}});

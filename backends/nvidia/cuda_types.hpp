@@ -165,6 +165,8 @@ struct CUmemPoolProps {
   X(cuMemSetAccess, 10020, (CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count)) \
   X(cuMemUnmap, 10020, (CUdeviceptr address, std::size_t bytes))                                                       \
   X(cuMemGetInfo, 3020, (std::size_t* free, std::size_t* total))                                                       \
+  X(cuMemHostAlloc, 2020, (void** address, std::size_t bytes, unsigned flags))                                         \
+  X(cuMemFreeHost, 2000, (void* address))                                                                              \
   X(cuMemcpyHtoDAsync, 3020, (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream))                   \
   X(cuMemcpyDtoHAsync, 3020, (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream))                         \
   X(cuMemcpyDtoDAsync, 3020, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream))                   \
@@ -205,6 +207,7 @@ struct CUmemPoolProps {
   X(cuGraphExecDestroy, 10000, (CUgraphExec executable))                                                               \
   X(cuGraphExecKernelNodeSetParams, 10010,                                                                             \
     (CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* parameters))                             \
+  X(cuGraphUpload, 11010, (CUgraphExec executable, CUstream stream))                                                   \
   X(cuGraphLaunch, 10000, (CUgraphExec executable, CUstream stream))
 
 }  // namespace crucible_nvidia

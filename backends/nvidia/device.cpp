@@ -8,6 +8,7 @@
 #include "backends/nvidia/nvrtc.hpp"
 #include "backends/nvidia/options.hpp"
 #include "backends/nvidia/tables.hpp"
+#include "plugins/abi/sized_launch.hpp"
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
@@ -64,6 +65,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     device->code = options().get_text("code");
+    device->batching = sdk::batching_of(options().get_text("batches"));
     if (options().get_bool("teams")) device->team_lanes = kWarp;
     std::string note;
     if (options().get_text("profiler") == "cupti")
@@ -106,7 +108,8 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                  sdk::text_item("architecture", facts.architecture()), sdk::text_item("compiler", compiler),
                  sdk::text_item("code", device->code), sdk::text_item("dialect", sdk::dialect_cuda().name),
                  sdk::number_item("multiprocessors", facts.units), sdk::number_item("threads", facts.units * kLanes),
-                 sdk::number_item("lanes", kWarp), sdk::number_item("register_bytes", kRegisterBytes),
+                 sdk::number_item("lanes", kWarp), sdk::text_item(abi::kSizedLaunchesProperty, "1"),
+                 sdk::number_item("register_bytes", kRegisterBytes),
                  sdk::text_item("memory", device->allocator->describe()), sdk::text_item("library", library),
                  sdk::text_item("matrix_units", sdk::name_of(device->matrix_products->unit())),
                  sdk::text_item("convolutions", convolutions), sdk::text_item("profiler", profiler)});

@@ -29,6 +29,7 @@ struct GraphApi : crucible::sdk::GraphHandles {
   using Facts = DeviceFacts;
   using Current = crucible_nvidia::Current;
   using Memory = DeviceMemory;
+  using HostMemory = Object<void*, &Cuda::cuMemFreeHost>;
   using StreamHandle = CUstream;
   using Function = CUfunction;
   using Node = CUgraphNode;
@@ -56,6 +57,10 @@ struct GraphApi : crucible::sdk::GraphHandles {
   [[maybe_unused]] static constexpr Call kStreamQuery{&Cuda::cuStreamQuery, "cuStreamQuery"};
   [[maybe_unused]] static constexpr Call kStreamSynchronize{&Cuda::cuStreamSynchronize, "cuStreamSynchronize"};
   [[maybe_unused]] static constexpr Call kUpload{&Cuda::cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync"};
+  [[maybe_unused]] static constexpr Call kHostAlloc{[](const auto& device, void** address, std::uint64_t size) {
+                                                      return device.driver->cuMemHostAlloc(address, size, 0);
+                                                    },
+                                                    "cuMemHostAlloc"};
   [[maybe_unused]] static constexpr Call kDownload{&Cuda::cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync"};
   [[maybe_unused]] static constexpr Call kCopy{&Cuda::cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync"};
   [[maybe_unused]] static constexpr Call kFill{&Cuda::cuMemsetD8Async, "cuMemsetD8Async"};
@@ -85,6 +90,7 @@ struct GraphApi : crucible::sdk::GraphHandles {
                                                                                                           graph, 0);
                                                       },
                                                       "cuGraphInstantiateWithFlags"};
+  [[maybe_unused]] static constexpr Call kGraphUpload{&Cuda::cuGraphUpload, "cuGraphUpload"};
   [[maybe_unused]] static constexpr Call kGraphLaunch{&Cuda::cuGraphLaunch, "cuGraphLaunch"};
   [[maybe_unused]] static constexpr Call kAddKernelNode{&Cuda::cuGraphAddKernelNode, "cuGraphAddKernelNode"};
   [[maybe_unused]] static constexpr Call kSetKernelNode{&Cuda::cuGraphExecKernelNodeSetParams,
@@ -117,7 +123,7 @@ struct GraphApi : crucible::sdk::GraphHandles {
       Device& device, const std::vector<crucible::sdk::KernelBatch>& batches);
   static void build_plan(Plan& plan);  // plan.cpp
   static void run_plan(Plan& plan, CUstream stream);
-  static const GraphExec& executable_of(const Plan& plan, std::size_t index);
+  static const GraphExec& executable_of(const Plan& plan, std::size_t node);
   static void enqueue_library_call(Plan& plan, std::size_t index, CUstream stream);
   static std::string_view traced_from(const Plan& plan);
   static std::optional<std::vector<std::uint64_t>> traced_times(Plan& plan);  // plan_activities.cpp

@@ -1,6 +1,7 @@
-// What is CUDA's own in a plan: one graph for all ops. Only cuBLASLt's and cuDNN's launches cannot be written as nodes,
-// because their kernels are the libraries' secret: each call is captured alone, from a stream that nothing else uses,
-// and added as a child graph. So a replay stays one launch, where a graph cut at each call would be two for every call.
+// What is CUDA's own in a plan: one graph for all ops, in which what need not wait for each other may run at once. Only
+// cuBLASLt's and cuDNN's launches cannot be written as nodes, because their kernels are the libraries' secret: each
+// call is captured alone, from a stream that nothing else uses, and added as a child graph. So a replay stays one
+// launch, where a graph cut at each call would be two for every call.
 #include "backends/nvidia/plan.hpp"
 
 namespace crucible_nvidia {
@@ -71,37 +72,48 @@ Graph capture_library_call(crucible_plan& plan, const sdk::ListedOp& op, const s
   return {cuda, captured};
 }
 
-CUgraphNode add_library_node(crucible_plan& plan, std::size_t index, CUgraphNode last) {
+/// The library's launches are captured once: the node has a copy of them.
+CUgraphNode add_library_node(crucible_plan& plan, CUgraph graph, std::size_t node,
+                             const std::vector<CUgraphNode>& after) {
   crucible_device& device = *plan.device;
+  const std::size_t index = plan.order.nodes[node].ops.front();
   const std::string what = "plan.build: op " + std::to_string(index) + ": ";
-  CUgraphNode node = nullptr;
-  const Graph child = capture_library_call(plan, plan.list.ops[index], what);  // the node has a copy of it
-  device.check(
-      device.driver->cuGraphAddChildGraphNode(&node, plan.graph.get(), &last, last == nullptr ? 0 : 1, child.get()),
-      what + "cuGraphAddChildGraphNode");
-  plan.activities[index] = count_activities(device, child.get(), what);
-  return node;
+  Graph& child = plan.captured[index];
+  if (child.get() == nullptr) child = capture_library_call(plan, plan.list.ops[index], what);
+  plan.activities[node] = count_activities(device, child.get(), what);
+  CUgraphNode made = nullptr;
+  device.check(device.driver->cuGraphAddChildGraphNode(&made, graph, after.data(), after.size(), child.get()),
+               what + "cuGraphAddChildGraphNode");
+  return made;
 }
 
 }  // namespace
 
-void GraphApi::build_plan(crucible_plan& plan) {
-  plan.activities.assign(plan.list.ops.size(), 0);
-  if (plan.node_count == 0) return;
-  plan.graph = Plans::make_graph(*plan.device);
-  CUgraphNode last = nullptr;
-  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
-    if (!plan.list.ops[i].does_something()) continue;
-    const auto calls = plan.matrix_calls.find(i);
-    const bool is_generated = plan.list.ops[i].kind != CRUCIBLE_OP_LIBRARY || calls != plan.matrix_calls.end();
-    plan.activities[i] = calls != plan.matrix_calls.end() ? calls->second.size() : 1;
-    if (const sdk::ListedOp& op = plan.list.ops[i]; op.kind == CRUCIBLE_OP_COPY)
-      plan.activities[i] = copy_nodes(0, 0, op.size, plan.device->facts.most_pitch).size();
-    plan.nodes[i] = last = is_generated ? Plans::add_node(plan, plan.graph, i, last) : add_library_node(plan, i, last);
+Graph build_graph(crucible_plan& plan, bool is_chain, std::vector<CUgraphNode>& nodes) {
+  plan.activities.assign(plan.node_count, 1);
+  for (std::size_t node = 0; node < plan.node_count; ++node) {
+    const std::size_t first = plan.order.nodes[node].ops.front();
+    const auto calls = plan.matrix_calls.find(first);
+    if (calls != plan.matrix_calls.end()) plan.activities[node] = calls->second.size();
+    if (const sdk::ListedOp& op = plan.list.ops[first]; op.kind == CRUCIBLE_OP_COPY)
+      plan.activities[node] = GraphApi::copy_nodes(0, 0, op.size, plan.device->facts.most_pitch).size();
   }
+  Graph graph = Plans::make_graph(*plan.device);
+  nodes.assign(plan.node_count, nullptr);
+  Plans::add_nodes(
+      plan, graph, nodes, is_chain, 0, [](std::size_t) { return true; },
+      [&](std::size_t node, const std::vector<CUgraphNode>& after) {
+        return add_library_node(plan, graph.get(), node, after);
+      });
+  plan.capture_stream = {};
+  return graph;
+}
+
+void GraphApi::build_plan(crucible_plan& plan) {
+  if (plan.node_count == 0) return;
+  plan.graph = build_graph(plan, false, plan.nodes);
   plan.executable = Plans::instantiate(*plan.device, plan.graph,
                                        {"plan.build: ", " of " + std::to_string(plan.node_count) + " nodes"});
-  plan.capture_stream = {};
 }
 
 const GraphExec& GraphApi::executable_of(const crucible_plan& plan, std::size_t) { return plan.executable; }
@@ -111,13 +123,14 @@ void GraphApi::enqueue_library_call(crucible_plan& plan, std::size_t index, CUst
 }
 
 std::string_view GraphApi::traced_from(const crucible_plan&) {
-  return "CUPTI's records of one replay of the whole graph";
+  return "CUPTI's records of one replay of the whole graph, node after node";
 }
 
 void GraphApi::run_plan(crucible_plan& plan, CUstream stream) {
   crucible_device& device = *plan.device;
   const Current current(device);
   if (plan.node_count == 0) return;
+  Plans::prepare_run(plan, stream, "queue.submit: ");
   device.call({"queue.submit: "}, kGraphLaunch, plan.executable.get(), stream);
   device.synchronize(stream, "queue.submit");
 }

@@ -12,8 +12,6 @@
 #include "core/base/terminal.hpp"
 #include "core/kernel/fuse/explain.hpp"
 #include "core/kernel/ir/read_ir.hpp"
-#include "runtime/plan/library_calls.hpp"
-#include "runtime/plan/predict.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/switches.hpp"
 #include "frontends/cli/terminal_observer.hpp"
@@ -23,6 +21,8 @@
 #include "frontends/replay/tuning.hpp"
 #include "frontends/replay/workload.hpp"
 #include "plugins/sdk/c_dialect.hpp"
+#include "runtime/plan/library_calls.hpp"
+#include "runtime/plan/predict.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -146,10 +146,12 @@ void print_table(const graph::Program& program, const kernel::Schedule& schedule
     }
     rows.back().insert(rows.back().end(), {std::move(summary), origin(program, step)});
   }
-  print_out("{}\n{} ops in {} steps: {} launches of {} kernels, {} library calls; {} values in memory. Library: {}.\n",
-             format_table(rows), program.ops.size(), schedule.steps.size(), launches, schedule.kernels.size(),
-             schedule.steps.size() - launches,
-             std::count(schedule.materialized.begin(), schedule.materialized.end(), true), library);
+  print_out(
+      "{}\n{} ops in {} steps: {} launches of {} kernels, {} library calls; {} values in memory. Library: {}.\n"
+      "A device's plan may make one launch of several: what it does is told by crucible replay.\n",
+      format_table(rows), program.ops.size(), schedule.steps.size(), launches, schedule.kernels.size(),
+      schedule.steps.size() - launches, std::count(schedule.materialized.begin(), schedule.materialized.end(), true),
+      library);
   if (predicted.profile) {
     print_out("An iteration takes {} at best on {} ({}{}{}).\n", format_ns(best_ns), predicted.profile->name,
               predicted.profile->source, predicted.profile->date.empty() ? "" : ", ", predicted.profile->date);
@@ -166,7 +168,7 @@ Result<int> show_step(const graph::Program& program, const kernel::Schedule& sch
   for (std::size_t i = 0; i < step.buffers.size(); ++i) {
     const graph::Value& value = program.values[step.buffers[i].value];
     print_out("/* b{}: {} %{} {}[{}] {} */\n", i, step.buffers[i].written ? "writes" : "reads ", step.buffers[i].value,
-               name(value.dtype), value.elements, value.name);
+              name(value.dtype), value.elements, value.name);
   }
   if (step.kind != kernel::StepKind::kLaunch) return 0;
   const kernel::Kernel& kernel = schedule.kernels[step.kernel];
@@ -238,7 +240,7 @@ void print_choice(const graph::Program& program, const kernel::Step& step, const
   if (cuts.size() < 2 || cuts.size() != choice.generated_ns.size()) return;
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     print_out("  {} {:<44} {:>10}   score {:.2f}\n", i == choice.best_cut() ? "*" : " ", runtime::words(cuts[i]),
-               format_ns(static_cast<double>(choice.generated_ns[i])), cuts[i].score / cuts[0].score);
+              format_ns(static_cast<double>(choice.generated_ns[i])), cuts[i].score / cuts[0].score);
   }
   print_out("  score: work of the busiest thread by the model, the first cut's being 1\n");
 }
@@ -276,7 +278,7 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
   print_out("step {}: {}\n{} ops: {}\n{}\n", index, step_name(schedule, step), step.ops.size(),
             op_summary(program, step), origin(program, step));
   print_out("fused: {} launches and {} of reads and writes less than with a kernel per op; {} values have no memory\n",
-             explanation.launches_saved, format_bytes(explanation.bytes_saved), explanation.inside.size());
+            explanation.launches_saved, format_bytes(explanation.bytes_saved), explanation.inside.size());
   if (const runtime::Choice* const choice = choice_of(program, step, choices)) {
     print_choice(program, step, *choice, *choices);
   }
@@ -288,7 +290,7 @@ Result<int> why_step(const graph::Program& program, const kernel::Schedule& sche
     std::string summary = op_summary(program, other);
     if (summary.size() > 40) summary = summary.substr(0, 37) + "...";
     print_out("  step {}: {} ({}), by {}\n    {}\n", beside.step, step_name(schedule, other), summary,
-               value_text(program, beside.value), kernel::words(beside.apart));
+              value_text(program, beside.value), kernel::words(beside.apart));
   }
   if (explanation.apart.empty()) print_out("  nothing: no other step shares a value with it\n");
   return 0;

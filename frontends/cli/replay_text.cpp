@@ -169,6 +169,22 @@ std::string threads_in_words(const runtime::Session& session) {
   return text;
 }
 
+/// "launches  164 for 269 ops, 9 of them for several; 131 behind each other at most" for each plan of which the plugin
+/// says what it starts.
+std::string launches_in_words(const runtime::Session& session) {
+  std::string text;
+  for (const backend::Properties& facts : session.plan_facts()) {
+    const auto of = [&](std::string_view key) {
+      const auto found = std::ranges::find(facts, key, &std::pair<std::string, std::string>::first);
+      return found == facts.end() ? std::string() : printable(found->second);
+    };
+    if (of("launches").empty()) continue;
+    text += fmt::format("launches  {} for {} ops, {} of them for several; at most {} behind each other\n",
+                        of("launches"), of("ops"), of("batches"), of("longest_path"));
+  }
+  return text;
+}
+
 }  // namespace
 
 ReplayText replay_text(const ReplayReport& report) {
@@ -240,6 +256,7 @@ ReplayText replay_text(const ReplayReport& report) {
     text += fmt::format("compile   {}{}\n", format_ns(static_cast<double>(session.compile_ns())),
                         compiled_in_words(session));
     text += trials_in_words(session.trials());
+    text += launches_in_words(session);
     text += fmt::format("memory    planned peak {} ({}), lower bound {}, arena {}\n", format_bytes(plan.peak_bytes),
                         plan.peak_bytes == plan.lower_bound_bytes ? "optimal" : "not proved optimal",
                         format_bytes(plan.lower_bound_bytes), format_bytes(session.arena_bytes()));

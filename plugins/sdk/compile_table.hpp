@@ -19,8 +19,10 @@
 namespace crucible::sdk {
 
 struct DeviceKernel {
-  std::string name, code;  // code: what it was compiled to, in the vendor's word
-  std::string binary;      // binary_id() of the machine code
+  std::string name, code;          // code: what it was compiled to, in the vendor's word
+  std::string binary;              // binary_id() of the machine code
+  BatchPart batch_part = {};       // empty: it is launched by itself
+  std::vector<bool> written = {};  // of each buffer
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::uint32_t alignment = 1;     // what its text takes its buffers' addresses to be multiples of
   bool has_table = false;          // its buffers come from a table in the device's memory
@@ -28,7 +30,7 @@ struct DeviceKernel {
   std::uint32_t lanes = 1;         // threads that do an item together
   std::uint32_t items = 1;         // that a thread does at once
   std::uint64_t registers = 0, local_bytes = 0, shared_bytes = 0, binary_bytes = 0;
-  bool from_cache = false;
+  bool from_cache = false, is_careful = false;  // is_careful: compiled with less optimisation
 };
 
 template <class Device, class Kernel>
@@ -66,6 +68,9 @@ struct ThreadModules {
       kernel.scalar_count = source.scalar_count;
       kernel.has_table = source.has_table;
       kernel.alignment = source.alignment;
+      kernel.batch_part = source.batch;
+      kernel.written = source.written;
+      kernel.is_careful = sources.is_careful;
     }
     const auto batches = batch_kernels(kernels, language(), sources.is_careful);
     for (const KernelBatch& batch : batches) module.text += batch.text;

@@ -12,7 +12,9 @@
 
 #include "core/graph/random_program.hpp"
 #include "core/kernel/schedule.hpp"
+#include "plugins/sdk/batch_kernel.hpp"
 #include "plugins/sdk/mathematics.hpp"
+#include "plugins/sdk/thread_kernel.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -30,7 +32,7 @@ __device__ float fmaf(float, float, float); __device__ double fma(double, double
 __device__ float sqrtf(float); __device__ double sqrt(double); __device__ float floorf(float); __device__ double floor(double);
 __device__ float __int_as_float(int); __device__ double __longlong_as_double(long long);
 __device__ unsigned __float_as_uint(float); __device__ float __uint_as_float(unsigned);
-__device__ long long __double_as_longlong(double);
+__device__ long long __double_as_longlong(double); __device__ void* __cvta_global_to_generic(unsigned long);
 template <class T> __device__ T __shfl_xor_sync(unsigned, T, int);
 template <class T> __device__ T __shfl_down_sync(unsigned, T, int);
 template <class T> __device__ T __shfl_sync(unsigned, T, int);
@@ -59,13 +61,22 @@ std::string check(const Dialect& dialect, const std::string& declarations, const
   const Folder folder;
   std::string text = math_text(dialect);
   std::set<std::string> names;
+  std::vector<BatchPart> parts;
   for (std::uint64_t seed = 200; seed < 215; ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed});
     const auto scheduled = kernel::schedule(random.program, {});
     if (!scheduled) return scheduled.error().message;
     for (const kernel::Kernel& kernel : scheduled->kernels) {
       if (!names.insert(kernel.name).second) continue;
-      text += print_kernel(read_kernel(kernel.ir.data(), kernel.ir.size()), dialect, kernel.name);
+      const Kernel ir = read_kernel(kernel.ir.data(), kernel.ir.size());
+      text += print_kernel(ir, dialect, kernel.name);
+      if (dialect.meet.empty()) continue;
+      parts.push_back(print_thread_kernel(ir, dialect, kernel.name).batch);
+      if (parts.back().text.empty()) return kernel.name + " cannot be in a batch";
+      if (parts.size() < 3) continue;
+      text += print_batch_kernel(parts, dialect, kernel.name + "_batch");
+      text += print_batch_kernel(parts, dialect, kernel.name + "_batch_again");
+      parts.clear();
     }
   }
   if (names.size() < 50) return "too few kernels to mean anything";

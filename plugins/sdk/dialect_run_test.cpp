@@ -7,6 +7,7 @@
 #include "core/graph/whole_slot_program.hpp"
 #include "core/kernel/schedule.hpp"
 #include "core/kernel/testing/host_executor.hpp"
+#include "plugins/sdk/batch_kernel.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 
 namespace crucible::sdk {
@@ -30,6 +31,7 @@ static int64_t thread_, threads_;
 constexpr std::string_view kCudaAsC = R"(
 #define bool _Bool
 static struct { int64_t x; } blockIdx, blockDim, gridDim, threadIdx;
+#define __cvta_global_to_generic(p) (p)
 #define __int_as_float(u) crucible_float(u)
 #define __longlong_as_double(u) crucible_double(u)
 #define crucible_f16_to_f32(h) ((float)(h))
@@ -43,6 +45,33 @@ static struct { int64_t x; } blockIdx, blockDim, gridDim, threadIdx;
 /* blocks of two threads */
 #define START_(thread, threads) blockDim.x = 2; gridDim.x = (threads) / 2; blockIdx.x = (thread) / 2; threadIdx.x = (thread) % 2;
 )";
+
+/// A kernel of many launches, and a function NAME of the C form that does the kernel's items by three of them at once,
+/// of one, two and three blocks of two threads. Mixed, there is another kernel in it, which is asked for nothing.
+std::string batched(const kernel::Kernel& source, const Dialect& dialect, bool is_mixed) {
+  const Kernel kernel = read_kernel(source.ir.data(), source.ir.size());
+  std::string row;
+  for (std::size_t i = 0; i < kernel.buffers.size(); ++i) row += fmt::format("*row++ = (uint64_t)buffers[{}]; ", i);
+  for (std::size_t i = 0; i < kernel.scalars.size(); ++i)
+    row += fmt::format("*row++ = ((const uint64_t*)scalars)[{}]; ", i);
+  std::vector<BatchPart> parts = {print_thread_kernel(kernel, dialect, source.name).batch};
+  if (is_mixed)
+    parts.insert(parts.begin(), {fmt::format("CRUCIBLE_FN void other_{}(void) {{ __builtin_trap(); }}\n", source.name),
+                                 fmt::format("other_{}()", source.name)});
+  return print_batch_kernel(parts, dialect, source.name + "_batch") +
+         fmt::format(
+             "void {0}(void* const* buffers, const double* scalars, int64_t begin, int64_t end) {{\n"
+             "  uint64_t table[1000] = {{0, 1, 3}}, *row = table + 6;\n"
+             "  for (int64_t i = 0; i < 3; ++i) {{\n"
+             "    table[3 + i] = row - table;\n"
+             "    *row++ = {1}; *row++ = i + 1;\n"
+             "    *row++ = begin + (end - begin) * i / 3; *row++ = begin + (end - begin) * (i + 1) / 3;\n"
+             "    {2}\n  }}\n"
+             "  blockDim.x = 2; gridDim.x = 6;\n"
+             "  for (blockIdx.x = 0; blockIdx.x < 6; ++blockIdx.x)\n"
+             "    for (threadIdx.x = 0; threadIdx.x < 2; ++threadIdx.x) {0}_batch(table, 3);\n}}\n",
+             source.name, parts.size() - 1, row);
+}
 
 /// Without vector loops: those may sum in any order.
 Dialect plain_c() {
@@ -66,7 +95,8 @@ std::string threaded(const kernel::Kernel& source, const Dialect& dialect, int t
              source.name, threads, call);
 }
 
-void compare(const Dialect& dialect, std::string_view macros, std::uint64_t first_seed) {
+template <class Print>
+void compare(std::string_view macros, std::uint64_t first_seed, const Print& print) {
   if (kernel::HostKernels::compiler().empty()) GTEST_SKIP() << "no clang";
   for (std::uint64_t seed = first_seed; seed < first_seed + 6; ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed, .ops = 40});
@@ -75,7 +105,7 @@ void compare(const Dialect& dialect, std::string_view macros, std::uint64_t firs
     std::string plain, device(macros);
     for (const kernel::Kernel& kernel : scheduled->kernels) {
       plain += print_kernel(read_kernel(kernel.ir.data(), kernel.ir.size()), plain_c(), kernel.name);
-      device += threaded(kernel, dialect, 6);
+      device += print(kernel);
     }
     const auto expected_kernels = kernel::HostKernels::compile_text(plain);
     ASSERT_TRUE(expected_kernels) << expected_kernels.error().message;
@@ -126,12 +156,43 @@ TEST(SdkDialects, CudaTextRunAsCKeepsEveryDigitOfWholeSlots) {
   keep_digits(dialect, kCudaAsC);
 }
 
-TEST(SdkDialects, OpenClTextRunAsCComputesWhatTheCTextDoes) { compare(dialect_opencl(), kOpenClAsC, 300); }
+TEST(SdkDialects, OpenClTextRunAsCComputesWhatTheCTextDoes) {
+  compare(kOpenClAsC, 300, [](const kernel::Kernel& kernel) { return threaded(kernel, dialect_opencl(), 6); });
+}
 
 TEST(SdkDialects, CudaTextRunAsCComputesWhatTheCTextDoes) {
   Dialect dialect = dialect_cuda();
   dialect.kernel = "static void ";  // extern "C" __global__ is no C
-  compare(dialect, kCudaAsC, 310);
+  compare(kCudaAsC, 310, [&](const kernel::Kernel& kernel) { return threaded(kernel, dialect, 6); });
+}
+
+TEST(SdkDialects, ManyLaunchesAtOnceComputeWhatTheCTextDoes) {
+  Dialect dialect = dialect_cuda();
+  dialect.kernel = "static void ";
+  bool is_mixed = false;  // every second kernel
+  compare(kCudaAsC, 310, [&](const kernel::Kernel& kernel) { return batched(kernel, dialect, is_mixed = !is_mixed); });
+}
+
+TEST(SdkDialects, ATableOfManyLaunches) {
+  const std::vector<std::uint64_t> buffers[] = {{100, 200}, {300}, {500, 600}}, scalars[] = {{7}, {}, {9}};
+  const std::vector<BatchEntry> entries = {
+      {buffers[0], scalars[0], 0, 10, 1}, {buffers[1], scalars[1], 0, 1000, 0}, {buffers[2], scalars[2], 5, 5, 1}};
+  const BatchTable batch = make_batch(entries, 256, 10, 1);
+  EXPECT_EQ(batch.shape.threads, 128u);  // of the largest, dealt out to ten
+  EXPECT_EQ(batch.shape.blocks, 10u);
+  const std::vector<std::uint64_t> heads = {0, 1, 9, 6, 13, 18}, first = {1, 1, 0, 10, 100, 200, 7},
+                                   second = {0, 8, 0, 1000, 300}, third = {1, 1, 5, 5, 500, 600, 9};
+  std::vector<std::uint64_t> words = heads;
+  for (const auto& row : {first, second, third}) words.insert(words.end(), row.begin(), row.end());
+  EXPECT_EQ(batch.words, words);
+  EXPECT_EQ(batch.first_scalar, (std::vector<std::size_t>{12, 18, 24}));
+}
+
+TEST(SdkDialects, ABatchIsNamedForItsKernels) {
+  const std::vector<std::string> one = {"k_1"}, two = {"k_1", "k_2"}, others = {"k_1", "k_3"};
+  EXPECT_EQ(batch_name(one), "k_1_batch");
+  EXPECT_EQ(batch_name(two).substr(0, 10), "k_1_batch_");
+  EXPECT_NE(batch_name(two), batch_name(others));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 // with the numbers kMostThreads, kRegisters, kLocalBytes and kSharedBytes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,9 +20,18 @@
 
 namespace crucible::sdk {
 
+/// A kernel that does many launches of others (batch_kernel.hpp): made when a plan first wants it.
+template <class Api>
+struct GraphBatchKernel {
+  std::shared_ptr<typename Api::DriverModule> module;  // kernels that were built together share one
+  typename Api::Function function = nullptr;
+  std::uint32_t most_threads = 0;  // of a block
+};
+
 template <class Api>
 struct GraphKernel : DeviceKernel {
   typename Api::Function function = nullptr;
+  std::map<std::string, std::shared_ptr<const GraphBatchKernel<Api>>> batches;  // by name: those that it is first in
 };
 
 template <class Api>

@@ -130,6 +130,13 @@ struct GraphMatrixKernel {
   typename Api::Function function = nullptr;
 };
 
+/// Which launches of a plan become one where they may: none; those of one kernel; small ones of several kernels as
+/// well.
+enum class Batching : std::uint8_t { kNone, kSame, kMixed };
+inline Batching batching_of(std::string_view option) {
+  return option == "none" ? Batching::kNone : option == "mixed" ? Batching::kMixed : Batching::kSame;
+}
+
 /// What crucible_device derives from: one object per open(); buffers, modules and plans point to it.
 template <class Api>
 struct GraphDevice : QueueOwner {
@@ -140,6 +147,8 @@ struct GraphDevice : QueueOwner {
   typename Api::Stream stream;                      // of everything that is done on return
   std::string cache_dir;                            // option
   std::uint32_t team_lanes = 1;                     // threads that may do an item together
+  Batching batching = Batching::kNone;              // option
+  std::mutex batches_mutex;                         // of the kernels that do them
   std::unique_ptr<MatrixProducts> matrix_products;  // products that the library does not take
   AddressMap addresses;
   Watchdog watchdog;

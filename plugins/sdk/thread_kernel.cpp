@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "plugins/sdk/batch_kernel.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/mathematics.hpp"
 
@@ -67,6 +68,8 @@ ThreadKernel print_thread_kernel(const Kernel& kernel, const Dialect& dialect, c
   }
   result.text =
       result.has_table ? text_with_table(kernel, dialect, name, team) : print_kernel(kernel, dialect, name, team);
+  result.batch = batch_part(kernel, dialect, name, result);
+  for (const IrBuffer& buffer : kernel.buffers) result.written.push_back(buffer.written);
   return result;
 }
 
@@ -117,8 +120,12 @@ LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::ui
   std::uint32_t threads = std::max(kLeastThreads, lanes);
   while (threads < kMostBlockThreads && threads * 2 <= most_threads && threads < per_unit) threads *= 2;
   threads = std::min(threads, std::max(most_threads, 1u));
-  const std::int64_t blocks = (wanted - 1) / threads + 1;
-  return {static_cast<std::uint32_t>(std::min(blocks, kMostBlocks)), threads};
+  return {blocks_of(items, threads, lanes), threads};
+}
+
+std::uint32_t blocks_of(std::int64_t items, std::uint32_t threads, std::uint32_t lanes) {
+  const std::int64_t wanted = std::max<std::int64_t>(items, 1) * lanes;
+  return static_cast<std::uint32_t>(std::min((wanted - 1) / threads + 1, kMostBlocks));
 }
 
 }  // namespace crucible::sdk

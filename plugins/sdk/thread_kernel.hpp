@@ -15,8 +15,16 @@ namespace crucible::sdk {
 /// What drivers of any age take as one kernel's arguments.
 inline constexpr std::uint64_t kMostArgumentBytes = 4096;
 
+/// What a kernel is in one that does many launches (batch_kernel.hpp).
+struct BatchPart {
+  std::string text, call;  // a function, and the words that call it
+  bool operator==(const BatchPart&) const = default;
+};
+
 struct ThreadKernel {
   std::string text;
+  BatchPart batch = {};       // empty: it cannot be in one
+  std::vector<bool> written;  // of each buffer
   std::uint32_t buffer_count = 0, scalar_count = 0;
   // Its arguments, eight bytes each: the buffers (or the table's address, if has_table), the scalars (f64 or i64),
   // begin and end.
@@ -60,5 +68,7 @@ struct LaunchShape {
 /// `most_threads` is what the kernel's registers and shared memory leave of a block, at least `lanes`; `units` how many
 /// multiprocessors share the launch; `lanes` how many threads do an item together, a power of two.
 LaunchShape launch_shape(std::int64_t items, std::uint32_t most_threads, std::uint64_t units, std::uint32_t lanes = 1);
+/// How many of them where a block has `threads`.
+std::uint32_t blocks_of(std::int64_t items, std::uint32_t threads, std::uint32_t lanes);
 
 }  // namespace crucible::sdk

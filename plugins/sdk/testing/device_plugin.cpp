@@ -258,6 +258,57 @@ TEST_P(DevicePlugin, AListIsRunInOrderAndItsSlotsArePatched) {
   EXPECT_EQ(times[5], 0u);
 }
 
+TEST_P(DevicePlugin, LaunchesThatAreOneHaveSlotsOfTheirOwn) {
+  const KernelSource kernel = adds_scalar();
+  const Module module = take(Module::compile(device_, std::span(&kernel, 1)));
+  const std::size_t counts[] = {1000, 10, 300};
+  std::vector<Buffer> memory;
+  std::vector<std::vector<std::uint64_t>> places;
+  for (const std::size_t count : counts) {
+    memory.push_back(take(Buffer::allocate(device_, 4 * count, 64)));
+    places.push_back({memory.back().address()});
+  }
+  // Each buffer is filled and gets its number; the first one gets another, behind both.
+  const crucible_scalar scalars[] = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {0, 1, 0}};
+  std::vector<crucible_op> ops;
+  for (const std::size_t i : {0, 1, 2, 0}) {
+    if (ops.size() < 6) {
+      ops.push_back(op_of(CRUCIBLE_OP_FILL, places[i]));
+      ops.back().size = 4 * counts[i];
+    }
+    const std::size_t number = ops.size() / 2;
+    ops.push_back(op_of(CRUCIBLE_OP_LAUNCH, places[i]));
+    ops.back().kernel = take(module.kernel(kernel.name));
+    ops.back().scalars = &scalars[number];
+    ops.back().scalar_count = 1;
+    ops.back().grid = static_cast<std::int64_t>(counts[i]);
+  }
+  Plan plan = take(Plan::build(device_, ops, 3));
+  std::map<std::string, std::string> facts;
+  for (const auto& [key, value] : plan.facts()) facts[key] = value;
+  EXPECT_EQ(facts["batches"], "1");
+  EXPECT_EQ(facts["launches"], "2");
+  for (const double round : {1.0, 2.0, 2.0, 5.0}) {
+    const std::vector slots = {std::bit_cast<std::uint64_t>(round), std::bit_cast<std::uint64_t>(0.25 * round),
+                               std::bit_cast<std::uint64_t>(-round)};
+    ASSERT_TRUE(plan.set_slots(slots));
+    if (round == 5.0) {
+      const std::vector<std::uint64_t> times = take(plan.profile());
+      EXPECT_GT(times[1] + times[3] + times[5], 0u);
+      EXPECT_GE(times[1] + 1, times[5]) << "shared by bytes";
+      EXPECT_GE(times[5] + 1, times[3]);
+    } else {
+      ASSERT_TRUE(plan.replay());
+    }
+    const double expected[] = {1.25 * round, 0.25 * round, -round};
+    for (std::size_t i = 0; i < 3; ++i) {
+      std::vector<float> values(counts[i]);
+      EXPECT_TRUE(memory[i].read(0, std::as_writable_bytes(std::span(values))));
+      EXPECT_EQ(values, std::vector<float>(counts[i], static_cast<float>(expected[i]))) << i;
+    }
+  }
+}
+
 TEST_P(DevicePlugin, WholeSlotsKeepEveryDigit) {
   const KernelSource kernel = adds_whole_scalar();
   const Module module = take(Module::compile(device_, std::span(&kernel, 1)));

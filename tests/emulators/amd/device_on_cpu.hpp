@@ -32,6 +32,9 @@ static thread_local EmuThread* emu_thread;
 // The emulator writes this for `extern __shared__ T name[];`.
 #define EMU_DYNAMIC_SHARED(type, name) type* const name = (type*)(emu_block->shared)
 
+/// The emulator writes this for a cast to a pointer to global memory.
+EMU_INLINE unsigned long emu_followed(unsigned long address) { return address & ~EMU_TAG; }
+
 EMU_INLINE void emu_enter(EmuBlock* b, EmuThread* t) {
   emu_block = b;
   emu_thread = t;

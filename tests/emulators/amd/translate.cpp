@@ -51,6 +51,10 @@ std::string with_keywords(std::string text) {
   static const std::regex attribute(
       R"(__attribute__\s*\(\(\s*(?:__)?(global|device|host|shared|constant)(?:__)?\s*\)\))");
   text = std::regex_replace(text, attribute, " __$1__ ");
+  // A pointer that was read from memory has the tag of a device's address still.
+  static const std::regex followed(
+      R"(\(\s*((?:const\s+)?\w+)\s*__attribute__\s*\(\(\s*address_space\s*\(\s*1\s*\)\s*\)\)\s*\*\s*\))");
+  text = std::regex_replace(text, followed, "($1*)emu_followed");
   static const std::regex dynamic(
       R"(extern\s+(?:__shared__\s+)(?:__attribute__\s*\(\([^()]*(?:\([^()]*\))?\)\)\s*)?([\w ]+?)\s*(\w+)\s*\[\s*\]\s*;)");
   return std::regex_replace(text, dynamic, "EMU_DYNAMIC_SHARED($1, $2);");

@@ -35,6 +35,14 @@ __global__ void sized(int* a) { a[0] = __shfl(a[1], 2); }
           "EMU_BLOCK_KERNEL(plain)\nEMU_BLOCK_KERNEL(none)\nEMU_THREAD_KERNEL(bounded)\nEMU_THREAD_KERNEL(sized)\n"));
 }
 
+TEST(EmulatorTranslate, APointerFromMemoryIsFollowedWithoutItsTag) {
+  const Translation result = translate(
+      "__global__ void a(const unsigned long* p) { *(float*)(float __attribute__((address_space(1)))*)(p[0]) ="
+      " *(const int*)(const int __attribute__((address_space(1)))*)(p[1]); }");
+  EXPECT_THAT(result.text,
+              HasSubstr("*(float*)(float*)emu_followed(p[0]) = *(const int*)(const int*)emu_followed(p[1])"));
+}
+
 TEST(EmulatorTranslate, AFunctionThatMeetsMakesAllKernelsMeet) {
   const Translation result = translate(R"(
 __device__ void all() { __syncthreads(); }
