@@ -141,6 +141,7 @@ void Recorder::look_on_device(const StorageTable::Slot& slot, c10::StorageImpl* 
   if (forgets) return looks.push_back({.storage = slot.id});
   if (looks.size() >= (iteration_ == 0 ? kFirstLooks : kLaterLooks) ||
       !state_->unseen.take(impl->nbytes() / kCheaper + 64)) {
+    (void)state_->unseen.take(SIZE_MAX);  // used up: what ops write from here on is not followed
     looks_ = false;
     return;
   }
@@ -154,8 +155,9 @@ void Recorder::compare_device_looks() {
   std::unordered_map<std::uint32_t, UnseenWrites::Seen> known;
   for (const DeviceLook& look : looks) known.try_emplace(look.storage);
   // What ops have written is the program's own: what only enters may be filled for the next iteration already.
+  const bool followed = !state_->unseen.is_used_up();
   state_->storages.for_each_alive([&](const StorageTable::Slot& slot) {
-    if (slot.written != kNeverUsed && known.contains(slot.id) && is_elsewhere(*slot.impl))
+    if (followed && slot.written != kNeverUsed && known.contains(slot.id) && is_elsewhere(*slot.impl))
       looks.push_back({slot.id, slot.impl->nbytes(), {}, Usage::kRead, true, queue_sums(slot.impl)});
   });
   std::vector<at::Tensor> sums;
