@@ -253,7 +253,7 @@ class Facts(DeviceTest):
     def test_precision_switches(self):
         trace = self.recorded(HEAD + "torch.backends.cuda.matmul.allow_tf32 = True\n" + STEP)
         self.assertEqual(len(trace.iterations), 2)
-        precision = self.info()["precision"]
+        precision = trace.metadata["precision"]
         self.assertIn("cuda.matmul=tf32", precision)
         self.assertIn("cuda.conv=tf32", precision)
         self.assertIn("cudnn.benchmark=0", precision)
