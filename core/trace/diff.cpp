@@ -117,8 +117,7 @@ class Comparison {
   }
 
   void compare_texts(const char* kind, std::string_view what, const std::string& a, const std::string& b) {
-    if (a != b)
-      tell(kind, std::nullopt, std::string(what), fmt::format("{:?} against {:?}", a, b));
+    if (a != b) tell(kind, std::nullopt, std::string(what), fmt::format("{:?} against {:?}", a, b));
   }
 
   void compare_metadata() {
@@ -129,6 +128,7 @@ class Comparison {
     compare_texts("metadata", "device", a.device, b.device);
     compare_texts("metadata", "command", a.command, b.command);
     compare_texts("metadata", "created", a.created, b.created);
+    compare_texts("metadata", "precision", a.precision, b.precision);
     compare_texts("metadata", "incomplete_reason", a.incomplete_reason, b.incomplete_reason);
     const auto number = [](const std::optional<std::uint32_t>& it) { return it ? std::to_string(*it) : "none"; };
     compare_texts("metadata", "warmup_iterations", std::to_string(a.warmup_iterations),
@@ -420,8 +420,7 @@ class Comparison {
   void compare_losses(std::uint32_t number) {
     const std::vector<Loss>& a = a_.iterations[number].losses;
     const std::vector<Loss>& b = b_.iterations[number].losses;
-    if (a.size() != b.size())
-      tell("loss", number, "", fmt::format("{} values against {}", a.size(), b.size()));
+    if (a.size() != b.size()) tell("loss", number, "", fmt::format("{} values against {}", a.size(), b.size()));
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
       if (std::bit_cast<std::uint64_t>(a[i].value) == std::bit_cast<std::uint64_t>(b[i].value)) continue;
       tell("loss", number, std::to_string(i),

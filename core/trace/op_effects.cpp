@@ -13,8 +13,8 @@ namespace {
 
 /// They write every element of their first argument and read none of it, in every overload.
 constexpr std::array<std::string_view, 13> kReplaceFirst = {
-    "aten::zero_",    "aten::fill_",      "aten::copy_",      "aten::normal_",     "aten::uniform_",
-    "aten::random_",  "aten::bernoulli_", "aten::cauchy_",    "aten::exponential_", "aten::geometric_",
+    "aten::zero_",       "aten::fill_",          "aten::copy_",         "aten::normal_",      "aten::uniform_",
+    "aten::random_",     "aten::bernoulli_",     "aten::cauchy_",       "aten::exponential_", "aten::geometric_",
     "aten::log_normal_", "aten::_foreach_zero_", "aten::_foreach_copy_"};
 
 /// True for operators that have running statistics among their arguments and change them, which their schemas keep
@@ -93,8 +93,10 @@ const OpEffects::Effects& OpEffects::effects(SchemaId id) {
     }
     const std::string_view type = declaration.substr(0, end);
     const std::size_t index = found.arguments.size();
-    found.arguments.push_back({index < names.size() ? names[index] : "", type.find('!') != std::string_view::npos,
-                               type.find('(') != std::string_view::npos});
+    // Whatever its schema says, it tells the allocator which stream uses the memory, and writes nothing.
+    const bool is_written = type.find('!') != std::string_view::npos && schema.name != "aten::record_stream";
+    found.arguments.push_back(
+        {index < names.size() ? names[index] : "", is_written, type.find('(') != std::string_view::npos});
   }
   return found;
 }

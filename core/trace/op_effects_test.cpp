@@ -9,9 +9,9 @@
 namespace crucible::trace {
 namespace {
 
-using samples::TraceMaker;
 using samples::list_of;
 using samples::tensor_of;
+using samples::TraceMaker;
 using ::testing::ElementsAre;
 
 TEST(ArgumentDeclarations, SplitsAtCommasOutsideBracketsAndQuotes) {
@@ -45,6 +45,8 @@ TEST(OpEffects, WritesAreTheAnnotatedArguments) {
   EXPECT_EQ(uses_of(maker, "aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
                     {list_of({a, b}), list_of({c})}),
             "wwr");
+  EXPECT_EQ(uses_of(maker, "aten::record_stream(Tensor(a!) self, Stream s) -> ()", {a, samples::integer(0)}), "r")
+      << "it tells the allocator";
   EXPECT_EQ(uses_of(maker, "aten::view(Tensor(a) self, int[] size) -> Tensor(a)", {a, list_of({})}, {a}), "r");
   EXPECT_EQ(uses_of(maker, "c10d::broadcast_(Tensor[] tensors, int root) -> Work", {list_of({a}), samples::integer(0)}),
             "w");

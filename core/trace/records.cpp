@@ -293,6 +293,7 @@ void each_entry(AnyMetadata& metadata, Visit visit) {
   visit("overhead_ns_per_op", metadata.overhead_ns_per_op, false);
   visit("rank", metadata.rank, !metadata.rank);
   visit("world_size", metadata.world_size, !metadata.world_size);
+  visit("precision", metadata.precision, metadata.precision.empty());
   visit("blob_folder", metadata.blob_folder, metadata.blob_folder.empty());
 }
 
@@ -353,7 +354,7 @@ void decode(ByteReader& in, Type& record) {
   fields(from, record);
 }
 
-#define CRUCIBLE_RECORD(Type)                      \
+#define CRUCIBLE_RECORD(Type)                     \
   template void encode(ByteWriter&, const Type&); \
   template void decode(ByteReader&, Type&);
 CRUCIBLE_RECORD(Metadata)

@@ -137,6 +137,7 @@ class Stripping {
     to.incomplete_reason = from.incomplete_reason.empty() ? "" : "iterations are missing; why was stripped";
     to.warmup_iterations = from.warmup_iterations;
     to.overhead_ns_per_op = from.overhead_ns_per_op;
+    to.precision = from.precision;  // the framework's words alone
     to.rank = from.rank;
     to.world_size = from.world_size;
   }

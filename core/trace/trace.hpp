@@ -194,9 +194,12 @@ struct Metadata {
   std::string created;            // ISO 8601, UTC
   std::string incomplete_reason;  // why the last iteration is missing, or ""
   std::uint32_t warmup_iterations = 0;
-  std::uint64_t overhead_ns_per_op = 0;  // measured by the recorder over the recorded iterations; 0 is not measured
-  std::optional<std::uint32_t> rank = {};        // of a program of several processes: which one this is, from 0
+  std::uint64_t overhead_ns_per_op = 0;    // measured by the recorder over the recorded iterations; 0 is not measured
+  std::optional<std::uint32_t> rank = {};  // of a program of several processes: which one this is, from 0
   std::optional<std::uint32_t> world_size = {};  // and how many there are
+  /// Switches of the framework that change how precisely it computes, as the recorded iterations left them:
+  /// "cuda.matmul=none, cuda.conv=tf32, ...". "": not recorded, or as always on a CPU.
+  std::string precision = {};
   std::string blob_folder =
       {};  // of a file whose blobs lie in a folder of their own: that folder, relative to the file's
 };

@@ -243,8 +243,9 @@ std::string describe(const std::vector<Arg>& args) {
 
 std::string describe_tables(const Trace& trace) {
   const Metadata& meta = trace.metadata;
-  std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}\n", meta.framework, meta.frontend, meta.device, meta.command,
-                                 meta.created, meta.incomplete_reason, meta.warmup_iterations, meta.overhead_ns_per_op);
+  std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}\n", meta.framework, meta.frontend, meta.device,
+                                 meta.command, meta.created, meta.incomplete_reason, meta.warmup_iterations,
+                                 meta.overhead_ns_per_op, meta.precision);
   for (const Schema& it : trace.schemas) text += fmt::format("schema {}|{}|{}\n", it.name, it.overload, it.text);
   for (const Site& it : trace.sites) text += fmt::format("site {}|{}|{}\n", it.file, it.line, it.function);
   for (const std::string& it : trace.modules) text += fmt::format("module {}\n", it);

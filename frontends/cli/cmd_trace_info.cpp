@@ -117,6 +117,7 @@ ordered_json info_json(const FileOptions& options, const Trace& trace, const tra
   document["framework"] = trace.metadata.framework;
   document["frontend"] = trace.metadata.frontend;
   document["device"] = trace.metadata.device;
+  if (!trace.metadata.precision.empty()) document["precision"] = trace.metadata.precision;
   document["command"] = trace.metadata.command;
   document["created"] = trace.metadata.created;
   document["warmup_iterations"] = trace.metadata.warmup_iterations;
@@ -223,6 +224,7 @@ std::string info_text(const FileOptions& options, const Trace& trace, const trac
   line("recorded by", metadata.frontend);
   line("framework", metadata.framework);
   line("device", metadata.device);
+  line("precision", metadata.precision);
   line("command", metadata.command);
   line("created", metadata.created);
   line("iterations", fmt::format("{} after {} of warm-up, {} complete", summary.iterations, metadata.warmup_iterations,

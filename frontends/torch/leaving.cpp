@@ -65,14 +65,6 @@ const Operator& operator_of(std::size_t way) {
   return *known[way];
 }
 
-/// Nothing that runs under it is recorded, differentiated or handed to Python.
-struct PlainOps {
-  c10::impl::ExcludeDispatchKeyGuard guard{
-      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
-                           c10::DispatchKey::ADInplaceOrView}) |
-      c10::autograd_dispatch_keyset};
-};
-
 /// The elements if they are few and real numbers.
 void encode_values(Encoder& encoder, const at::Tensor& tensor, bool readable) {
   const std::int64_t count = readable && !tensor.is_complex() ? tensor.numel() : kFew + 1;

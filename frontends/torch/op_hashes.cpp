@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/hash.hpp"
+#include "frontends/torch/device_bytes.hpp"
 #include "frontends/torch/recorder.hpp"
 
 namespace crucible::recorder {
@@ -26,14 +27,6 @@ bool is_readable(const at::Tensor& tensor) {
          !keys.has_any(c10::DispatchKeySet({K::Sparse, K::SparseCsr, K::NestedTensor, K::Quantized, K::Conjugate,
                                             K::Negative, K::ZeroTensor, K::Python}));
 }
-
-/// Nothing that runs under it is recorded, differentiated or handed to Python.
-struct PlainOps {
-  c10::impl::ExcludeDispatchKeyGuard guard{c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python,
-                                                                c10::DispatchKey::PythonTLSSnapshot,
-                                                                c10::DispatchKey::ADInplaceOrView}) |
-                                           c10::autograd_dispatch_keyset};
-};
 
 std::uint64_t written_in_schema(const c10::FunctionSchema& schema) {
   std::uint64_t written = 0;

@@ -118,7 +118,8 @@ void Encoder::tensor(const at::Tensor& tensor, Access access) {
   StorageTable::Slot& slot = access == Access::kResult
                                  ? recorder_.output_storage(storage)
                                  : recorder_.input_storage(storage, access == Access::kWrite, access == Access::kRead);
-  if (recorder_.looks()) [[unlikely]] recorder_.look_at(slot, storage, access);
+  if (recorder_.looks()) [[unlikely]]
+    recorder_.look_at(slot, storage, access);
   const auto sizes = impl->sizes();
   const std::size_t dimensions = sizes.size();
   log_.reserve(3 + 2 * dimensions);
@@ -236,30 +237,39 @@ OpScope::OpScope(const Operator& op)
       thread_(recorder_.thread()),
       recording_(thread_.recording),
       encoder_(recorder_, thread_.log, op.written_arguments != 0) {
-  if (--thread_.until_sample == 0) [[unlikely]] begin_sample();
+  if (--thread_.until_sample == 0) [[unlikely]]
+    begin_sample();
   const trace::Phase phase = recorder_.phase();
-  const CallSite call = thread_.call_sites.find(recorder_.call_sites(), phase == trace::Phase::kForward);
+  CallSite call = thread_.call_sites.find(recorder_.call_sites(), phase == trace::Phase::kForward);
+  if (call.site == kNoSite && phase == trace::Phase::kBackward) [[unlikely]]
+    call.site = recorder_.backward_site();
   lock();
   if (!takes()) [[unlikely]] {
     unlock();
     return;
   }
   open_ = true;
-  if (sampled_) [[unlikely]] recorder_.maybe_look();
-  if (sampled_) [[unlikely]] copied_before_ns_ = recorder_.state().snapshots.copy_ns();
+  if (sampled_) [[unlikely]]
+    recorder_.maybe_look();
+  if (sampled_) [[unlikely]]
+    copied_before_ns_ = recorder_.state().snapshots.copy_ns();
   sequence_ = recorder_.take_sequence();
   thread_.log.begin_record(op.id, call.site, call.module, sequence_, static_cast<std::uint64_t>(phase));
 }
 
 void OpScope::before_run() {
-  if (encoder_.is_abstract()) [[unlikely]] return abandon();
+  if (encoder_.is_abstract()) [[unlikely]]
+    return abandon();
   unlock();
-  if (sampled_) [[unlikely]] spent_ns_ = now_ns() - started_ns_;
+  if (sampled_) [[unlikely]]
+    spent_ns_ = now_ns() - started_ns_;
 }
 
 bool OpScope::after_run() {
-  if (!open_) [[unlikely]] return false;
-  if (sampled_) [[unlikely]] started_ns_ = now_ns();
+  if (!open_) [[unlikely]]
+    return false;
+  if (sampled_) [[unlikely]]
+    started_ns_ = now_ns();
   lock();
   if (!takes()) [[unlikely]] {
     abandon();
@@ -271,19 +281,21 @@ bool OpScope::after_run() {
 }
 
 void OpScope::note_result(std::uint32_t output, const at::Tensor& tensor) {
-  if (op_.random) recorder_.add_draw(sequence_, output, tensor);
+  if (op_.random && op_.is_drawn(output)) recorder_.add_draw(sequence_, output, tensor);
   if (op_.unfilled) recorder_.note_unfilled(tensor);
 }
 
 void OpScope::finish() {
-  if (encoder_.is_abstract()) [[unlikely]] return abandon();
+  if (encoder_.is_abstract()) [[unlikely]]
+    return abandon();
   if (encoder_.unusual() != nullptr) [[unlikely]] {
     recorder_.count_not_recorded(
         std::string(encoder_.unusual()) + " in " + op_.full_name() + " (kept as their parts; not replayed)",
         thread_.log.header().site);
   }
   thread_.log.finish_record();
-  if (sampled_) [[unlikely]] end_sample();
+  if (sampled_) [[unlikely]]
+    end_sample();
   open_ = false;
   unlock();
 }

@@ -14,16 +14,36 @@ namespace crucible::recorder {
 namespace {
 
 constexpr std::string_view kRandom[] = {
-    "aten::_fused_dropout", "aten::bernoulli",     "aten::bernoulli_",      "aten::binomial",    "aten::cauchy_",
-    "aten::exponential_",   "aten::geometric_",    "aten::log_normal_",     "aten::multinomial", "aten::native_dropout",
-    "aten::normal",         "aten::normal_",       "aten::poisson",         "aten::rand",        "aten::rand_like",
-    "aten::randint",        "aten::randint_like",  "aten::randn",           "aten::randn_like",  "aten::random_",
-    "aten::randperm",       "aten::rrelu_with_noise", "aten::rrelu_with_noise_", "aten::uniform_",
+    "aten::_fused_dropout",
+    "aten::bernoulli",
+    "aten::bernoulli_",
+    "aten::binomial",
+    "aten::cauchy_",
+    "aten::exponential_",
+    "aten::geometric_",
+    "aten::log_normal_",
+    "aten::multinomial",
+    "aten::native_dropout",
+    "aten::normal",
+    "aten::normal_",
+    "aten::poisson",
+    "aten::rand",
+    "aten::rand_like",
+    "aten::randint",
+    "aten::randint_like",
+    "aten::randn",
+    "aten::randn_like",
+    "aten::random_",
+    "aten::randperm",
+    "aten::rrelu_with_noise",
+    "aten::rrelu_with_noise_",
+    "aten::uniform_",
 };
 
 constexpr std::string_view kUnfilled[] = {
-    "aten::empty",           "aten::empty_like", "aten::empty_permuted", "aten::empty_strided", "aten::new_empty",
-    "aten::new_empty_strided", "aten::resize_",  "aten::resize_as_",     "aten::_resize_output_",
+    "aten::empty",         "aten::empty_like", "aten::empty_permuted",
+    "aten::empty_strided", "aten::new_empty",  "aten::new_empty_strided",
+    "aten::resize_",       "aten::resize_as_", "aten::_resize_output_",
 };
 
 /// They take sizes and type of their first argument and look at none of its elements.
@@ -59,6 +79,8 @@ std::uint64_t written_arguments(const c10::FunctionSchema& schema) {
   std::uint64_t written = written_by_collective(schema);
   const auto& arguments = schema.arguments();
   for (std::size_t i = 0; i < arguments.size() && i < 64; ++i) {
+    // It tells the allocator, and says in its schema that it writes.
+    if (schema.name() == "aten::record_stream") return 0;
     const bool annotated = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
     const bool running_statistics = arguments[i].name() == "running_mean" || arguments[i].name() == "running_var";
     if (annotated || running_statistics) written |= std::uint64_t{1} << i;
@@ -93,6 +115,8 @@ void describe(Operator& entry) {
                       std::find(std::begin(kRandom), std::end(kRandom), schema.name()) != std::end(kRandom);
   entry.draws_inside = seeded && has_argument(schema, "dropout_p");
   entry.random = seeded && !entry.draws_inside;
+  // Their first result is the second times their argument: what need not be kept is not waited for.
+  if (entry.name == "aten::native_dropout" || entry.name == "aten::_fused_dropout") entry.drawn_result = 1;
   entry.special_results = entry.random || entry.unfilled;
   entry.control =
       schema.name().starts_with("profiler::") ||

@@ -2,9 +2,6 @@
 // so whatever they may have changed is looked at again before an op reads it. Also the threads of the program that
 // join.
 
-#include <cstring>
-
-#include "core/base/hash.hpp"
 #include "frontends/torch/record_function.hpp"
 #include "frontends/torch/recorder.hpp"
 
@@ -17,9 +14,9 @@ void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
   slot.iteration = mark;
   if (known.external && slot.written == kNeverUsed)
     return;  // its bytes were copied when they entered: they are compared with those
-  const auto bytes = bytes_in_place(*slot.impl);
-  if (bytes.empty()) return;
-  known.checksum = checksum64(bytes);
+  const auto checksum = checksum_of(slot.impl);
+  if (!checksum.has_value()) return;
+  known.checksum = *checksum;
   known.checksum_iteration = kAfterPause;
 }
 
@@ -29,6 +26,7 @@ void Recorder::pause() {
   switch_thread(false);
   const Locked locked(lock_, me());
   state_->unseen.forget_all();
+  state_->device_looks.clear();
   state_->storages.remove_dead([this](StorageTable::Slot& slot) { set_aside(slot, kAfterPause); });
 }
 
@@ -64,6 +62,7 @@ bool Recorder::use_for_input(c10::StorageImpl* impl, Usage usage) {
   if (usage == Usage::kWrite) {
     set_aside(*slot, kAfterPause);
     state_->unseen.forget(slot->id);
+    if (is_elsewhere(*impl) && !state_->device_looks.empty()) state_->device_looks.push_back({.storage = slot->id});
     return false;
   }
   const bool has_entered = slot->details != kNothing && state_->details[slot->details].external;
@@ -77,13 +76,11 @@ void Recorder::check_after_pause(StorageTable::Slot& slot) {
 }
 
 bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
-  const auto bytes = bytes_in_place(*slot.impl);
-  if (bytes.empty() || slot.details == kNothing) return false;
+  if (slot.details == kNothing) return false;
   const StorageDetails& known = details[slot.details];
   if (!known.external || slot.written != kNeverUsed)
-    return known.checksum_iteration == kAfterPause && checksum64(bytes) != known.checksum;
-  const auto before = known.taken;
-  return before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
+    return known.checksum_iteration == kAfterPause && checksum_of(slot.impl).value_or(known.checksum) != known.checksum;
+  return !known.taken.empty() && !holds(slot.impl, known.taken);
 }
 
 bool RecordingState::is_as_kept(const StorageTable::Slot& slot) const {

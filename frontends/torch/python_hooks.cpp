@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <unordered_set>
@@ -11,6 +12,7 @@
 #include "frontends/torch/data_input.hpp"
 #include "frontends/torch/leaving.hpp"
 #include "frontends/torch/other_threads.hpp"
+#include "frontends/torch/record_function.hpp"
 #include "frontends/torch/recorder.hpp"
 #include "frontends/torch/scout.hpp"
 #include "frontends/torch/stand_in.hpp"
@@ -72,9 +74,18 @@ PyObject* call_in_phase(trace::Phase phase, PyObject* original, PyObject* args, 
   return result;
 }
 
+void note_backward_site() {
+  Recorder& recorder = Recorder::instance();
+  if (!recorder.is_recording() || !is_thread_on()) return;
+  recorder.set_backward_site(recorder.thread().call_sites.find(recorder.call_sites(), false).site);
+}
+
 PyObject* call_backward(PyObject* original, PyObject* args, PyObject* keywords) {
   if (makes_input()) return PyObject_Call(original, args, keywords);  // of what data is made with, not the program's
-  if (backward_depth++ == 0) Scout::instance().note_backward();
+  if (backward_depth++ == 0) {
+    Scout::instance().note_backward();
+    note_backward_site();
+  }
   PyObject* result = call_in_phase(trace::Phase::kBackward, original, args, keywords);
   --backward_depth;
   if (backward_depth == 0 && result != nullptr && !tell(listener().backward_ended)) Py_CLEAR(result);
@@ -184,7 +195,11 @@ PyObject* scout(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyObject* in_backward(PyObject*, PyObject*) { return PyBool_FromLong(backward_depth > 0 ? 1 : 0); }
+PyObject* in_backward(PyObject*, PyObject*) {
+  // Hooks of a device's tensors run on a thread of the engine.
+  const bool on_any_thread = backward_depth > 0 || torch::autograd::get_current_graph_task_id() != -1;
+  return PyBool_FromLong(on_any_thread ? 1 : 0);
+}
 
 }  // namespace
 

@@ -1,9 +1,8 @@
 // The extension module crucible_torch._recorder: what Python's hooks call. Plain CPython functions, because a call
 // through the framework's own operators costs microseconds. The policy (when to start, what is an iteration, what goes
 // into the file's metadata) is Python's: package/crucible_torch/session.py.
-#include <Python.h>
-
 #include <ATen/Functions.h>
+#include <Python.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #if defined(__x86_64__)
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "core/trace/trace_file.hpp"
+#include "core/trace/unrecorded.hpp"
 #include "core/trace/values_returned.hpp"
 #include "frontends/torch/interrupts.hpp"
 #include "frontends/torch/kernels.hpp"
@@ -244,9 +244,10 @@ bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata
   const char *framework = nullptr, *frontend = nullptr, *command = nullptr, *created = nullptr, *reason = nullptr;
   unsigned int warmup = 0;
   int rank = -1, world_size = 1;
+  const char* precision = "";
   PyObject* known = nullptr;
-  if (PyArg_ParseTuple(args, "ssssssI|iiO", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank,
-                       &world_size, &known) == 0) {
+  if (PyArg_ParseTuple(args, "ssssssI|iiOs", &path, &framework, &frontend, &command, &created, &reason, &warmup, &rank,
+                       &world_size, &known, &precision) == 0) {
     return false;
   }
   PyObject *folders = nullptr, *last = nullptr;
@@ -261,6 +262,7 @@ bool parse_metadata(PyObject* args, const char*& path, trace::Metadata& metadata
   metadata.created = created;
   metadata.incomplete_reason = reason;
   metadata.warmup_iterations = warmup;
+  metadata.precision = precision;
   if (rank >= 0) {
     metadata.rank = static_cast<std::uint32_t>(rank);
     metadata.world_size = static_cast<std::uint32_t>(world_size);
@@ -334,6 +336,18 @@ PyObject* note_setting(PyObject*, PyObject* words) {
   });
 }
 
+PyObject* note_unseen(PyObject*, PyObject* args) {
+  const char *before = nullptr, *after = nullptr;
+  if (PyArg_ParseTuple(args, "ss", &before, &after) == 0) return nullptr;
+  return guarded([before, after] {
+    Recorder& recorder = Recorder::instance();
+    const CallSite call = recorder.thread().call_sites.find(recorder.call_sites(), false);
+    const Locked locked(recorder.lock(), Recorder::me());
+    recorder.count_not_recorded(trace::changed_memory_text(before, after, ""), call.site);
+    return none();
+  });
+}
+
 PyObject* measures(PyObject*, PyObject*) {
   return guarded([] {
     const Recorder& recorder = Recorder::instance();
@@ -393,15 +407,23 @@ PyMethodDef functions[] = {
     {"snapshot_ops", snapshot_ops, METH_O,
      "snapshot_ops(bool): whether a hash of each op's results is kept from now on."},
     {"flushes_denormals", flushes_denormals, METH_NOARGS, "Whether the calling thread's denormal numbers become zero."},
+    {"note_unseen", note_unseen, METH_VARARGS,
+     "note_unseen(before, after): something that is no op may have changed memory between the two, at this line."},
     {"note_setting", note_setting, METH_O,
      "note_setting(words): a setting that a replay does not follow, for the file."},
     {"measures", measures, METH_NOARGS, "Counts and times so far."},
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef module_definition{PyModuleDef_HEAD_INIT, "crucible_torch._recorder",
-                              "Records what a PyTorch program executes; see docs/recording.md.", -1, functions,
-                              nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module_definition{PyModuleDef_HEAD_INIT,
+                              "crucible_torch._recorder",
+                              "Records what a PyTorch program executes; see docs/recording.md.",
+                              -1,
+                              functions,
+                              nullptr,
+                              nullptr,
+                              nullptr,
+                              nullptr};
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/trace/unrecorded.hpp"
 #include "frontends/torch/op_scope.hpp"
 #include "frontends/torch/record_function.hpp"
 #include "frontends/torch/trace_stream.hpp"
@@ -17,6 +18,9 @@
 namespace crucible::recorder {
 
 namespace {
+
+/// Drawn values that may wait on their device for the iteration's end, instead of a wait of the program for each.
+constexpr std::size_t kMostOnDevice = std::size_t{256} << 20;
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -128,9 +132,11 @@ bool Recorder::end_iteration() {
 Batch Recorder::end_locked(std::uint64_t started_ns) {
   const Locked locked(lock_, me());
   look_at_end();
+  fetch_draws();
   Batch batch = take_batch(!state_->is_passed_over(iteration_));
   state_->iteration_starts.push_back(state_->next_sequence);
   ++iteration_;
+  check_devices();
   // A program that changes its states behind our back in one iteration is expected to do so in every one.
   compares_sums_ = iteration_ == 1 || state_->outside_changes > 0;
   if (compares_sums_) {
@@ -169,7 +175,7 @@ void Recorder::note_checksum(StorageTable::Slot& slot) {
   if (slot.iteration >= kUnfilled || slot.details == kNothing || slot.written == kNeverUsed) return;
   StorageDetails& kept = details(slot);
   if (!kept.external) return;
-  const auto bytes = bytes_in_place(*slot.impl);
+  const auto bytes = bytes_in_place(*slot.impl);  // for other devices check_devices() has done it
   if (bytes.empty()) return;
   kept.checksum = checksum64(bytes);
   kept.checksum_iteration = iteration_;
@@ -216,13 +222,7 @@ void Recorder::use_unfilled(StorageTable::Slot& slot, bool written, bool read) {
   slot.iteration = iteration_;
   if (written) return;  // from here on as any other
   const StorageDetails& known = details(slot);
-  const auto bytes = bytes_in_place(*slot.impl);
-  bool changed = !known.external;
-  if (known.external) {
-    const auto before = known.taken;
-    changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
-  }
-  if (changed) {
+  if (!known.external || !holds(slot.impl, known.taken)) {
     take_external(slot);
     note_unwritten();
   }
@@ -263,29 +263,69 @@ void Recorder::take_external(StorageTable::Slot& slot) {
   known.external = true;
   known.taken = state_->snapshots.copy_storage(slot.impl);
   known.taken_iteration = iteration_;
+  // It may enter as somebody takes a view of it, to change it by something that is no op.
+  if (looks_ && is_elsewhere(*slot.impl)) look_on_device(slot, slot.impl, Usage::kRead, false);
   state_->open.externals.push_back(
       {slot.id, state_->next_sequence - 1, known.taken, slot.details, {}, trace::Role::kUnknown});
 }
 
 void Recorder::check_unchanged(StorageTable::Slot& slot) {
   const StorageDetails& known = details(slot);
-  const auto bytes = bytes_in_place(*slot.impl);
-  if (bytes.empty()) return;
+  if (slot.impl->data() == nullptr || slot.impl->nbytes() == 0) return;
   bool changed = false;
-  if (slot.written == kNeverUsed) {
-    const auto before = known.taken;
-    const CopyTimer timer(state_->snapshots, bytes.size());
-    changed = before.size() != bytes.size() || std::memcmp(before.data(), bytes.data(), bytes.size()) != 0;
-  } else if (known.checksum_iteration == iteration_) {
-    const CopyTimer timer(state_->snapshots, bytes.size());
-    changed = checksum64(bytes) != known.checksum;
+  const bool is_here = slot.impl->device().is_cpu();
+  const CopyTimer timer(state_->snapshots, is_here ? slot.impl->nbytes() : SIZE_MAX);
+  if (is_here && slot.written == kNeverUsed) {
+    changed = !holds(slot.impl, known.taken);
+  } else if (known.checksum_iteration == iteration_ && (is_here || compares_sums_)) {
+    changed = checksum_of(slot.impl).value_or(known.checksum) != known.checksum;
   }
   if (!changed) return;
   ++state_->outside_changes;
   take_external(slot);
 }
 
+void Recorder::check_devices() {
+  std::vector<c10::StorageImpl*> storages;
+  std::vector<at::Tensor> sums;
+  state_->storages.for_each_alive([&](const StorageTable::Slot& slot) {
+    if (slot.iteration >= kUnfilled || slot.details == kNothing || !is_elsewhere(*slot.impl)) return;
+    if (!state_->details[slot.details].external) return;
+    storages.push_back(slot.impl);
+    sums.push_back(queue_sums(slot.impl));
+  });
+  if (storages.empty()) return;
+  const std::vector<std::uint64_t> numbers = fetch_sums(sums);
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    const StorageTable::Slot& slot = *state_->storages.find(storages[i]);
+    StorageDetails& kept = state_->details[slot.details];
+    const std::uint32_t ended = iteration_ - 1;
+    const bool is_known = kept.checksum_iteration == ended && slot.written != ended && kept.taken_iteration != ended;
+    if (is_known && kept.checksum != numbers[i]) {
+      ++state_->outside_changes;
+      const std::string& name = kept.names().start;
+      count_not_recorded(trace::changed_memory_text("the first use of " + (name.empty() ? "an input" : name), "", ""),
+                         kNoSite);
+    }
+    kept.checksum = numbers[i];
+    kept.checksum_iteration = iteration_;
+  }
+}
+
+void Recorder::fetch_draws() {
+  for (const DeviceDraw& draw : std::exchange(state_->device_draws, {}))
+    state_->open.draws.push_back({draw.sequence, draw.output, state_->snapshots.copy_tensor(draw.kept)});
+  state_->device_draw_bytes = 0;
+}
+
 void Recorder::add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor) {
+  if (tensor.defined() && tensor.has_storage() && is_elsewhere(*tensor.storage().unsafeGetStorageImpl())) {
+    const PlainOps plain;
+    state_->device_draws.push_back({sequence, output, tensor.detach().clone(at::MemoryFormat::Contiguous)});
+    state_->device_draw_bytes += tensor.nbytes();
+    if (state_->device_draw_bytes > kMostOnDevice) fetch_draws();
+    return;
+  }
   state_->open.draws.push_back({sequence, output, state_->snapshots.copy_tensor(tensor)});
 }
 

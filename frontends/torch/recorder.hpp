@@ -67,6 +67,9 @@ class Recorder {
 
   void set_phase(trace::Phase phase) { phase_.store(static_cast<std::uint8_t>(phase), std::memory_order_relaxed); }
   trace::Phase phase() const { return static_cast<trace::Phase>(phase_.load(std::memory_order_relaxed)); }
+  /// The line of the backward pass that runs: on its own threads there is no Python.
+  void set_backward_site(std::uint32_t site) { backward_site_.store(site, std::memory_order_relaxed); }
+  std::uint32_t backward_site() const { return backward_site_.load(std::memory_order_relaxed); }
   /// Whether each op's results are hashed from now on; see op_hashes.hpp.
   void hash_ops(bool on) { hashes_ops_.store(on, std::memory_order_relaxed); }
   bool hashes_ops() const { return hashes_ops_.load(std::memory_order_relaxed); }
@@ -166,8 +169,12 @@ class Recorder {
   [[gnu::hot]] StorageTable::Slot& first_use(StorageTable::Slot* slot, c10::StorageImpl* impl, bool written, bool read);
   void use_unfilled(StorageTable::Slot& slot, bool written, bool read);
   void note_unwritten();
-  void note_changed(std::uint32_t before, const std::string& after);
+  void note_changed(std::uint32_t before, const std::string& after, const RecordHeader& header);
   void look_at_end();
+  void look_on_device(const StorageTable::Slot& slot, c10::StorageImpl* impl, Usage usage, bool forgets);
+  void compare_device_looks();
+  void check_devices();
+  void fetch_draws();
   void begin_looks();
   void first_return(StorageTable::Slot& slot);
   void take_external(StorageTable::Slot& slot);
@@ -193,6 +200,7 @@ class Recorder {
   std::atomic<bool> recording_{false};
   std::atomic<bool> hashes_ops_{false};
   std::atomic<std::uint8_t> phase_{0};
+  std::atomic<std::uint32_t> backward_site_{kNoSite};
   std::atomic<std::uint32_t> recording_number_{1};  // threads compare it to know that their state is stale
   std::uint32_t iteration_ = 0;
   bool compares_sums_ = false;  // checksums were taken when the last iteration ended

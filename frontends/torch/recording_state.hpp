@@ -19,6 +19,7 @@
 #include "core/trace/trace.hpp"
 #include "frontends/torch/batch.hpp"
 #include "frontends/torch/call_site.hpp"
+#include "frontends/torch/device_bytes.hpp"
 #include "frontends/torch/log.hpp"
 #include "frontends/torch/op_hashes.hpp"
 #include "frontends/torch/snapshots.hpp"
@@ -92,6 +93,9 @@ struct RecordingState {
   std::vector<std::uint64_t> iteration_starts;  // sequence numbers; the last one ends the last complete iteration
   GeneratorMemory generator;
   UnseenWrites unseen;
+  std::vector<DeviceLook> device_looks;  // of the iteration that is running, as are the two below
+  std::vector<DeviceDraw> device_draws;
+  std::size_t device_draw_bytes = 0;
   std::uint64_t outside_changes = 0;       // storages found changed by something that is not an op
   std::uint64_t boundary_ns = 0;           // time at iteration ends
   std::vector<std::uint32_t> passed_over;  // numbers of iterations that are left out, ascending

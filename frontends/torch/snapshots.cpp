@@ -2,10 +2,12 @@
 #include "frontends/torch/snapshots.hpp"
 
 #include <ATen/Functions.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <chrono>
 #include <cstring>
+
+#include "core/base/hash.hpp"
+#include "frontends/torch/device_bytes.hpp"
 
 namespace crucible::recorder {
 
@@ -17,14 +19,6 @@ constexpr std::size_t kSmall = 4096;
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
-
-/// Nothing that runs under it is recorded, differentiated or handed to Python.
-struct PlainOps {
-  c10::impl::ExcludeDispatchKeyGuard guard{c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python,
-                                                                c10::DispatchKey::PythonTLSSnapshot,
-                                                                c10::DispatchKey::ADInplaceOrView}) |
-                                           c10::autograd_dispatch_keyset};
-};
 
 }  // namespace
 
@@ -65,11 +59,24 @@ void copy_bytes(c10::StorageImpl* storage, std::byte* target) {
     return;
   }
   const PlainOps plain;
-  const at::Tensor there =
-      at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage->device()))
-          .set_(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage)));
-  const at::Tensor here = there.to(at::kCPU);
+  // What writes it may be queued on another stream than the calling thread's.
+  if (is_elsewhere(*storage)) wait_for_device_of(*storage);
+  const at::Tensor here = bytes_of(storage).to(at::kCPU);
   std::memcpy(target, here.const_data_ptr(), static_cast<std::size_t>(here.numel()));
+}
+
+std::optional<std::uint64_t> checksum_of(c10::StorageImpl* storage) {
+  if (is_elsewhere(*storage)) return fetch_sums({queue_sums(storage)}).front();
+  const auto bytes = bytes_in_place(*storage);
+  if (bytes.empty()) return std::nullopt;
+  return checksum64(bytes);
+}
+
+bool holds(c10::StorageImpl* storage, std::span<const std::byte> bytes) {
+  if (is_elsewhere(*storage))
+    return storage->nbytes() == bytes.size() && fetch_sums({queue_sums(storage)}).front() == sums_of(bytes);
+  const auto now = bytes_in_place(*storage);
+  return now.size() == bytes.size() && std::memcmp(now.data(), bytes.data(), bytes.size()) == 0;
 }
 
 std::span<const std::byte> Snapshots::copy_storage(c10::StorageImpl* storage) {

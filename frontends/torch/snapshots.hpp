@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,6 +56,11 @@ class CopyTimer {
 
 /// The bytes of a storage in place when it is on the CPU; empty otherwise.
 std::span<const std::byte> bytes_in_place(const c10::StorageImpl& storage);
+
+/// A number for the bytes of a storage, computed where they lie: another device is waited for. None: it has no bytes.
+std::optional<std::uint64_t> checksum_of(c10::StorageImpl* storage);
+/// Whether the storage has these bytes; on another device, as far as its sums tell.
+bool holds(c10::StorageImpl* storage, std::span<const std::byte> bytes);
 
 /// Copies the storage into `target`, which has its size. Threads: any.
 void copy_bytes(c10::StorageImpl* storage, std::byte* target);

@@ -273,7 +273,7 @@ trace::StorageId TraceStream::storage(std::uint32_t recorded) {
   if (recorded == kNothing) return kNone;
   if (const auto known = storages_.find(recorded); known != storages_.end()) return known->second;
   const trace::Storage& storage = known_storages_[recorded];
-  if (device_.empty()) device_ = storage.device;
+  if (device_.empty() || device_ == "cpu") device_ = storage.device;  // a batch lies on the processor first
   return storages_[recorded] = writer_->add(storage);
 }
 

@@ -26,7 +26,7 @@ DEVICE_ONLY = {
     "aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_lstm_cell_backward_impl", "aten::_thnn_fused_gru_cell",
     "aten::_thnn_fused_gru_cell_backward",
     "aten::_fused_rms_norm", "aten::_fused_rms_norm_backward",
-    "aten::to.dtype_layout",
+    "aten::to.dtype_layout", "aten::_fused_dropout", "aten::_masked_scale", "aten::_foreach_powsum.Scalar",
     "aten::im2col_backward", "aten::col2im_backward",
     "aten::cudnn_grid_sampler", "aten::cudnn_grid_sampler_backward", "aten::cudnn_affine_grid_generator",
 }

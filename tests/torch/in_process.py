@@ -4,13 +4,16 @@ import gc
 import os
 import sys
 
-from support import BUILD, RecorderTest
+from support import BUILD, DEVICE, RecorderTest
 
 sys.path.insert(0, os.path.join(BUILD, "python"))
 
 import crucible
 import torch
 import torch._dynamo  # as the first optimizer does
+
+if DEVICE:
+    import apart_default  # noqa: F401
 
 gc.freeze()  # each recording and each test collects what is left of the last one: not of torch, too
 

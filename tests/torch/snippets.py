@@ -5,8 +5,9 @@ has its name as the function of its Python line, so snippets must not depend on 
 """
 
 import textwrap
+import unittest
 
-from support import LOOP, RecorderTest, Trace
+from support import LOOP, RecorderTest, Trace, why_not_on_device
 
 # For BEFORE: a subclass that holds another tensor and has every op run on that.
 WRAPPED = """
@@ -48,6 +49,8 @@ class SnippetTest(RecorderTest):
 
     @classmethod
     def setUpClass(cls):
+        if reason := why_not_on_device(cls):
+            raise unittest.SkipTest(reason)
         test = cls("record_once")
         test.setUp()
         cls.addClassCleanup(test.doCleanups)

@@ -16,6 +16,18 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests", "warm"))
 import warm  # noqa: E402
 
+# "apart": what programs make lies on the test device (device/device.hpp) unless they say otherwise.
+DEVICE = os.environ.get("CRUCIBLE_TEST_DEVICE", "")
+DEVICE_FOLDERS = [os.path.join(BUILD, "tests", "torch", "device"), os.path.join(ROOT, "tests", "torch", "device")]
+sys.path[:0] = DEVICE_FOLDERS
+os.environ["PYTHONPATH"] = os.pathsep.join([*DEVICE_FOLDERS, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def why_not_on_device(test_class, name=""):
+    """Why a test, or all of a class, is not for programs on a device; None where it is."""
+    from elsewhere import ELSEWHERE
+    return (ELSEWHERE.get(test_class.__name__) or ELSEWHERE.get(f"{test_class.__name__}.{name}")) if DEVICE else None
+
 # A model, an optimizer and a loop; tests put code into it.
 LOOP = """
 import sys
@@ -33,6 +45,14 @@ for step in range(10):
 """
 
 
+def on_device(text):
+    """A program, on the test device if there is one; its lines keep their numbers."""
+    if not DEVICE or "import torch" not in text:
+        return text
+    text = text.replace(".numpy()", ".cpu().numpy()")
+    return f"import {DEVICE}_default{'' if text.startswith(chr(10)) else '; '}{text}"
+
+
 @functools.cache
 def warm_python():
     return warm.python(BUILD)
@@ -45,6 +65,8 @@ class RecorderTest(unittest.TestCase):
 
 
     def setUp(self):
+        if reason := why_not_on_device(type(self), self._testMethodName):
+            self.skipTest(reason)
         folder = tempfile.TemporaryDirectory(prefix="crucible-test-")
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
@@ -53,7 +75,7 @@ class RecorderTest(unittest.TestCase):
     def script(self, text, name="program.py"):
         path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as out:
-            out.write(textwrap.dedent(text))
+            out.write(on_device(textwrap.dedent(text)))
         return path
 
     def run_command(self, command, **keywords):

@@ -35,7 +35,7 @@ class Evaluation(InProcessTest):
         # Iteration 2 begins with what the passed one left behind: the bytes are in the file again.
         entered = [e for e in trace.externals if e["name"] == "0.weight"]
         self.assertEqual([e["iteration"] for e in entered], [0, 2, 3])
-        self.assertEqual(entered[1]["blob"]["hex"], before.numpy().tobytes().hex())
+        self.assertEqual(entered[1]["blob"]["hex"], before.cpu().numpy().tobytes().hex())
         final = {state["name"]: state["blob"]["hex"] for state in trace.final_states}
         self.assertIn("3.running_mean", final)
 
@@ -94,7 +94,7 @@ class Evaluation(InProcessTest):
             net(batch()).square().mean().backward()
         self.assertEqual(recording.summary["iterations"], 3)
         final = {state["name"]: state["blob"]["hex"] for state in self.trace().final_states}
-        self.assertEqual(final["0.weight"], kept["0.weight"].numpy().tobytes().hex())
+        self.assertEqual(final["0.weight"], kept["0.weight"].cpu().numpy().tobytes().hex())
         self.assertNotIn("3.running_mean", final,
                          "the evaluation has changed it: its bytes are those of no recorded iteration")
 

@@ -246,7 +246,7 @@ class Inference(InProcessTest):
         for iteration in range(3):
             self.assertEqual(self.names(trace, iteration).count("aten::tanh"), 1)
             output = self.outputs(trace, iteration)["0"]
-            self.assertEqual(output["blob"]["hex"], results[2 + iteration].numpy().tobytes().hex())
+            self.assertEqual(output["blob"]["hex"], results[2 + iteration].cpu().numpy().tobytes().hex())
             self.assertEqual(trace.tensors[output["tensor"]]["sizes"], [5, 1])
             last = [op for op in trace.iteration_ops(iteration) if op["name"] == "aten::addmm"][-1]
             self.assertEqual(output["tensor"], last["outputs"][0]["tensor"], "the tensor that the last op returned")
@@ -279,7 +279,7 @@ class Inference(InProcessTest):
             results = [net(batch()) for _ in range(4)]
         trace = self.trace()
         output = self.outputs(trace, 0)["0"]
-        self.assertEqual(output["blob"]["hex"], results[2].contiguous().numpy().tobytes().hex())
+        self.assertEqual(output["blob"]["hex"], results[2].contiguous().cpu().numpy().tobytes().hex())
         self.assertEqual(trace.tensors[output["tensor"]]["strides"], [1, 4])
 
     def test_a_part_of_a_tensor_keeps_its_place(self):
@@ -292,7 +292,7 @@ class Inference(InProcessTest):
             results = [net(batch()) for _ in range(4)]
         trace = self.trace()
         output = self.outputs(trace, 0)["0"]
-        self.assertEqual(output["blob"]["hex"], results[2].contiguous().numpy().tobytes().hex())
+        self.assertEqual(output["blob"]["hex"], results[2].contiguous().cpu().numpy().tobytes().hex())
         tensor = trace.tensors[output["tensor"]]
         self.assertEqual((tensor["offset"], tensor["sizes"], tensor["strides"]), (9, [3], [4]))
 
@@ -308,7 +308,7 @@ class Inference(InProcessTest):
         for iteration in range(3):
             outputs = self.outputs(trace, iteration)
             self.assertEqual(sorted(outputs), ["0"], "the other one was changed before the step ended")
-            self.assertEqual(outputs["0"]["blob"]["hex"], results[2 + iteration].numpy().tobytes().hex())
+            self.assertEqual(outputs["0"]["blob"]["hex"], results[2 + iteration].cpu().numpy().tobytes().hex())
         self.assertEqual([
             item["count"]
             for item in trace.not_recorded

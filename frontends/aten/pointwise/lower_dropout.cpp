@@ -28,7 +28,25 @@ void native_dropout(OpCall& c) {
   c.set(0, p == 1 ? e.fill(Term::integer(0), x.sizes(), x.dtype) : multiply(e, kept, Term::number(1 / (1 - p))));
 }
 
+/// Dropout of devices: `p` is the share that is kept, the mask a byte for each element.
+void fused_dropout(OpCall& c) {
+  Emitter& e = c.emit();
+  const Expression x = c.wide("self"), mask = c.drawn(1);
+  const double kept = c.real("p");
+  c.set(1, mask);
+  c.set(0, multiply(e, choose(mask != 0, x, 0), Term::number(kept == 0 ? 0 : 1 / kept)));
+}
+
+/// Its gradient.
+void masked_scale(OpCall& c) {
+  Emitter& e = c.emit();
+  const Expression x = c.wide("self");
+  c.set(0, multiply(e, multiply(e, x, Expression(e, c.tensor("mask")).cast(x.dtype)), c.operand("scale")));
+}
+
 constexpr Entry kEntries[] = {
+    {"aten::_fused_dropout", fused_dropout},
+    {"aten::_masked_scale", masked_scale},
     {"aten::native_dropout", native_dropout},
     {"aten::native_dropout_backward", native_dropout_backward},
 };

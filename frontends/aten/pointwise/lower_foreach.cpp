@@ -54,6 +54,18 @@ void norm(OpCall& c) {
   c.set(0, c.emit().drop(vector_norm(c.emit(), x, c.real("ord"), dims), dims));
 }
 
+/// The sum of powers whose root norm() is: sharded gradients are summed before it.
+void power_sum(OpCall& c) {
+  Emitter& e = c.emit();
+  const Expression x = c.wide("self");
+  std::vector<std::int64_t> dims;
+  for (std::int64_t d = 0; d < x.rank(); ++d) dims.push_back(d);
+  const double order = c.real("ord");
+  const Expression size = magnitude(x);
+  const Expression powers = order == 1 ? size : order == 2 ? multiply(e, x, x) : power(e, size, Term::number(order));
+  c.set(0, e.drop(e.sum(powers, dims), dims));
+}
+
 constexpr Row kRows[] = {
     {"aten::_foreach_abs", "-", "aten::abs", "self"},
     {"aten::_foreach_acos", "-", "aten::acos", "self"},
@@ -91,6 +103,7 @@ constexpr Row kRows[] = {
     {"aten::_foreach_neg", "-", "aten::neg", "self", nullptr, "-"},
     {"aten::_foreach_norm", "Scalar", "", "self", norm},
     {"aten::_foreach_pow", "Scalar List ScalarList ScalarAndTensor", "aten::pow.Tensor_Tensor", "self exponent"},
+    {"aten::_foreach_powsum", "Scalar", "", "self", power_sum},
     {"aten::_foreach_reciprocal", "-", "aten::reciprocal", "self"},
     {"aten::_foreach_round", "-", "aten::round", "self"},
     {"aten::_foreach_rsqrt", "-", "aten::rsqrt", "self"},

@@ -21,8 +21,9 @@ from crucible_torch.leaving import Leaving
 from crucible_torch.naming import Names, framework_name
 from crucible_torch.outputs import named_tensors
 from crucible_torch.paths import known_folders
+from crucible_torch.precision import precision_of, settings_not_followed
 from crucible_torch.versions import mismatch
-from crucible_torch.watch import Watch
+from crucible_torch.watch import CAPTURES, Watch, is_capturing
 
 MOST_RESTARTS = 8
 
@@ -155,6 +156,15 @@ class Session:
             f"the module {name} matches --exclude-module and runs with gradients, so its backward would be recorded "
             "without its forward; run it under torch.no_grad() or do not exclude it")
 
+    def capture_begins(self):
+        """What an op gives the device from here on does not run; copying bytes would break the capture."""
+        if self.state == "recording" and not self.paused:
+            self._give_up(CAPTURES)
+
+    def graph_replayed(self):
+        if self.state == "recording" and not self.paused:
+            self._recorder.note_unseen("the replay of a captured graph", "the op that comes next")
+
     def _is_ours(self, trains=False):
         """Whether the calling thread is the one that is recorded: the first that trains, else the first that calls a
         module. A program may hand its modules to other threads, while steps and backward passes are one thread's."""
@@ -249,12 +259,12 @@ class Session:
     def _is_time(self):
         first = self._first_iteration()
         signal_number = self._config.get("on_signal")
-        return (self._boundaries.passed >= first - 1 and self._boundaries.settled
+        return (self._boundaries.passed >= first - 1 and self._boundaries.settled and not is_capturing(self._torch)
                 and (not signal_number or self._recorder.signal_arrived(signal_number)))
 
     def _after_recorded_iteration(self, kept):
         measures = self._recorder.measures()
-        self._note_settings()
+        self._settings |= settings_not_followed(self._torch, self._recorder)
         done, wanted = measures["complete_iterations"], self._config["iterations"]
         if not kept:
             self._finish(f"recording was switched off inside iteration {done} by code that restores the thread's state")
@@ -287,16 +297,6 @@ class Session:
         self._names = None
         self._evaluations.begin_anew()
         self.state = "waiting"
-
-    def _note_settings(self):
-        """What the program has switched on for the whole process and changes numbers: a replay does not follow it."""
-        if self._recorder.flushes_denormals():
-            self._settings.add("torch.set_flush_denormal(True): the replay keeps denormal numbers")
-        precision = self._torch.get_float32_matmul_precision()
-        if precision != "highest":
-            self._settings.add(
-                f'torch.set_float32_matmul_precision("{precision}"): products of f32 may have been computed with fewer bits; '
-                "the replay computes them in f32")
 
     @staticmethod
     def _frames_compiled():
@@ -500,7 +500,7 @@ class Session:
         """What the extension wants to know of a file: its path and metadata."""
         return (self._output, framework_name(self._torch), self._frontend, self._config["command"],
                 datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), reason, self._passed,
-                -1 if self._rank is None else self._rank, self._world, self._paths)
+                -1 if self._rank is None else self._rank, self._world, self._paths, precision_of(self._torch))
 
     def _add_notes(self, measures):
         if self._held is not None:

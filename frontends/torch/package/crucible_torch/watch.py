@@ -1,10 +1,11 @@
 """The places at which the session learns what the program does: optimizer steps, backward passes, module calls.
 
-Installed from the import of torch until the recording is over. All stand-ins are C functions of the extension module,
-which leave no line in tracebacks; all are taken back.
+Installed from the import of torch until the recording is over. All stand-ins but those for captured graphs are C
+functions of the extension module, which leave no line in tracebacks; all are taken back.
 """
 
 import _thread
+import functools
 import sys
 import threading
 
@@ -13,12 +14,51 @@ OPTIMIZER_PHASE, BACKWARD_PHASE, FORWARD_PHASE = 2, 1, 0
 COMPILER_MODULES = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
 
 
+CAPTURES = ("the program captures a graph of its device's work while it is recorded: what is captured does not run then, "
+            "and no op is seen when the graph is replayed; record it without graphs (torch.cuda.graph, torch.compile with "
+            "mode reduce-overhead)")
+
 LOADER_METHODS = (
     ("DataLoader", ("__iter__",)),
     ("_BaseDataLoaderIter", ("__init__", "_reset", "_next_index", "__next__")),
     ("_SingleProcessDataLoaderIter", ("__init__",)),
     ("_MultiProcessingDataLoaderIter", ("__init__", "_reset")),
 )
+
+
+def device_modules(torch):
+    """Of the devices that the program may have initialised."""
+    names = ("cuda", "xpu", torch._C._get_privateuse1_backend_name())
+    return [module for module in map(vars(torch).get, names) if module is not None]
+
+
+def is_capturing(torch):
+    """Whether what the calling thread gives a device is captured for later: nothing may be waited for then."""
+    for module in device_modules(torch):
+        ask = vars(module).get("is_current_stream_capturing")
+        if ask is not None and module.is_initialized() and ask():
+            return True
+    return False
+
+
+def graph_classes(torch):
+    """What captures a device's work, as classes of Python."""
+    modules = [*device_modules(torch), vars(torch).get("accelerator")]
+    return [
+        owner for module in modules for name in ("CUDAGraph", "XPUGraph", "Graph")
+        if isinstance(owner := vars(module).get(name) if module is not None else None, type)
+    ]
+
+
+def telling(tell, original):
+    """A stand-in for a method that tells first."""
+
+    @functools.wraps(original)
+    def stand_in(*args, **keywords):
+        tell()
+        return original(*args, **keywords)
+
+    return stand_in
 
 
 class Watch:
@@ -52,6 +92,7 @@ class Watch:
 
         self._stepping.clear()
         self._hooks.append(register_optimizer_step_pre_hook(self._before_optimizer_step))
+        self._wrap_graphs()
 
     def leave_phases(self):
         while len(self._hooks) > 1:
@@ -92,6 +133,15 @@ class Watch:
             for name in names:
                 if owner is not None and callable(vars(owner).get(name)):
                     self._wrap(owner, name, recorder.wrap_next if name == "__next__" else recorder.wrap_input)
+
+    def _wrap_graphs(self):
+        """Classes of Python whose objects capture what a device's stream is given, and do it again as one."""
+        wrapped = {(owner, name) for owner, name, _, _ in self._wrapped}
+        for owner in graph_classes(self._torch):
+            for name, tell in (("capture_begin", self._session.capture_begins),
+                               ("replay", self._session.graph_replayed)):
+                if callable(vars(owner).get(name)) and (owner, name) not in wrapped:
+                    self._wrap(owner, name, functools.partial(telling, tell))
 
     def _tell_compiler(self):
         present = self._torch.nn.Module.__call__
