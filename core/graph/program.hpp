@@ -276,6 +276,9 @@ struct Program {
   /// One of several programs over the same states, or one whose states are given anew in between (variants.hpp): it
   /// keeps those that it does not touch, and how they move is not known from its own iterations alone.
   bool is_variant = false;
+  /// The recording computed products or convolutions of f32 among these with 10 bits (TF32): its numbers are as near as
+  /// that. A replay computes them in f32.
+  bool was_tf32 = false;
 };
 
 std::string_view name(OpKind kind);  // "add", "reduce_sum", "matmul"

@@ -189,7 +189,7 @@ class BlobStore {
 struct Metadata {
   std::string framework;          // "torch 2.11.0"
   std::string frontend;           // "crucible 0.1.0, typed kernels on the Fake key"
-  std::string device;             // "cpu", of the first op
+  std::string device;             // "cuda:0": of the first storage that is not the processor's; else "cpu"
   std::string command;            // the script and its arguments
   std::string created;            // ISO 8601, UTC
   std::string incomplete_reason;  // why the last iteration is missing, or ""

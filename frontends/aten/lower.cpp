@@ -74,6 +74,7 @@ class Lowering {
   /// After classify().
   Result<graph::Program> finish(bool is_variant) {
     program_.is_variant = is_variant;
+    program_.was_tf32 = std::ranges::any_of(program_.ops, [this](const graph::Op& op) { return was_tf32(op); });
     outputs_.finish(emitter_);
     graph::name_computed_nans(program_);  // now that states are known
     if (trace_.blob_store) CRUCIBLE_TRY_VOID(emitter_.bounds().finish(emitter_, *trace_.blob_store));
@@ -85,6 +86,22 @@ class Lowering {
   }
 
  private:
+  /// Whether the recorded program had tensor cores round the operands: its device has some, and the switch was on.
+  bool was_tf32(const graph::Op& op) const {
+    const trace::Metadata& recorded = trace_.metadata;
+    if (!recorded.device.starts_with("cuda") || program_.values[op.outputs[0].value].dtype != DType::kF32) return false;
+    switch (op.kind) {
+      case graph::OpKind::kMatMul:
+        return recorded.precision.contains("cuda.matmul=tf32");
+      case graph::OpKind::kConv2d:
+      case graph::OpKind::kConv2dBackwardInput:
+      case graph::OpKind::kConv2dBackwardWeight:
+        return recorded.precision.contains("cuda.conv=tf32");
+      default:
+        return false;
+    }
+  }
+
   const trace::Op& op(std::uint32_t position) const { return trace_.ops[alignment_.ops[0][position]]; }
 
   /// Fit to be printed: a file may hold anything as a name.

@@ -81,7 +81,8 @@ Tolerances tolerances_of(const graph::Program& program) {
     if (value.dtype == DType::kBF16) return {1e-2, 6e-2, 1e-3, {2e-2, 2e-3}};
     has_f16 = has_f16 || value.dtype == DType::kF16;
   }
-  return has_f16 ? Tolerances{1e-3, 8e-3, 1e-4, {2e-3, 2e-4}} : Tolerances{};
+  // TF32 keeps as many bits of an operand as f16.
+  return has_f16 || program.was_tf32 ? Tolerances{1e-3, 8e-3, 1e-4, {2e-3, 2e-4}} : Tolerances{};
 }
 
 Tolerances tolerances_of(const graph::Variants& variants) {

@@ -31,7 +31,8 @@ struct Tolerances {
   MoveTolerance move = {};
 };
 
-/// By the narrowest floating-point dtype among the program's values.
+/// By the narrowest floating-point dtype among the program's values; TF32, where the recording computed with it, counts
+/// as f16.
 Tolerances tolerances_of(const graph::Program& program);
 /// The widest of the variants'.
 Tolerances tolerances_of(const graph::Variants& variants);

@@ -127,6 +127,10 @@ TEST(Noise, AMissingBlobIsAnError) {
 TEST(Tolerances, FollowTheNarrowestDtype) {
   graph::Program program = Optimized().program;
   EXPECT_EQ(tolerances_of(program).loss, 1e-5);
+  program.was_tf32 = true;
+  EXPECT_EQ(tolerances_of(program).loss, 1e-3);
+  EXPECT_EQ(tolerances_of(program).state, 8e-3);
+  program.was_tf32 = false;
   program.values[3].dtype = DType::kF16;
   EXPECT_EQ(tolerances_of(program).loss, 1e-3);
   program.values[2].dtype = DType::kBF16;

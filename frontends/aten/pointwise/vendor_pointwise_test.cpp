@@ -70,5 +70,28 @@ TEST(Vendors, TellingTheAllocatorOfAStreamWritesNothing) {
   EXPECT_THAT(final_state(b, lowered(b)), ElementsAre(-1, -2, -3));
 }
 
+/// Which of a recording's numbers were rounded to TF32 is known from its device and from what its switches were.
+TEST(Vendors, ProductsOfARecordingThatRoundedThem) {
+  const auto was_tf32 = [](const std::string& device, const std::string& precision) {
+    TraceBuilder b;
+    const auto x = b.fresh({2, 2}), y = b.fresh({2, 2});
+    b.external(b.storage_of(x), {1, 2, 3, 4}, trace::Role::kParameter, "x");
+    b.op("aten::mm(Tensor self, Tensor mat2) -> Tensor", {B::tensor(x), B::tensor(x)}, {B::tensor(y)});
+    b.op("aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
+         {B::tensor(x), B::tensor(y), B::boolean(false)}, {B::tensor(x)});
+    b.end_iteration();
+    trace::Trace recorded = b.trace();
+    recorded.metadata.device = device;
+    recorded.metadata.precision = precision;
+    const auto program = lower(recorded);
+    EXPECT_TRUE(program) << program.error().message;
+    return program && program->was_tf32;
+  };
+  EXPECT_TRUE(was_tf32("cuda:0", "cuda.matmul=tf32, cuda.conv=none"));
+  EXPECT_FALSE(was_tf32("cuda:0", "cuda.matmul=none, cuda.conv=tf32")) << "it has no convolution";
+  EXPECT_FALSE(was_tf32("cpu", "cuda.matmul=tf32, cuda.conv=tf32"));
+  EXPECT_FALSE(was_tf32("cuda:0", ""));
+}
+
 }  // namespace
 }  // namespace crucible::aten
