@@ -65,10 +65,10 @@ double size_of_terms(const graph::Program& program, graph::ValueId value, const 
 /// needs no compiler and takes a fiftieth of the time.
 enum class Executors { kCompiledAndInterpreted, kInterpreted };
 
-/// Schedules the program with and without fusion and for a device with lanes, checks the schedules, runs them in several ways and compares the
-/// kept values and states with the reference interpreter: one failure text per difference. `fused_steps` gets the
-/// number of steps of the fused schedule. Programs are compiled together. kStrict: what is kept has equal bits in all
-/// runs.
+/// Schedules the program with and without fusion and for a device with lanes, checks the schedules, runs them in many
+/// ways and compares the kept values and states with the reference interpreter: one failure text per difference.
+/// `fused_steps` gets the number of steps of the fused schedule. Programs are compiled together. kStrict: what is kept
+/// has equal bits in all runs.
 std::vector<std::string> run_and_compare(const std::vector<const TestProgram*>& programs,
                                          std::vector<std::size_t>* fused_steps = nullptr,
                                          Numerics numerics = Numerics::kFast,
