@@ -3,6 +3,7 @@
 // and the warps of a GPU, and fuse with what makes the terms. How they are cut depends on the shape alone, so a result
 // depends neither on the device nor on the number of its threads (docs/numerics.md, "Named orders").
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -113,17 +114,27 @@ std::optional<Cut> cut_of(const Op& op, SplitFor reader) {
   return parts > 1 ? cut : std::nullopt;
 }
 
-/// A dense view of these sizes; dimensions of size 1 do not move.
-View dense(std::vector<std::int64_t> sizes) {
+/// A dense view of these sizes whose dimensions lie in memory in this order, outermost first; those of size 1 do not
+/// move.
+View dense(std::vector<std::int64_t> sizes, const std::vector<std::size_t>& order) {
   View view{0, std::move(sizes), {}};
   view.strides.assign(view.sizes.size(), 0);
   std::int64_t stride = 1;
-  for (std::size_t d = view.sizes.size(); d-- > 0;) {
-    if (view.sizes[d] == 1) continue;
-    view.strides[d] = stride;
-    stride *= view.sizes[d];
+  for (std::size_t i = order.size(); i-- > 0;) {
+    if (view.sizes[order[i]] == 1) continue;
+    view.strides[order[i]] = stride;
+    stride *= view.sizes[order[i]];
   }
   return view;
+}
+
+View permuted(const View& view, const std::vector<std::size_t>& order) {
+  View result{view.offset, {}, {}};
+  for (const std::size_t d : order) {
+    result.sizes.push_back(view.sizes[d]);
+    result.strides.push_back(view.strides[d]);
+  }
+  return result;
 }
 
 /// Appends the two ops that replace `op`.
@@ -137,6 +148,16 @@ void append_split(Program& program, std::vector<Op>& ops, const Op& op, const Cu
   const std::size_t rest = cut.dim + 1;  // where the terms of one part lie in the cut view
   const auto at = static_cast<std::ptrdiff_t>(cut.dim);
 
+  // Parts of one result lie side by side where its terms did, else those of neighbouring results.
+  std::vector<std::size_t> order(view.sizes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const bool by_rows = shape_of(view, reduced).by_rows;
+  std::ranges::stable_partition(order, [&](std::size_t d) { return reduced[d] != by_rows; });
+  std::vector<std::int64_t> joined = view.sizes;
+  joined[cut.dim] = cut.parts;
+  for (std::size_t d = rest; d < view.sizes.size(); ++d) joined[d] = reduced[d] ? 1 : joined[d];
+  const View parts = dense(std::move(joined), order);
+
   Op first = op;
   View& whole = first.inputs[0].view;
   const std::int64_t size = view.sizes[cut.dim] / cut.parts;
@@ -144,24 +165,27 @@ void append_split(Program& program, std::vector<Op>& ops, const Op& op, const Cu
   whole.sizes.insert(whole.sizes.begin() + at, cut.parts);
   whole.strides.insert(whole.strides.begin() + at, view.strides[cut.dim] * size);
   first.attributes.dims = {static_cast<std::int64_t>(rest)};
-  std::vector<std::int64_t> left = whole.sizes, joined = view.sizes;
-  left[rest] = 1;
-  joined[cut.dim] = cut.parts;
   for (std::size_t d = rest; d < view.sizes.size(); ++d) {
-    if (!reduced[d]) continue;
-    first.attributes.dims.push_back(static_cast<std::int64_t>(d) + 1);
-    left[d + 1] = joined[d] = 1;
+    if (reduced[d]) first.attributes.dims.push_back(static_cast<std::int64_t>(d) + 1);
   }
-  first.outputs[0] = {.value = partial, .view = dense(std::move(left)), .scalar = {}};
+  View written = parts;
+  written.sizes.insert(written.sizes.begin() + at + 1, 1);
+  written.strides.insert(written.strides.begin() + at + 1, 0);
+  first.outputs[0] = {.value = partial, .view = std::move(written), .scalar = {}};
   program.values.push_back({.kind = ValueKind::kTemporary,
                             .dtype = narrow ? DType::kF32 : out,
-                            .elements = first.outputs[0].view.elements(),
+                            .elements = parts.elements(),
                             .name = "",
                             .producer = static_cast<OpId>(ops.size())});
   ops.push_back(std::move(first));
 
   Op second = op;
-  second.inputs[0] = {.value = partial, .view = dense(std::move(joined)), .scalar = {}};
+  second.inputs[0] = {.value = partial, .view = permuted(parts, order), .scalar = {}};
+  second.outputs[0].view = permuted(op.outputs[0].view, order);
+  second.attributes.dims.clear();
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (reduced[order[i]]) second.attributes.dims.push_back(static_cast<std::int64_t>(i));
+  }
   ops.push_back(std::move(second));
 }
 

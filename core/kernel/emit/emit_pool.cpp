@@ -196,25 +196,31 @@ class MaxPoolEmitter {
   ArrayId best_ = 0, place_ = 0, row_ = 0;
 };
 
-/// The windows that hold row (or column) `at` of x, in ascending order: opens a loop over the taps and, inside, an if.
-ExprId open_windows(IrBuilder& b, const WindowAxis& axis, ExprId at) {
-  const ExprId back = b.open_for(b.integer(0), b.integer(axis.taps), LoopMode::kSerial);
-  const ExprId shift =
-      b.add(b.multiply(back, axis.dilation), b.integer(axis.padding - (axis.taps - 1) * axis.dilation));
-  const ExprId start = b.let(b.add(at, shift));
-  const ExprId window = b.let(b.binary(Operation::kDivide, start, b.integer(axis.stride)));
-  const auto both = [&](ExprId x, ExprId y) { return b.binary(Operation::kAnd, x, y); };
-  const ExprId is_first =
-      b.binary(Operation::kEqual, b.binary(Operation::kRemainder, start, b.integer(axis.stride)), b.integer(0));
-  const ExprId is_inside = both(b.binary(Operation::kLessEqual, b.integer(0), start),
-                                b.binary(Operation::kLess, window, b.integer(axis.output)));
-  b.open_if(b.let(both(is_first, is_inside)));
-  return b.let(b.guard(window, 0, std::max<std::int64_t>(0, axis.output - 1)));
+/// The windows of an axis that hold row (or column) `at` of x, in ascending order: as many as can, each with whether it
+/// does. Without dilation they are neighbours.
+struct HoldingWindow {
+  ExprId window = kNoId, holds = kNoId;
+};
+
+std::vector<HoldingWindow> holding_windows(IrBuilder& b, const WindowAxis& axis, ExprId at) {
+  const ExprId last = b.let(b.binary(Operation::kDivide, b.add(at, b.integer(axis.padding)), b.integer(axis.stride)));
+  const ExprId begin = b.add(at, b.integer(axis.padding - axis.taps + axis.stride));
+  const ExprId first =
+      b.let(b.binary(Operation::kDivide, b.binary(Operation::kMaximum, begin, b.integer(0)), b.integer(axis.stride)));
+  std::vector<HoldingWindow> windows;
+  for (std::int64_t i = 0; i <= (axis.taps - 1) / axis.stride; ++i) {
+    const ExprId window = b.let(b.add(first, b.integer(i)));
+    const ExprId holds = b.binary(Operation::kAnd, b.binary(Operation::kLessEqual, window, last),
+                                  b.binary(Operation::kLess, window, b.integer(axis.output)));
+    windows.push_back({b.let(b.guard(window, 0, std::max<std::int64_t>(0, axis.output - 1))), b.let(holds)});
+  }
+  return windows;
 }
 
 /// An item for each element of x's gradient, which asks the windows that hold it whether it was their maximum: none
 /// else can have its place, since `pool` made the places. They are added in ascending order, as
-/// emit_max_pool_backward() does, with the same roundings.
+/// emit_max_pool_backward() does, with the same roundings. Nothing is branched over, so that all reads of an item are
+/// under way at once.
 Emitted gather_of_windows(const Program& program, const Op& op, const Op& pool) {
   IrBuilder b;
   Binder binder(program, b);
@@ -236,16 +242,22 @@ Emitted gather_of_windows(const Program& program, const Op& op, const Op& pool) 
   const ExprId item = b.open_grid(LoopMode::kSerial);
   const auto point = split_index(b, item, dx.sizes);
   const ExprId mine = b.let(b.add(b.multiply(point[2], dx.sizes[3]), point[3]));
-  const ExprId zero = is_floating(type) ? b.real(0, compute_type(type)) : b.integer(0, type);
-  const VariableId sum = b.declare(zero);
-  const ExprId oh = open_windows(b, axis(0), point[2]);
-  const ExprId ow = open_windows(b, axis(1), point[3]);
-  const std::vector<ExprId> window{point[0], point[1], oh, ow};
-  b.open_if(b.binary(Operation::kEqual, b.let(b.load(place_buffer, view_index(b, places, window))), mine));
-  const ExprId gradient = load_value(b, dy_buffer, view_index(b, dy, window), b.depth());
-  b.set(sum, rounded_to(b, b.add(b.variable(sum), gradient), type));
-  for (int blocks = 0; blocks < 5; ++blocks) b.close();
-  b.store(dx_buffer, view_index(b, dx, point), storable(b, b.variable(sum), type));
+  std::vector<std::pair<ExprId, ExprId>> terms;  // a gradient, and whether it counts
+  const auto columns = holding_windows(b, axis(1), point[3]);
+  for (const HoldingWindow& row : holding_windows(b, axis(0), point[2])) {
+    for (const HoldingWindow& column : columns) {
+      const std::vector<ExprId> window{point[0], point[1], row.window, column.window};
+      const ExprId place = b.let(b.load(place_buffer, view_index(b, places, window)));
+      const ExprId gradient = load_value(b, dy_buffer, view_index(b, dy, window), b.depth());
+      const ExprId counts = b.binary(Operation::kAnd, b.binary(Operation::kAnd, row.holds, column.holds),
+                                     b.binary(Operation::kEqual, place, mine));
+      terms.emplace_back(gradient, b.let(counts));
+    }
+  }
+  ExprId sum = is_floating(type) ? b.real(0, compute_type(type)) : b.integer(0, type);
+  for (const auto& [gradient, counts] : terms)
+    sum = b.let(b.select(counts, rounded_to(b, b.add(sum, gradient), type), sum));
+  b.store(dx_buffer, view_index(b, dx, point), storable(b, sum, type));
   b.close();
   Emitted emitted;
   emitted.values = binder.values();
@@ -256,9 +268,10 @@ Emitted gather_of_windows(const Program& program, const Op& op, const Op& pool) 
   return emitted;
 }
 
-/// The max pooling whose places this gradient reads, where they are all of it and few windows hold an element.
+/// The max pooling whose places this gradient reads, where they are all of it, and few windows, neighbours, hold an
+/// element.
 const Op* pool_of(const Program& program, const Op& op) {
-  constexpr std::int64_t kMostWindows = 64;
+  constexpr std::int64_t kMostWindows = 16;
   const graph::Operand& places = op.inputs[1];
   const graph::OpId producer = program.values[places.value].producer;
   if (producer == graph::kNone) return nullptr;
@@ -267,7 +280,10 @@ const Op* pool_of(const Program& program, const Op& op) {
   const bool is_same =
       graph::same_map(pool.outputs[1].view, places.view) && pool.inputs[0].view.sizes == op.outputs[0].view.sizes;
   const graph::Attributes& window = pool.attributes;
-  return is_same && window.kernel[0] * window.kernel[1] <= kMostWindows ? &pool : nullptr;
+  std::int64_t windows = 1;
+  for (const int d : {0, 1})
+    windows *= window.dilation[d] == 1 ? (window.kernel[d] - 1) / window.stride[d] + 1 : 1 << 10;
+  return is_same && windows <= kMostWindows ? &pool : nullptr;
 }
 
 }  // namespace

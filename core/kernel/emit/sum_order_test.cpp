@@ -152,7 +152,20 @@ std::optional<Parts> parts_of(const Case& c) {
     for (std::size_t outer = 0; outer < d; ++outer) {  // kept in a part: they count parts
       if (is_reduced(outer)) std::erase(parts.part.dims, static_cast<std::int64_t>(outer));
     }
-    return parts.terms < terms ? std::optional(parts) : std::nullopt;
+    if (parts.terms == terms) return std::nullopt;
+    // What is left: kept dimensions in front of all that count parts, or behind them.
+    Case rest = parts.rest;
+    rest.sizes.clear();
+    rest.dims.clear();
+    for (const bool reduced_ones : {!by_rows, by_rows}) {
+      for (std::size_t i = 0; i < c.sizes.size(); ++i) {
+        if (is_reduced(i) != reduced_ones) continue;
+        if (reduced_ones) rest.dims.push_back(static_cast<std::int64_t>(rest.sizes.size()));
+        rest.sizes.push_back(parts.rest.sizes[i]);
+      }
+    }
+    parts.rest = rest;
+    return parts;
   }
   return std::nullopt;
 }
