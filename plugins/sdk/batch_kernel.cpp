@@ -99,14 +99,17 @@ std::string print_batch_kernel(std::span<const BatchPart> parts, const Dialect& 
 BatchTable make_batch(std::span<const BatchEntry> entries, std::uint32_t most_threads, std::uint64_t units,
                       std::uint32_t lanes) {
   BatchTable batch;
+  const auto turns = [](const BatchEntry& entry) {
+    return (entry.end - entry.begin + entry.at_once - 1) / entry.at_once;
+  };
   std::int64_t most = 0;
-  for (const BatchEntry& entry : entries) most = std::max(most, entry.end - entry.begin);
+  for (const BatchEntry& entry : entries) most = std::max(most, turns(entry));
   batch.shape.threads = launch_shape(most, most_threads, units, lanes).threads;
   std::uint64_t blocks = 0;
   std::vector<std::uint64_t> heads(2 * entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const BatchEntry& entry = entries[i];
-    const std::uint64_t own = blocks_of(entry.end - entry.begin, batch.shape.threads, lanes);
+    const std::uint64_t own = blocks_of(turns(entry), batch.shape.threads, lanes);
     heads[i] = blocks;
     heads[entries.size() + i] = heads.size() + batch.words.size();
     batch.words.push_back(entry.part);

@@ -30,6 +30,7 @@ struct BatchEntry {
   std::span<const std::uint64_t> buffers, scalars;  // addresses; eight bytes each, as the kernel takes them
   std::int64_t begin = 0, end = 0;                  // items
   std::size_t part = 0;                             // which of the kernel's
+  std::uint32_t at_once = 1;                        // items that a thread does at once (ThreadKernel::items)
 };
 
 /// A batch as it is launched: the words of its table, eight bytes each, and the launch's shape.

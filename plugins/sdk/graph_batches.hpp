@@ -157,7 +157,8 @@ struct GraphBatches {
                          .scalars = op.scalars,
                          .begin = 0,
                          .end = op.grid,
-                         .part = static_cast<std::size_t>(std::distance(kernels.begin(), kernels.find(kernel.name)))});
+                         .part = static_cast<std::size_t>(std::distance(kernels.begin(), kernels.find(kernel.name))),
+                         .at_once = kernel.items});
     }
     BatchTable table = make_batch(entries, built->most_threads, plan.device->facts.units, first.lanes);
     PlannedBatch<Api>& batch = plan.batches[node];
