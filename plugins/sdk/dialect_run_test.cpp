@@ -188,6 +188,18 @@ TEST(SdkDialects, ATableOfManyLaunches) {
   EXPECT_EQ(batch.first_scalar, (std::vector<std::size_t>{12, 18, 24}));
 }
 
+TEST(SdkDialects, ALaunchWhoseThreadsDoSeveralItemsHasFewerBlocks) {
+  const std::vector<std::uint64_t> buffers = {100}, scalars;
+  const auto blocks_of = [&](std::int64_t items, std::uint32_t at_once) {
+    const std::vector<BatchEntry> entries = {{buffers, scalars, 0, items, 0, at_once},
+                                             {buffers, scalars, 0, 3, 0, at_once}};
+    return make_batch(entries, 256, 10, 1).shape.blocks;
+  };
+  EXPECT_EQ(blocks_of(1 << 20, 1), (1 << 12) + 1);
+  EXPECT_EQ(blocks_of(1 << 20, 4), (1 << 10) + 1);
+  EXPECT_EQ(blocks_of((1 << 20) + 1, 4), (1 << 10) + 2);  // the last items are not left out
+}
+
 TEST(SdkDialects, ABatchIsNamedForItsKernels) {
   const std::vector<std::string> one = {"k_1"}, two = {"k_1", "k_2"}, others = {"k_1", "k_3"};
   EXPECT_EQ(batch_name(one), "k_1_batch");
