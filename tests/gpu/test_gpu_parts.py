@@ -19,7 +19,10 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import gpu_machine  # noqa: E402
+import gpu_model  # noqa: E402
 import gpu_parts  # noqa: E402
+import gpu_recording  # noqa: E402
 import gpu_report  # noqa: E402
 
 # Answers as `crucible` would. $PLAN: what each command is to say instead, by its first words.
@@ -31,16 +34,26 @@ STAND_IN = """
     for key, answer in plan.items():
         if all(word in words for word in key.split()):
             print(answer.get("out", ""), end=""); print(answer.get("err", ""), end="", file=sys.stderr); sys.exit(answer.get("code", 0))
+    file = pathlib.Path(next((word for word in words if word.endswith(".crtrace")), "none"))
     if words[0] == "record":
+        if "captured" in file.name:
+            print("after the capture: [4.0, 4.0, 4.0]"); print(os.environ["SAID_OF_CAPTURES"], file=sys.stderr)
         path = pathlib.Path(words[words.index("-o") + 1]); path.write_text("cuda" if "--device" in words else "cpu")
     elif words[:2] == ["trace", "info"]:
-        print(json.dumps({"device": pathlib.Path(words[2]).read_text() + ":0", "ops_per_iteration": [68]}))
+        what = [{"what": "memory that something other than an op changed between a and b"}] if "write_by" in file.name else []
+        print(json.dumps({"device": file.read_text() + ":0", "ops_per_iteration": [68], "not_recorded": what,
+                          "precision": "cuda.conv=tf32, cuda.matmul=" + ("tf32" if "TF32_on" in file.name else "none")}))
     elif words[0] == "replay" and words[-2] == "list":
         print(json.dumps({"counters": [{"name": name, "what": name} for name in "abcd"]}))
     elif words[0] == "replay":
         names = words[words.index("--counters") + 1].split(",") if "--counters" in words else []
-        print(json.dumps({"verified": True, "result_sha256": "ab" * 32, "reason": "", "time_ns_per_iteration": 5e6,
+        print(json.dumps({"verified": "write_by" not in file.name, "result_sha256": "ab" * 32, "reason": "", "time_ns_per_iteration": 5e6,
+                          "plans": [{"launches": "12", "nodes": 14}], "profile_times": "CUPTI",
+                          "profile": [{"step": 0, "kind": "generated", "time_ns": 3000}, {"step": 1, "kind": "generated", "time_ns": 9000}],
                           "counters": {"values": {name: 7 for name in names}, "refused": None}}))
+    elif words[0] == "kernels":
+        steps = [("launch", "k_a", ["add", "exp*2"], 64), ("launch", "k_b", ["conv2d"], 32), ("library", "conv2d", [], 0), ("library", "matmul+bias", [], 0)]
+        print(json.dumps({"kernels": [{"index": i, "kind": kind, "name": name, "ops": ops, "grid": grid} for i, (kind, name, ops, grid) in enumerate(steps)]}))
     elif words[0] == "plugin":
         print(json.dumps({"cases": [{"name": "memory.alloc", "outcome": "passed"}, {"name": "queue.x", "outcome": "unsupported"}]}))
     elif "--self-test" in words:
@@ -63,6 +76,7 @@ class Parts(unittest.TestCase):
         (self.folder / "libcrucible_nvidia.so").write_text("")
         self.calls = self.folder / "calls"
         os.environ["CALLS"] = str(self.calls)
+        os.environ["SAID_OF_CAPTURES"] = gpu_recording.CAPTURE
         self.addCleanup(os.environ.pop, "PLAN", None)
 
     def machine(self, *options):
@@ -81,9 +95,9 @@ class Parts(unittest.TestCase):
 
     def test_recordings_are_made_on_both(self):
         result = gpu_parts.run_part(self.machine(), "record")
-        self.assertEqual((result["verdict"], result["words"]), ("passed", "2 recordings"))
-        self.assertEqual([row["device"] for row in result["data"]["rows"]], ["cuda", "cpu"])
-        on_cuda, on_cpu = self.called("record")
+        self.assertEqual((result["verdict"], result["words"]), ("passed", "8 recordings and programs"))
+        self.assertEqual([row["device"] for row in result["data"]["rows"] if "device" in row], ["cuda", "cpu"])
+        on_cuda, on_cpu = self.called("record")[:2]
         self.assertEqual(on_cuda[on_cuda.index("--device") + 1], "cuda")
         self.assertNotIn("--device", on_cpu)
 
@@ -92,7 +106,8 @@ class Parts(unittest.TestCase):
         result = gpu_parts.run_part(self.machine(), "record")
         self.assertEqual(result["verdict"], "failed")
         self.assertIn("mlp_sgd f32 on cuda: the recording says that it was made on cpu", result["words"])
-        self.assertEqual(len(result["data"]["rows"]), 2, "what was found is kept")
+        rows = [row for row in result["data"]["rows"] if "device" in row]
+        self.assertEqual(len(rows), 2, "what was found is kept")
 
     def test_every_pair_is_replayed_in_both_modes(self):
         machine = self.machine()
