@@ -120,8 +120,9 @@ class Machine:
                          **more)
 
     def script(self, example, precision, device, steps):
-        return [sys.executable, str(ROOT / "examples" / f"{example}.py"), "--steps", str(steps),
-                *(["--device", device] if device != "cpu" else []), *PRECISIONS[precision]]
+        on = ["--device", device] if device != "cpu" else []
+        file = str(ROOT / f"examples/{example}.py")
+        return [sys.executable, file, "--steps", str(steps), *on, *PRECISIONS[precision]]
 
     def recording(self, example, precision, device):
         """Its path; it is made where it is not there yet, or was made by another build or otherwise."""
@@ -148,7 +149,8 @@ class Machine:
         """Of what is run: the build, the examples, these files, torch, the driver and the devices."""
         if self._digest is None:
             found = hashlib.blake2b(digest_size=12)
-            files = [pathlib.Path(self.crucible), *self.build.glob("libcrucible_*.so*"), *self.build.glob("python/**/*"),
+            files = [pathlib.Path(self.crucible), *self.build.glob("libcrucible_*.so*"),
+                     *self.build.glob("python/**/*"),
                      *self.build.glob("emulators/nvidia/**/*"), *self.build.glob("tests/torch/device/*"),
                      *ROOT.glob("examples/*.py"), *ROOT.glob("tests/gpu/*.py"), ROOT / "tests/emulators/warps.py"]
             for file in sorted(file for file in files if file.is_file() and file.suffix != ".pyc"):
@@ -214,7 +216,7 @@ def told(rows, problems, what, good=(), late=0, cases=0):
     data = {"rows": rows, "problems": problems, "good": list(good)}
     left = f"not run: {NO_TIME} for {late} of {cases} cases" if late else ""
     if problems:
-        failed = Failed(f"{len(problems)} of {len(rows)} {what}: " + "; ".join(problems[:3]) +
+        failed = Failed(f"{len(problems)} of {max(len(rows), cases)} {what}: " + "; ".join(problems[:3]) +
                         (" ..." if len(problems) > 3 else "") + (f"; {left}" if left else ""))
     elif late:
         failed = NoTime(f"{len(rows)} {what}; {left}" if rows else f"not run: {NO_TIME}")

@@ -174,7 +174,7 @@ def capture_refused(item):
     if CAPTURE not in done.stderr:
         raise Failed(f"no sentence tells of the capture: {done.stderr.strip()[-300:]}")
     if "after the capture: [4.0, 4.0, 4.0]" not in done.stdout:
-        raise Failed(f"the program with a captured graph did not end well: {(done.stdout + done.stderr).strip()[-300:]}")
+        raise Failed(f"the program did not end well: {(done.stdout + done.stderr).strip()[-300:]}")
     return "refused in words, and the program went on"
 
 
