@@ -35,6 +35,9 @@ def work(machine, example, precision):
         listed = machine.json(machine.crucible, "kernels", recording, *options, "--tune", "off",
                               **environment, CUDNN_LOGLEVEL_DBG="3", CUDNN_LOGDEST_DBG=str(log))
         answers.append(row | taken(listed["kernels"]) | {"engines": engines_of(log)})
+        log.unlink(missing_ok=True)  # megabytes
+    for row in answers[1:]:
+        row.pop("products", None)  # nobody asks cuBLASLt there
     here = [row for row in answers if row["who"] == "this device"]
     beside = [row for row in answers if row["who"].startswith("sm_") and "convolutions" in row]
     for kind in ("convolutions", "attentions"):
@@ -89,15 +92,35 @@ def taken(steps):
 
 
 def engines_of(log):
-    """{engine: plans} of cuDNN's own log, where it says which engines plans were built for; {} where it does not."""
+    """{"forward: engine 45, tensor cores": plans} of cuDNN's own log, each plan that could be built once; {} where it
+    says nothing that we know."""
     try:
         text = log.read_text(errors="replace")
     except OSError:
         return {}
-    found = {}
-    for engine in re.findall(r"(?:plan|engine_?tag|PlanTag)\W+\w*?(eng\d+)", text, re.IGNORECASE):
-        found[engine] = found.get(engine, 0) + 1
-    return found
+    found, plan = {}, None
+    for call in re.split(r"^(?=[A-Z]! CuDNN )", text, flags=re.MULTILINE):
+        if "function cudnnBackendFinalize() called" not in call:
+            continue
+        status = re.search(r"status: type=cudnnStatus_t; val=(\w+)", call)
+        if not status:
+            plan = plan_in_words(call)
+        else:
+            if plan and status[1] == "CUDNN_STATUS_SUCCESS":
+                found[plan] = found.get(plan, 0) + 1
+            plan = None
+    return dict(sorted(found.items()))
+
+
+def plan_in_words(call):
+    """Of the text of a call that finalizes a plan; None of another's."""
+    engine = re.search(r"engine_id: type=int; val=(\d+)", call)
+    if "descriptor: type=CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR" not in call or not engine:
+        return None
+    operation = re.search(r"CUDNN_BACKEND_OPERATION_CONVOLUTION_(\w+?)_DESCRIPTOR", call)
+    what = operation[1].lower().replace("_", " ") if operation else "attention" if "OPERATION_MATMUL" in call else "?"
+    units = ", tensor cores" if "CUDNN_NUMERICAL_NOTE_TENSOR_CORE: type=bool; val=true" in call else ""
+    return f"{what}: engine {engine[1]}{units}"
 
 
 def measured_products(machine, example, precision, recording):

@@ -135,7 +135,7 @@ class Item:
         if self.machine.rehearses:
             folders = [*map(str, test_device_folders(self.machine)), os.environ.get("PYTHONPATH", "")]
             more["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
-        return self.machine.run(self.machine.crucible, "record", "-o", self.output, "--iterations", 2, "--",
+        return self.machine.run(self.machine.crucible, "record", "-o", self.output, "--iterations", 4, "--",
                                 sys.executable, file, fine=(0, 1, 2, 3, 4), **more)
 
     def recorded(self):

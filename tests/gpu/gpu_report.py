@@ -130,15 +130,17 @@ def claims_lines(rows):
     answers = [row for row in rows if "who" in row]
     lines = [
         "", "Steps that a library takes, of those that have a step of their own:", "",
-        cells("example", "precision", "who answers", "products", "convolutions", "attentions", "engines of cuDNN"),
+        cells("example", "precision", "who answers", "products", "convolutions", "attentions",
+              "cuDNN's engines, x shapes"),
         cells(*["---"] * 7)
     ]
     for row in answers:
         if row["reason"]:
             lines.append(cells(row["example"], row["precision"], row["who"], row["reason"], "-", "-", "-"))
             continue
-        counts = [f"{row[kind][0]} of {row[kind][1]}" for kind in ("products", "convolutions", "attentions")]
-        engines = ", ".join(f"{name} {count}" for name, count in row["engines"].items())
+        counts = [f"{row[kind][0]} of {row[kind][1]}" if kind in row else "not asked"
+                  for kind in ("products", "convolutions", "attentions")]
+        engines = "; ".join(f"{name} x{count}" for name, count in row["engines"].items())
         lines.append(cells(row["example"], row["precision"], row["who"], *counts, engines or "not told"))
     lines += ["", cells("example", "precision", "measure_products", "median ms an iteration"), cells(*["---"] * 4)]
     for row in rows:

@@ -15,10 +15,12 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import gpu_claims  # noqa: E402
 import gpu_machine  # noqa: E402
 import gpu_model  # noqa: E402
 import gpu_parts  # noqa: E402
@@ -328,7 +330,12 @@ class Parts(unittest.TestCase):
             machine.run(sys.executable, "-c", child, long=2)
         self.assertTrue(hung.exception.is_mistake)
         stat_of = pathlib.Path(f"/proc/{(self.folder / 'child').read_text()}/stat")
-        self.assertTrue(not stat_of.exists() or stat_of.read_text().split()[2] == "Z")
+        for _ in range(200):  # it is ended, which takes its time, or goes on for a minute
+            if not stat_of.exists() or stat_of.read_text().split()[2] == "Z":
+                break
+            time.sleep(0.05)
+        else:
+            self.fail("what it started goes on")
         machine.deadline = gpu_machine.time.monotonic() + 0.5
         with self.assertRaises(gpu_machine.NoTime):
             machine.run("sleep", "60")
@@ -429,8 +436,29 @@ class Parts(unittest.TestCase):
         result = gpu_parts.run_part(self.machine("--rounds", "1"), "claims")
         self.assertEqual(result["verdict"], "failed")
         self.assertIn("this device takes 1 convolutions, and without a device cuDNN takes 2", result["words"])
-        self.assertIn("| sm_90 without a device | 0 of 0 | 2 of 2 | 0 of 0 | not told |",
+        self.assertIn("| sm_90 without a device | not asked | 2 of 2 | 0 of 0 | not told |",
                       gpu_report.write_report(self.folder, list(gpu_parts.PARTS)).read_text())
+
+    def test_engines_are_those_of_plans_that_could_be_built(self):
+        def call(text):
+            return f"I! CuDNN (v91900 56) function cudnnBackendFinalize() called:\ni!     {text}\n\n\n"
+
+        def plan(engine, what, more=""):
+            return call("descriptor: type=CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:\n"
+                        f"i!  operation: type=CUDNN_BACKEND_OPERATION_{what}_DESCRIPTOR:\n"
+                        f"i!  engine_id: type=int; val={engine};\n{more}")
+
+        good, bad = (call(f"status: type=cudnnStatus_t; val=CUDNN_STATUS_{word};") for word in ("SUCCESS", "NOT_X"))
+        cores = "i!  CUDNN_NUMERICAL_NOTE_TENSOR_CORE: type=bool; val=true;\n"
+        log = self.folder / "log"
+        log.write_text(
+            plan(45, "CONVOLUTION_FORWARD", cores) + good + plan(45, "CONVOLUTION_FORWARD", cores) + good +
+            plan(47, "CONVOLUTION_BACKWARD_DATA") + bad + plan(4, "MATMUL") + good + call("descriptor: a graph") + good)
+        self.assertEqual(gpu_claims.engines_of(log), {
+            "forward: engine 45, tensor cores": 2,
+            "attention: engine 4": 1
+        })
+        self.assertEqual(gpu_claims.engines_of(self.folder / "none"), {})
 
     def test_a_report_says_what_is_of_other_inputs(self):
         gpu_parts.run_part(self.machine(), "strict")
@@ -469,19 +497,29 @@ class Rehearsal(unittest.TestCase):
             self.skipTest("this build has no emulated NVIDIA driver, or NVRTC is missing")
         folder = pathlib.Path(tempfile.mkdtemp(prefix="crucible-gpu-"))
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        done = subprocess.run([
+        parts = ["device", "record", "replay", "model", "claims", "counters", "batches", "products", "bench"]
+        command = [
             sys.executable,
-            str(HERE / "gpu_parts.py"), "device", "record", "replay", "bench", "products", "counters", "report",
-            "--rehearse", "--quick", "--crucible",
+            str(HERE / "gpu_parts.py"), *parts, "report", "--rehearse", "--quick", "--crucible",
             str(crucible), "--folder",
             str(folder), "--examples", "mlp_sgd", "--precisions", "f32", "--iterations", "2", "--rounds", "1"
-        ], capture_output=True, text=True, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(folder / "cache")})
+        ]
+        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(folder / "cache")}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         text = (folder / "report.md").read_text()
-        for words in ("| replay | passed |", "| bench | passed |", "| products | passed |", "| counters | passed | ",
-                      "| mlp_sgd | f32 | generated |", "verified, emulated", "losses as recorded", "same bits",
-                      "A rehearsal without a GPU"):
+        for part in parts:
+            self.assertIn(f"| {part} | passed |", text)
+        for words in ("| kit | not run | - | unmeasured |", "| mlp_sgd | f32 | generated |", "| mlp_sgd | f32 | mixed |",
+                      "| mlp_sgd | f32 | this device | unmeasured: a rehearsal |", "| unmeasured: a rehearsal |",
+                      "verified, emulated", "losses as recorded", "same bits", "A rehearsal without a GPU"):
             self.assertIn(words, text)
+        if (crucible.parent / "tests/torch/device/_apart.so").exists():
+            for name in sorted(gpu_recording.ITEMS.keys() - {"write by a Triton kernel"}):
+                self.assertIn(f"| {name} | passed |", text)
+        again = subprocess.run(command, capture_output=True, text=True, env=environment)
+        self.assertEqual(again.returncode, 0, again.stdout + again.stderr)
+        self.assertEqual(again.stdout.count("of an earlier run: "), len(parts) - 1, again.stdout)  # counters has none
 
 
 if __name__ == "__main__":
