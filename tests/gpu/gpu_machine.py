@@ -46,6 +46,15 @@ class NoTime(Failed):
     is_mistake = False
 
 
+def end(process):
+    """Ends it with what it has started, which would keep the GPU and the pipes. It leads a group of its own; a number
+    that is not such a group's, 1 above all, would be everybody's processes."""
+    if type(process.pid) is not int or process.pid <= 1 or process.poll() is not None:
+        return
+    if os.getpgid(process.pid) == process.pid:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 class Machine:
     """Where things run: on a GPU, or in a rehearsal on what is here without one."""
 
@@ -94,13 +103,13 @@ class Machine:
         try:
             out, said = process.communicate(timeout=min(long, left))
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # and what it has started, which would keep the GPU and the pipes
+            end(process)
             process.communicate()
             if left < long:
                 raise NoTime(NO_TIME) from None
             raise Failed(f"{shlex.join(words)} ran longer than {long} s") from None
         except BaseException:  # an interrupt, which a session of its own does not get
-            os.killpg(process.pid, signal.SIGKILL)
+            end(process)
             raise
         if process.returncode not in fine:
             lines = [line for line in (said or out).splitlines() if line.strip()]

@@ -17,6 +17,7 @@ import tempfile
 import textwrap
 import time
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -324,7 +325,7 @@ class Parts(unittest.TestCase):
 
     def test_what_hangs_is_ended_with_what_it_started(self):
         machine = self.machine()
-        child = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '60']); " \
+        child = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '60'], stdout=-3, stderr=-3); " \
                 f"open({str(self.folder / 'child')!r}, 'w').write(str(p.pid)); time.sleep(60)"
         with self.assertRaises(gpu_machine.Failed) as hung:
             machine.run(sys.executable, "-c", child, long=2)
@@ -339,6 +340,9 @@ class Parts(unittest.TestCase):
         machine.deadline = gpu_machine.time.monotonic() + 0.5
         with self.assertRaises(gpu_machine.NoTime):
             machine.run("sleep", "60")
+        never = mock.Mock(side_effect=AssertionError("it was started"))
+        with self.assertRaises(gpu_machine.NoTime), mock.patch.object(gpu_machine.subprocess, "Popen", never):
+            machine.run("true")
 
     def test_parts_are_in_the_order_of_what_they_are_worth(self):
         order = list(gpu_parts.PARTS)
@@ -510,8 +514,8 @@ class Rehearsal(unittest.TestCase):
         text = (folder / "report.md").read_text()
         for part in parts:
             self.assertIn(f"| {part} | passed |", text)
-        for words in ("| kit | not run | - | unmeasured |", "| mlp_sgd | f32 | generated |", "| mlp_sgd | f32 | mixed |",
-                      "| mlp_sgd | f32 | this device | unmeasured: a rehearsal |", "| unmeasured: a rehearsal |",
+        for words in ("| kit | not run | - | unmeasured |", "| mlp_sgd | f32 | generated |",
+                      "| mlp_sgd | f32 | mixed |", "| mlp_sgd | f32 | this device | unmeasured: a rehearsal |", "| unmeasured: a rehearsal |",
                       "verified, emulated", "losses as recorded", "same bits", "A rehearsal without a GPU"):
             self.assertIn(words, text)
         if (crucible.parent / "tests/torch/device/_apart.so").exists():
