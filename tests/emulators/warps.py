@@ -49,6 +49,8 @@ def command(options, what, *more, **environment):
                      "cudnn": emulators / "libcudnn.so.9", "dnn": "cudnn"}
     for name, value in settings.items():
         words += ["--set", f"backend.nvidia.{name}={value}"]
+    for setting in options.set:
+        words += ["--set", f"backend.nvidia.{setting}"]
     words += ["--tune", "off", *more]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **environment})
     if done.returncode != 0:
@@ -219,6 +221,8 @@ def main():
     parser.add_argument("--crucible", default=str(ROOT / "build/release/crucible"))
     parser.add_argument("--sampled", action="store_true", help="run the counted blocks alone; results are wrong")
     parser.add_argument("--libraries", action="store_true", help="products and convolutions by the emulated libraries")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="an option of the plugin, for instance batches=none")
     parser.add_argument("--numerics", choices=("fast", "strict"), default="fast")
     parser.add_argument("--level", choices=("auto", "l2", "dram"), default="auto",
                         help="where data is; auto: in the L2 (50 MB) if the plan's memory fits into it")
