@@ -162,6 +162,8 @@ AMD_FUSED = re.compile(r"v_(pk_)?(fma|fmac|fmaak|fmamk)_f(16|32|64)|v_fma_mix\w*
 AMD_WIDE_DIVISION = "0x5f7ffffc"  # a bit less than 2^64: the first guess of a division of 64-bit integers
 AMD_WIDE_PARTS = re.compile(
     r"0x[4c]f800000")  # 2^32 and -2^32: the divisor from its halves for that guess, and the guess to its halves
+# Division of integers of at most 24 bits: the dividend less the guess times the divisor, whole numbers all of them.
+AMD_NARROW_REST = re.compile(r"v_mad_f32(_e64)? v\d+, -v\d+, [vs]\d+, [vs]\d+$")
 
 
 def scan_amdgcn(text, fusing):
@@ -198,6 +200,8 @@ def count_amd(instruction, problems, counter):
     elif AMD_UNFUSED.fullmatch(name) and (AMD_WIDE_PARTS.search(instruction)
                                           or name == "v_mac_f32"):  # the number may be in a register
         counter["parts"] += 1
+    elif AMD_NARROW_REST.match(instruction):
+        counter["rests"] += 1
     elif AMD_UNFUSED.fullmatch(name):
         problems.append(f"{name} flushes subnormal numbers, or is no operation of the text")
     elif AMD_MATRIX.fullmatch(name):
@@ -216,7 +220,7 @@ def amd_sequences(counter, may_fuse):
     limits = {
         "v_rcp_f32": counter["v_div_fmas_f32"] + counter["wide"], "v_rcp_f64": counter["v_div_fmas_f64"],
         "v_sqrt_f32": counter["v_cmp_class_f32"], "v_rsq_f64": counter["v_cmp_class_f64"], "v_sqrt_f64": 0,
-        "parts": 2 * counter["wide"]
+        "parts": 2 * counter["wide"], "rests": counter["v_rcp_iflag_f32"]
     }
     problems = [f"{counter[name]} of {name}, and {most} of them belong to a division or square root that is rounded"
                 for name, most in limits.items() if counter[name] > most]

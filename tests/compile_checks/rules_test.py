@@ -72,6 +72,12 @@ class Texts(unittest.TestCase):
             found = rules.scan_amdgcn(
                 "\t.type\tk,@function\n" + "".join(f"\t{line}\n" for line in lines) + "\t.amdhsa_kernel k\n", set())
             self.assertEqual(words_of(found) == "", is_division, lines)
+        rest = ["v_rcp_iflag_f32_e32 v3, s28", "v_mad_f32 v5, -v6, s28, v5"]  # of a division of short integers
+        for lines, is_division in ((rest, True), (rest[1:], False), ([*rest, rest[1]], False),
+                                   ([rest[0], "v_mad_f32 v5, v6, s28, v5"], False)):
+            found = rules.scan_amdgcn(
+                "\t.type\tk,@function\n" + "".join(f"\t{line}\n" for line in lines) + "\t.amdhsa_kernel k\n", set())
+            self.assertEqual(words_of(found) == "", is_division, lines)
         self.assertEqual(
             rules.scan_amdgcn(
                 "\t.type\tk,@function\n\tv_mad_u64_u32 v[0:1], s0, v1\n"
