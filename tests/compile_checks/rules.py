@@ -162,7 +162,8 @@ AMD_FUSED = re.compile(r"v_(pk_)?(fma|fmac|fmaak|fmamk)_f(16|32|64)|v_fma_mix\w*
 AMD_WIDE_DIVISION = "0x5f7ffffc"  # a bit less than 2^64: the first guess of a division of 64-bit integers
 AMD_WIDE_PARTS = re.compile(
     r"0x[4c]f800000")  # 2^32 and -2^32: the divisor from its halves for that guess, and the guess to its halves
-# Division of integers of at most 24 bits: the dividend less the guess times the divisor, whole numbers all of them.
+# Division of integers of at most 24 bits: the dividend less the guess, which was cut to a whole number, times the
+# divisor. Several divisions by one number share its reciprocal.
 AMD_NARROW_REST = re.compile(r"v_mad_f32(_e64)? v\d+, -v\d+, [vs]\d+, [vs]\d+$")
 
 
@@ -210,7 +211,7 @@ def count_amd(instruction, problems, counter):
         problems.append(f"{name} adds in the order in which threads arrive")
     counter["fused"] += bool(AMD_FUSED.fullmatch(name))
     for counted in ("v_rcp_f32", "v_rcp_f64", "v_rcp_iflag_f32", "v_sqrt_f32", "v_sqrt_f64", "v_rsq_f64",
-                    "v_div_fmas_f32", "v_div_fmas_f64", "v_cmp_class_f32", "v_cmp_class_f64"):
+                    "v_div_fmas_f32", "v_div_fmas_f64", "v_cmp_class_f32", "v_cmp_class_f64", "v_trunc_f32"):
         counter[counted] += name == counted
     counter["wide"] += AMD_WIDE_DIVISION in instruction
 
@@ -220,7 +221,7 @@ def amd_sequences(counter, may_fuse):
     limits = {
         "v_rcp_f32": counter["v_div_fmas_f32"] + counter["wide"], "v_rcp_f64": counter["v_div_fmas_f64"],
         "v_sqrt_f32": counter["v_cmp_class_f32"], "v_rsq_f64": counter["v_cmp_class_f64"], "v_sqrt_f64": 0,
-        "parts": 2 * counter["wide"], "rests": counter["v_rcp_iflag_f32"]
+        "parts": 2 * counter["wide"], "rests": counter["v_trunc_f32"] if counter["v_rcp_iflag_f32"] else 0
     }
     problems = [f"{counter[name]} of {name}, and {most} of them belong to a division or square root that is rounded"
                 for name, most in limits.items() if counter[name] > most]

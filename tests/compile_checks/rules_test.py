@@ -72,9 +72,10 @@ class Texts(unittest.TestCase):
             found = rules.scan_amdgcn(
                 "\t.type\tk,@function\n" + "".join(f"\t{line}\n" for line in lines) + "\t.amdhsa_kernel k\n", set())
             self.assertEqual(words_of(found) == "", is_division, lines)
-        rest = ["v_rcp_iflag_f32_e32 v3, s28", "v_mad_f32 v5, -v6, s28, v5"]  # of a division of short integers
-        for lines, is_division in ((rest, True), (rest[1:], False), ([*rest, rest[1]], False),
-                                   ([rest[0], "v_mad_f32 v5, v6, s28, v5"], False)):
+        # A division of short integers.
+        rest = ["v_rcp_iflag_f32_e32 v3, s28", "v_trunc_f32_e32 v6, v6", "v_mad_f32 v5, -v6, s28, v5"]
+        for lines, is_division in ((rest, True), ([*rest, *rest[1:]], True), (rest[1:], False),
+                                   ([*rest, rest[2]], False), ([*rest[:2], "v_mad_f32 v5, v6, s28, v5"], False)):
             found = rules.scan_amdgcn(
                 "\t.type\tk,@function\n" + "".join(f"\t{line}\n" for line in lines) + "\t.amdhsa_kernel k\n", set())
             self.assertEqual(words_of(found) == "", is_division, lines)
