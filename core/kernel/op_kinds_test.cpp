@@ -190,6 +190,27 @@ TEST(OpKinds, AlongOneDimension) {
   expect_agreement(programs);
 }
 
+/// Zeros of both signs are equal: the first is the place of the extremum.
+TEST(OpKinds, PlacesOfZerosOfBothSigns) {
+  std::deque<TestProgram> programs;
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+    TestProgram& t = programs.emplace_back(14);
+    const Operand below = t.input(dtype, {2, 40}, -3, -1), above = t.input(dtype, {2, 40}, 1, 3);
+    for (const Operand& x : {below, above}) {
+      for (const std::size_t row : {0, 1}) {
+        const double first = row == 0 ? -0.0 : 0.0;
+        graph::store_real(dtype, first, t.values[x.value].data() + (row * 40 + 17) * size_bytes(dtype));
+        graph::store_real(dtype, -first, t.values[x.value].data() + (row * 40 + 30) * size_bytes(dtype));
+      }
+    }
+    graph::Attributes along;
+    along.dims = {1};
+    t.keep(t.op(OpKind::kArgMax, {below}, {2, 1}, DType::kI64, along));
+    t.keep(t.op(OpKind::kArgMin, {above}, {2, 1}, DType::kI64, along));
+  }
+  expect_agreement(programs);
+}
+
 TEST(OpKinds, ExtremaKeepNanAndInfinities) {
   std::deque<TestProgram> programs;
   TestProgram& t = programs.emplace_back(6);

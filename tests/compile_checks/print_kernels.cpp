@@ -89,12 +89,14 @@ ordered_json batches_of(const Kernels& kernels, const Vendor& vendor) {
   return all;
 }
 
-/// A module each, so that a word of the validator is about one kernel.
-ordered_json modules_of(const Kernels& kernels) {
+/// A module each, so that a word of the validator is about one kernel; with the teams that the plugin gives them.
+ordered_json modules_of(const Kernels& kernels, int lanes) {
   ordered_json all = ordered_json::array();
   for (const auto& [name, found] : kernels) {
+    const sdk::Kernel kernel = sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size());
+    const sdk::Team team = sdk::plan_team(kernel, static_cast<std::uint32_t>(lanes));
     crucible::spirv::KernelModule module;
-    (void)module.add(sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size()), name);
+    (void)module.add(kernel, name, {.team = &team});
     all.push_back({{"names", {name}}, {"words", module.words()}});
   }
   return all;
@@ -120,7 +122,7 @@ Result<ordered_json> kernels_for(const Vendor& vendor, const std::map<std::strin
   std::erase_if(fast, [&](const auto& entry) { return strict.contains(entry.first); });
   document["shared"] = all_fast - fast.size();
   for (const auto& [mode, kernels] : {std::pair<const char*, const Kernels&>("strict", strict), {"fast", fast}}) {
-    document[mode] = vendor.dialect == nullptr ? modules_of(kernels) : batches_of(kernels, vendor);
+    document[mode] = vendor.dialect == nullptr ? modules_of(kernels, vendor.shape.lanes) : batches_of(kernels, vendor);
     document["kernels"].update(describe(kernels));
   }
   return document;
