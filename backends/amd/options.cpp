@@ -1,6 +1,7 @@
 // The options of this plugin, in one list: what they are called, what they may be, what they mean.
 #include "backends/amd/options.hpp"
 
+#include "plugins/sdk/batching.hpp"
 #include "plugins/sdk/watchdog.hpp"
 
 namespace crucible_amd {
@@ -96,13 +97,7 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .help = "rocprofiler-sdk or the folder that it is in; default: by name, librocprofiler-sdk.so.1",
      .env = "CRUCIBLE_ROCPROFILER",
      .from_folder = sdk::FromFolder::kNeedsTrust},
-    {.name = "batches",
-     .type = sdk::OptionType::kChoice,
-     .default_value = "same",
-     .choices = "none same mixed",
-     .help = "which launches that need not wait for each other become one; same: those of one kernel; mixed: small "
-             "ones of several kernels as well",
-     .from_folder = sdk::FromFolder::kHarmless},
+    sdk::kBatchesOption,
     sdk::kTimeoutOption,
     {.name = "cache_dir",
      .type = sdk::OptionType::kPath,

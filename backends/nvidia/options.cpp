@@ -1,6 +1,7 @@
 // The options of this plugin, in one list: what they are called, what they may be, what they mean.
 #include "backends/nvidia/options.hpp"
 
+#include "plugins/sdk/batching.hpp"
 #include "plugins/sdk/watchdog.hpp"
 
 namespace crucible_nvidia {
@@ -121,13 +122,7 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .help = "the threads of a warp do a kernel's work item together where its loops allow; false: each thread does "
              "its own",
      .from_folder = sdk::FromFolder::kHarmless},
-    {.name = "batches",
-     .type = sdk::OptionType::kChoice,
-     .default_value = "same",
-     .choices = "none same mixed",
-     .help = "which launches that need not wait for each other become one; same: those of one kernel; mixed: small "
-             "ones of several kernels as well",
-     .from_folder = sdk::FromFolder::kHarmless},
+    sdk::kBatchesOption,
     sdk::kTimeoutOption,
     {.name = "cache_dir",
      .type = sdk::OptionType::kPath,

@@ -14,12 +14,6 @@ namespace {
 // which kernel it is, its blocks, begin and end of its items, its buffers, its scalars.
 constexpr std::size_t kPart = 0, kBlocks = 1, kBegin = 2, kEnd = 3, kBuffers = 4;
 
-std::string pointee(const IrBuffer& buffer) {
-  static constexpr std::string_view kNames[] = {"uint8_t", "uint8_t",      "int8_t",        "int16_t", "int32_t",
-                                                "int64_t", "crucible_f16", "crucible_bf16", "float",   "double"};
-  return std::string(buffer.written ? "" : "const ") + std::string(kNames[static_cast<std::size_t>(buffer.type)]);
-}
-
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
     text.replace(at, what.size(), with);
@@ -40,6 +34,12 @@ constexpr std::string_view kHipPointer =
     "#endif\n";
 
 }  // namespace
+
+std::string pointee(const IrBuffer& buffer) {
+  static constexpr std::string_view kNames[] = {"uint8_t", "uint8_t",      "int8_t",        "int16_t", "int32_t",
+                                                "int64_t", "crucible_f16", "crucible_bf16", "float",   "double"};
+  return std::string(buffer.written ? "" : "const ") + std::string(kNames[static_cast<std::size_t>(buffer.type)]);
+}
 
 BatchPart batch_part(const Kernel& kernel, const Dialect& dialect, const std::string& name,
                      const ThreadKernel& printed) {

@@ -13,6 +13,9 @@
 
 namespace crucible::sdk {
 
+/// How CUDA and HIP spell what a buffer's pointer points to: "const float".
+std::string pointee(const IrBuffer& buffer);
+
 /// The text of `printed`, the kernel `name`, as a function that a batch's kernel calls, and the words of that call.
 /// Empty where there is none: its buffers come from a table of their own.
 BatchPart batch_part(const Kernel& kernel, const Dialect& dialect, const std::string& name,

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "plugins/sdk/address_map.hpp"
+#include "plugins/sdk/batching.hpp"
 #include "plugins/sdk/counters.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/matrix_product.hpp"
@@ -129,13 +130,6 @@ struct GraphMatrixKernel {
   typename Api::DriverModule module;
   typename Api::Function function = nullptr;
 };
-
-/// Which launches of a plan become one where they may: none; those of one kernel; small ones of several kernels as
-/// well.
-enum class Batching : std::uint8_t { kNone, kSame, kMixed };
-inline Batching batching_of(std::string_view option) {
-  return option == "none" ? Batching::kNone : option == "mixed" ? Batching::kMixed : Batching::kSame;
-}
 
 /// What crucible_device derives from: one object per open(); buffers, modules and plans point to it.
 template <class Api>

@@ -21,12 +21,6 @@ constexpr std::size_t kBatch = 4;
 constexpr std::uint32_t kLeastThreads = 32;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
 
-std::string pointee(const IrBuffer& buffer) {
-  static constexpr std::string_view kNames[] = {"uint8_t", "uint8_t",      "int8_t",        "int16_t", "int32_t",
-                                                "int64_t", "crucible_f16", "crucible_bf16", "float",   "double"};
-  return std::string(buffer.written ? "" : "const ") + std::string(kNames[static_cast<std::size_t>(buffer.type)]);
-}
-
 /// The function of the items, and a kernel that takes its buffers' addresses from a table.
 std::string text_with_table(const Kernel& kernel, const Dialect& dialect, const std::string& name, const Team& team) {
   const std::string function = "items_of_" + name;
