@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -45,11 +46,14 @@ TEST_P(PassCases, AreAsWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Files, PassCases, testing::ValuesIn(files()), [](const auto& file) { return file.param; });
 
-/// A case of a file that holds this text.
+/// A case of a file that holds this text, in a folder of this process: tests run beside each other.
 Result<std::vector<PassCase>> read(const std::string& text) {
-  const auto file = std::filesystem::path(testing::TempDir()) / "one.program";
-  std::ofstream(file) << text;
-  return read_pass_cases(file);
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("pass_cases_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "one.program") << text;
+  auto cases = read_pass_cases(folder / "one.program");
+  std::filesystem::remove_all(folder);
+  return cases;
 }
 
 constexpr const char* kCase =
