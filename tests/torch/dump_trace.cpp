@@ -17,39 +17,25 @@ ordered_json id(std::uint32_t number) { return number == trace::kNone ? ordered_
 
 ordered_json to_json(const Arg& arg) {
   switch (arg.kind) {
-    case Arg::Kind::kNone:
-      return nullptr;
-    case Arg::Kind::kBool:
-      return arg.integer != 0;
-    case Arg::Kind::kInt:
-      return arg.integer;
-    case Arg::Kind::kDouble:
-      return {{"double", fmt::format("{:a}", arg.real)}};
-    case Arg::Kind::kComplex:
-      return {{"complex", {arg.real, arg.imaginary}}};
-    case Arg::Kind::kString:
-      return arg.text;
-    case Arg::Kind::kDType:
-      return {{"dtype", std::string(name(static_cast<DType>(arg.integer)))}};
-    case Arg::Kind::kDevice:
-      return {{"device", arg.text}};
-    case Arg::Kind::kLayout:
-      return {{"layout", arg.integer}};
-    case Arg::Kind::kMemoryFormat:
-      return {{"memory_format", arg.integer}};
-    case Arg::Kind::kGenerator:
-      return {{"generator", arg.text}};
-    case Arg::Kind::kTensor:
-      return {{"tensor", arg.tensor}};
-    case Arg::Kind::kUndefinedTensor:
-      return "undefined";
+    case Arg::Kind::kNone: return nullptr;
+    case Arg::Kind::kBool: return arg.integer != 0;
+    case Arg::Kind::kInt: return arg.integer;
+    case Arg::Kind::kDouble: return {{"double", fmt::format("{:a}", arg.real)}};
+    case Arg::Kind::kComplex: return {{"complex", {arg.real, arg.imaginary}}};
+    case Arg::Kind::kString: return arg.text;
+    case Arg::Kind::kDType: return {{"dtype", std::string(name(static_cast<DType>(arg.integer)))}};
+    case Arg::Kind::kDevice: return {{"device", arg.text}};
+    case Arg::Kind::kLayout: return {{"layout", arg.integer}};
+    case Arg::Kind::kMemoryFormat: return {{"memory_format", arg.integer}};
+    case Arg::Kind::kGenerator: return {{"generator", arg.text}};
+    case Arg::Kind::kTensor: return {{"tensor", arg.tensor}};
+    case Arg::Kind::kUndefinedTensor: return "undefined";
     case Arg::Kind::kList: {
       ordered_json list = ordered_json::array();
       for (const Arg& element : arg.list) list.push_back(to_json(element));
       return list;
     }
-    case Arg::Kind::kOpaque:
-      return {{"opaque", arg.text}};
+    case Arg::Kind::kOpaque: return {{"opaque", arg.text}};
   }
   return nullptr;
 }
@@ -76,21 +62,20 @@ ordered_json blob(const trace::Trace& trace, trace::BlobId number) {
 
 ordered_json dump(const trace::Trace& trace) {
   ordered_json document;
-  document["metadata"] = {
-      {"framework", trace.metadata.framework},      {"precision", trace.metadata.precision},
-      {"frontend", trace.metadata.frontend},        {"device", trace.metadata.device},
-      {"command", trace.metadata.command},          {"incomplete_reason", trace.metadata.incomplete_reason},
-      {"warmup", trace.metadata.warmup_iterations}, {"overhead", trace.metadata.overhead_ns_per_op}};
+  document["metadata"] = {{"framework", trace.metadata.framework},
+                           {"precision", trace.metadata.precision},
+                          {"frontend", trace.metadata.frontend},
+                          {"device", trace.metadata.device},
+                          {"command", trace.metadata.command},
+                          {"incomplete_reason", trace.metadata.incomplete_reason},
+                          {"warmup", trace.metadata.warmup_iterations},
+                          {"overhead", trace.metadata.overhead_ns_per_op}};
   for (const auto& storage : trace.storages)
     document["storages"].push_back({{"size", storage.size_bytes}, {"device", storage.device}});
   for (const auto& tensor : trace.tensors) {
-    document["tensors"].push_back({{"storage", id(tensor.storage)},
-                                   {"dtype", std::string(name(tensor.dtype))},
-                                   {"requires_grad", tensor.requires_grad},
-                                   {"wrapped", tensor.is_wrapped_number},
-                                   {"offset", tensor.offset},
-                                   {"sizes", tensor.sizes},
-                                   {"strides", tensor.strides}});
+    document["tensors"].push_back({{"storage", id(tensor.storage)}, {"dtype", std::string(name(tensor.dtype))},
+                                   {"requires_grad", tensor.requires_grad}, {"wrapped", tensor.is_wrapped_number},
+                                   {"offset", tensor.offset}, {"sizes", tensor.sizes}, {"strides", tensor.strides}});
   }
   for (const auto& op : trace.ops) {
     const auto& schema = trace.schemas[op.schema];
@@ -108,10 +93,8 @@ ordered_json dump(const trace::Trace& trace) {
   for (const auto& iteration : trace.iterations) {
     ordered_json losses = ordered_json::array();
     for (const auto& loss : iteration.losses) losses.push_back({{"tensor", loss.tensor}, {"value", loss.value}});
-    document["iterations"].push_back({{"first_op", iteration.first_op},
-                                      {"op_count", iteration.op_count},
-                                      {"complete", iteration.complete},
-                                      {"losses", losses}});
+    document["iterations"].push_back({{"first_op", iteration.first_op}, {"op_count", iteration.op_count},
+                                      {"complete", iteration.complete}, {"losses", losses}});
   }
   for (const char* key : {"externals", "draws", "final_states", "not_recorded", "generators", "outputs", "compounds"})
     document[key] = ordered_json::array();
@@ -140,10 +123,8 @@ ordered_json dump(const trace::Trace& trace) {
         {{"iteration", state.iteration}, {"device", state.device}, {"blob", blob(trace, state.blob)}});
   }
   for (const auto& output : trace.outputs) {
-    document["outputs"].push_back({{"iteration", output.iteration},
-                                   {"name", output.name},
-                                   {"tensor", output.tensor},
-                                   {"blob", blob(trace, output.blob)}});
+    document["outputs"].push_back({{"iteration", output.iteration}, {"name", output.name}, {"tensor", output.tensor},
+                                    {"blob", blob(trace, output.blob)}});
   }
   for (const auto& compound : trace.compounds) {
     ordered_json parts = ordered_json::array();
