@@ -64,4 +64,8 @@ std::string format_table(std::vector<std::vector<std::string>> rows) {
   return text;
 }
 
+std::string plural(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 }  // namespace crucible

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace crucible {
@@ -15,5 +16,8 @@ std::string format_ns(double nanoseconds);
 /// Rows of text in aligned columns; numbers (columns whose every cell below the header starts with a digit, '-' or '+')
 /// are right-aligned. The first row is the header.
 std::string format_table(std::vector<std::vector<std::string>> rows);
+
+/// "1 op", "2 ops".
+std::string plural(std::uint64_t count, std::string_view noun);
 
 }  // namespace crucible

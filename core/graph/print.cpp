@@ -191,6 +191,8 @@ std::string meaning_text(const Meaning& meaning) {
                      roles(meaning.inputs));
 }
 
+std::string to_text(const Program& program, OpId op) { return op_text(program, program.ops[op]); }
+
 std::string to_text(const Program& program) {
   std::string text = fmt::format("crucible program {}: {} ops, {} values, {} iterations\n", kTextVersion,
                                  program.ops.size(), program.values.size(), program.iterations);

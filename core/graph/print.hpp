@@ -46,6 +46,9 @@ inline constexpr std::string_view kBodyLine = "  |";
 /// "forward", "backward", "optimizer".
 std::string_view phase_name(Phase phase);
 
+/// One op as its line of the text form, with its newline.
+std::string to_text(const Program& program, OpId op);
+
 /// "0.5", "7", "slot 3": a scalar as the text form prints it; doubles with all digits needed to read them back.
 std::string to_text(const Scalar& scalar);
 

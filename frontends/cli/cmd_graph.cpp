@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,14 +19,15 @@
 
 #include "core/base/terminal.hpp"
 #include "core/graph/binary.hpp"
-#include "core/graph/parse.hpp"
 #include "core/graph/passes.hpp"
 #include "core/graph/print.hpp"
 #include "core/graph/program_hash.hpp"
+#include "core/merkle/print.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/recording/branches.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/program_file.hpp"
 #include "frontends/cli/text_sink.hpp"
 #include "frontends/cli/variants_text.hpp"
 
@@ -37,7 +36,8 @@ namespace {
 
 struct GraphOptions {
   std::string file, stage, format = "text", module, phase, output, opaque = "missing";
-  bool list_stages = false, list_variants = false, json = false;
+  bool list_stages = false, list_variants = false, list_regions = false, json = false;
+  unsigned levels = 0;
   std::optional<std::uint32_t> variant;  // of several, which one
 };
 
@@ -142,22 +142,6 @@ void print_stages(const Pipeline& pipeline, bool json) {
             format_ns(static_cast<double>(pipeline.read_ns)), format_ns(static_cast<double>(pipeline.total_ns)));
 }
 
-/// The program that the file is, in text or binary form; nothing where it begins as neither, as recordings do.
-Result<std::optional<graph::Program>> read_program(const std::string& path) {
-  constexpr std::string_view kTextBegins = "crucible program ";
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(kTextBegins.size(), '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
-  const bool is_text = bytes == kTextBegins, is_binary = graph::is_binary_program(std::as_bytes(std::span(bytes)));
-  if (!is_text && !is_binary) return std::optional<graph::Program>();
-  file.clear();
-  bytes.append(std::istreambuf_iterator<char>(file), {});
-  auto program = is_text ? graph::parse_program(bytes) : graph::from_binary(std::as_bytes(std::span(bytes)));
-  if (!program) return Error{program.error().code, path + ": " + program.error().message};
-  return std::optional(*std::move(program));
-}
-
 Error no_ops_shown(const GraphOptions& options, const graph::Program& program) {
   auto names = graph::module_names(program);
   const std::size_t count = names.size();
@@ -221,7 +205,24 @@ Result<int> show_variants(const GraphOptions& options, const graph::Variants& va
                   format)};
 }
 
+Result<int> show_regions(const GraphOptions& options) {
+  if (!options.stage.empty() || options.list_stages || options.list_variants || !options.module.empty() ||
+      !options.phase.empty()) {
+    return Error{ErrorCode::kUsage,
+                 "--regions shows the whole program after its last stage: leave out --stage, --stages, "
+                 "--variants, --module and --phase; --levels N shows less"};
+  }
+  CRUCIBLE_TRY(const merkle::RegionTree tree, read_regions(options.file, options.variant));
+  const std::string format = options.json ? "json" : options.format;
+  if (format == "json") return write_text(options, merkle::to_json(tree));
+  if (format == "svg") return write_text(options, merkle::to_svg(tree, options.levels));
+  if (format == "text") return write_text(options, merkle::to_text(tree, options.levels));
+  return Error{ErrorCode::kUsage, fmt::format("--regions has no form {}: use text, json or svg", format)};
+}
+
 Result<int> graph_command(const GraphOptions& options) {
+  if (options.list_regions) return show_regions(options);
+  if (options.levels != 0) return Error{ErrorCode::kUsage, "--levels goes with --regions"};
   CRUCIBLE_TRY(auto program, read_program(options.file));
   if (program && (options.list_stages || !options.stage.empty())) {
     return Error{ErrorCode::kUsage, options.file + " is a program, which has no stages; its recording has them"};
@@ -266,6 +267,11 @@ void add_graph(Commands& commands) {
   command->add_flag(
       "--variants", options->list_variants,
       "Lists the programs of iterations that differ, their order and what decides; --format svg draws it");
+  command->add_flag(
+      "--regions", options->list_regions,
+      "Lists the regions, by phase and module, with their hashes: equal ones have equal content; --format "
+      "svg draws them");
+  command->add_option("--levels", options->levels, "How deep --regions goes: 1 is phases (default: all)");
   command->add_option("--stage", options->stage, "Which stage (default: the last); --stages lists them");
   command->add_flag("--stages", options->list_stages, "Lists the stages with sizes and times");
   command->add_option("--format", options->format, "text, binary, json, dot or svg (default text)")

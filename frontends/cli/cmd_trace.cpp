@@ -11,10 +11,6 @@
 
 namespace crucible::cli {
 
-std::string plural(std::uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 Result<void> check_output(const std::filesystem::path& output, bool force) {
   std::error_code error;
   if (force || !std::filesystem::exists(std::filesystem::symlink_status(output, error))) return {};

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
 #include "core/trace/trace_file.hpp"
 #include "frontends/cli/rank_manifest.hpp"

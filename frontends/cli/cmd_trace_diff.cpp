@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
 #include "core/trace/diff.hpp"
 #include "core/trace/trace_file.hpp"

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
 #include "core/base/words.hpp"
 #include "core/graph/variants.hpp"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
 #include "frontends/cli/rank_manifest.hpp"
 #include "frontends/cli/trace_command.hpp"

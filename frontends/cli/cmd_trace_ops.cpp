@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
 #include "core/base/words.hpp"
 #include "core/trace/summary.hpp"

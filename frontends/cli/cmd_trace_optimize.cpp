@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
 #include "core/trace/compression.hpp"
 #include "core/trace/optimize.hpp"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
 #include "runtime/run/capsule.hpp"
 #include "core/trace/strip.hpp"

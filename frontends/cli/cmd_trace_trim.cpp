@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
 #include "core/trace/own_recordings.hpp"
 #include "core/trace/trace_file.hpp"

@@ -45,6 +45,8 @@ int run(int argc, char** argv) {
   add_plan(commands);
   add_memplan(commands);
   add_graph(commands);
+  add_diff(commands);
+  add_show(commands);
   add_kernels(commands);
   add_devices(commands);
   add_health(commands);

@@ -87,7 +87,4 @@ Result<void> check_output(const std::filesystem::path& output, bool force);
 /// The folder that the blobs of `file`, read as `trace`, lie in; empty when they are in the file.
 std::filesystem::path blob_folder_of(const std::filesystem::path& file, const trace::Trace& trace);
 
-/// "1 op", "2 ops".
-std::string plural(std::uint64_t count, std::string_view noun);
-
 }  // namespace crucible::cli
