@@ -68,7 +68,8 @@ class Differ {
     if (ra.name != rb.name) {
       Change change{ChangeKind::kName, "", "", fmt::format("{} is called {} in the second", ra.name, rb.name)};
       const auto& known = result_.changes;
-      if (std::ranges::find(known, change.what, &Change::what) == known.end()) result_.changes.push_back(std::move(change));
+      if (std::ranges::find(known, change.what, &Change::what) == known.end())
+        result_.changes.push_back(std::move(change));
       return;
     }
     for (std::size_t i = 0; i < ra.children.size(); ++i) compare_names(ra.children[i], rb.children[i]);

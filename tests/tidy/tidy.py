@@ -16,7 +16,10 @@ MAY_INCLUDE = {
                                                                        "core/hardware"], "hwprofiles": ["hwprofiles"],
     "core/trace": ["core/base",
                    "core/trace"], "core/graph": ["core/base", "core/trace",
-                                                 "core/graph"], "core/merkle": ["core/base", "core/graph", "core/merkle"], "core/memory": ["core/base", "core/memory"],
+                                                 "core/graph"], "core/merkle": ["core/base", "core/graph",
+                                                                                   "core/merkle"], "core/memory": [
+                                                                                       "core/base", "core/memory"
+                                                                                   ],
     "core/kernel": ["core/base", "core/graph", "core/kernel",
                     "plugins/kernel_ir"], "core/budget": ["core/base", "core/graph", "core/kernel", "core/budget"],
     "runtime": ["core", "runtime", "plugins/loader", "plugins/abi",
