@@ -40,6 +40,7 @@ enum AttributeBits : std::uint8_t {
   kUsesWindow = 16,       // kernel
   kUsesConvolution = 32,  // stride, padding, dilation
   kUsesGroups = 64,
+  kUsesPieces = 128,
 };
 
 struct OpInfo {

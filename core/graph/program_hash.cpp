@@ -98,6 +98,7 @@ void add_attributes(Bytes64& bytes, const Program& program, const std::vector<Co
     bytes.add(pair[1]);
   }
   bytes.add(a.groups);
+  if (a.pieces != 0) bytes.add(a.pieces);  // programs of files have none
 }
 
 /// A fixed number; for a slot `slot` stands for which one it is.
