@@ -14,20 +14,23 @@ constexpr std::int64_t kStepsAtOnce =
     4;  // written out one after the other, so that loads of several steps are under way together
 constexpr std::size_t kMostThreadCuts = 4;
 
-/// Of one step of a thread, in multiply-adds: its own, its loads, and what it waits and counts.
+/// Of one step of a warp, in instructions: multiply-adds, loads, and what it counts.
 double cost_of_step(std::int64_t rows, std::int64_t columns, const TileProduct::CopyCosts& costs) {
-  constexpr double kLoad = 1.5, kStep = 8;
+  constexpr double kLoad = 1.5, kStep = 8, kDigits = 24;
   const double row = kLoad, column = kLoad * costs.right / costs.left;  // what lies under windows has to be found first
   return static_cast<double>(rows * columns) + row * static_cast<double>(rows) + column * static_cast<double>(columns) +
-         kStep;
+         kStep + (costs.right > costs.left ? kDigits : 0);
 }
 
 }  // namespace
 
-/// The more elements a thread has, the fewer loads each costs; but then fewer threads are there to share the work.
+/// The more elements a thread has, the fewer loads each costs; but then fewer threads are there to share the work. A
+/// warp waits for its loads and then computes, while others that share its scheduler compute: a step takes as long as
+/// the one does, or as all of them need to be issued.
 void TileProduct::find_thread_cuts() {
   constexpr std::int64_t kColumns[] = {4, 2, 1};
   constexpr int kUsualWorkers = 4096;
+  constexpr double kWait = 70;  // cycles of a step, with kStepsAtOnce of them under way
   const std::int64_t most_rows = type_ == DType::kF64 ? 8 : 16;
   const double workers = workers_ > 0 ? workers_ : kUsualWorkers;
   const std::int64_t depth = pieces_ > 0 ? std::min(most_k_, kChunk) : most_k_;
@@ -36,13 +39,13 @@ void TileProduct::find_thread_cuts() {
       if (rows > m_ || columns > n_) continue;
       const auto items = static_cast<double>(batches() * std::max<std::int64_t>(pieces_, 1) * count_of(m_, rows) *
                                              count_of(n_, columns));
-      const double rounds = std::max(1.0, items / workers);
-      cuts_.push_back({.tile_rows = rows,
-                       .tile_columns = columns,
-                       .item_rows = rows,
-                       .item_columns = columns,
-                       .score = rounds * cost_of_step(rows, columns, costs_) *
-                                static_cast<double>(std::max<std::int64_t>(depth, 1))});
+      const double warps = items / workers, step = cost_of_step(rows, columns, costs_);
+      cuts_.push_back(
+          {.tile_rows = rows,
+           .tile_columns = columns,
+           .item_rows = rows,
+           .item_columns = columns,
+           .score = std::max(kWait + step, warps * step) * static_cast<double>(std::max<std::int64_t>(depth, 1))});
     }
   }
   std::ranges::stable_sort(cuts_, {}, &ProductCut::score);

@@ -20,7 +20,8 @@ using graph::OpKind;
 using graph::Program;
 using graph::ValueId;
 
-constexpr std::int64_t kFewResults = 256;  // for each worker: with more, its threads have large blocks to do as it is
+constexpr std::int64_t kFewResults = 24;  // for each worker: with more, threads have enough to do while others wait
+constexpr std::int64_t kManySteps = 2 * kStepsOfPiece;  // fewer take no longer than the launch that adds up the pieces
 constexpr int kUsualWorkers = 4096;
 constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;  // of all pieces of a product
 
@@ -158,7 +159,7 @@ class Split {
 
 std::int64_t pieces_of(std::int64_t results, std::int64_t steps, const DeviceShape& device) {
   const std::int64_t workers = device.workers > 0 ? device.workers : kUsualWorkers;
-  if (device.lanes <= 1 || steps <= kStepsOfPiece || results >= workers * kFewResults) return 0;
+  if (device.lanes <= 1 || steps < kManySteps || results >= workers * kFewResults) return 0;
   // A few empty ones make it a number that can be added up several at once.
   std::int64_t count = (steps + kStepsOfPiece - 1) / kStepsOfPiece;
   constexpr std::int64_t kFewAtOnce = 3;
