@@ -166,13 +166,9 @@ struct Attributes {
   View region;
   std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
   std::int64_t groups = 1;
-  /// Of contractions: 0, or how many results lie one behind the other in the value, each as the view says. Result p is
-  /// what kStepsOfPiece steps give, from step p * kStepsOfPiece on, and -0 where there are none. Of a sum over dims[0]:
-  /// 0, or its size, where the terms are such pieces, which are added up from the first one on.
-  std::int64_t pieces = 0;
+  std::int64_t pieces = 0;  // of products and sums: kUsesPieces (op_table.hpp)
 };
-/// Steps of a product that strict numerics sum up in one chain (docs/numerics.md).
-inline constexpr std::int64_t kStepsOfPiece = 256;
+inline constexpr std::int64_t kStepsOfPiece = 256;  // of a product: what strict numerics sum up in one chain
 
 enum class Phase : std::uint8_t { kForward = 0, kBackward = 1, kOptimizer = 2 };
 
