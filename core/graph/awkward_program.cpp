@@ -34,7 +34,8 @@ bool same(const std::vector<Operand>& a, const std::vector<Operand>& b) {
 bool same(const Attributes& a, const Attributes& b) {
   return a.dims == b.dims && a.index == b.index && same(a.alpha, b.alpha) && a.region == b.region &&
          std::ranges::equal(a.kernel, b.kernel) && std::ranges::equal(a.stride, b.stride) &&
-         std::ranges::equal(a.padding, b.padding) && std::ranges::equal(a.dilation, b.dilation) && a.groups == b.groups;
+         std::ranges::equal(a.padding, b.padding) && std::ranges::equal(a.dilation, b.dilation) &&
+         a.groups == b.groups && a.pieces == b.pieces;
 }
 
 /// Numbers and names that a careless text form loses.

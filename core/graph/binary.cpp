@@ -240,6 +240,7 @@ void describe(Archive& a, Attributes& attributes) {
     visit(attributes.padding, plain.padding);
     visit(attributes.dilation, plain.dilation);
     visit(attributes.groups, plain.groups);
+    visit(attributes.pieces, plain.pieces);
   };
   if constexpr (!Archive::kReads) {
     each([&](const auto& field, const auto& usual) {

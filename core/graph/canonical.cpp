@@ -126,6 +126,7 @@ void Canonical::describe_ops() {
       write.number(pair[1]);
     }
     write.number(a.groups);
+    if (a.pieces != 0) write.number(a.pieces);  // programs of files have none
     const std::string key(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto [entry, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(forms_.size()));
     if (is_new) forms_.push_back(sha256(bytes));

@@ -67,7 +67,7 @@ void key_of(const Program& program, const Op& op, Key& key) {
   append(key, a.dims);
   append(key, a.region);
   key.insert(key.end(), {index, std::bit_cast<std::int64_t>(a.alpha), a.kernel[0], a.kernel[1], a.stride[0],
-                         a.stride[1], a.padding[0], a.padding[1], a.dilation[0], a.dilation[1], a.groups});
+                         a.stride[1], a.padding[0], a.padding[1], a.dilation[0], a.dilation[1], a.groups, a.pieces});
 }
 
 /// Per entry of Program::opaques the first one that is equal to it.

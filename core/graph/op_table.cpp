@@ -2,12 +2,15 @@
 #include "core/graph/op_table.hpp"
 
 #include <array>
+#include <cstdint>
 
 namespace crucible::graph {
 namespace {
 
 using K = OpKind;
 using C = OpClass;
+
+constexpr std::uint8_t kConvolution = kUsesConvolution | kUsesGroups | kUsesPieces;
 
 constexpr std::array<OpInfo, kOpKindCount> kTable = {{
     {K::kCopy, "copy", C::kConversion, 1, 1, 1, kNoAttributes},
@@ -74,7 +77,7 @@ constexpr std::array<OpInfo, kOpKindCount> kTable = {{
     {K::kSelect, "select", C::kSelection, 3, 3, 1, kNoAttributes},
     {K::kFill, "fill", C::kGenerator, 1, 1, 1, kNoAttributes},
     {K::kCoordinate, "coordinate", C::kGenerator, 0, 0, 1, kUsesDims},
-    {K::kReduceSum, "reduce_sum", C::kReduction, 1, 1, 1, kUsesDims},
+    {K::kReduceSum, "reduce_sum", C::kReduction, 1, 1, 1, kUsesDims | kUsesPieces},
     {K::kReduceMax, "reduce_max", C::kReduction, 1, 1, 1, kUsesDims},
     {K::kReduceMin, "reduce_min", C::kReduction, 1, 1, 1, kUsesDims},
     {K::kReduceProduct, "reduce_product", C::kReduction, 1, 1, 1, kUsesDims},
@@ -96,10 +99,10 @@ constexpr std::array<OpInfo, kOpKindCount> kTable = {{
     {K::kPutMultiply, "put_multiply", C::kIndexed, 3, 3, 1, kNoAttributes},
     {K::kPutMax, "put_max", C::kIndexed, 3, 3, 1, kNoAttributes},
     {K::kPutMin, "put_min", C::kIndexed, 3, 3, 1, kNoAttributes},
-    {K::kMatMul, "matmul", C::kContraction, 2, 2, 1, kUsesAlpha},
-    {K::kConv2d, "conv2d", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
-    {K::kConv2dBackwardInput, "conv2d_backward_input", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
-    {K::kConv2dBackwardWeight, "conv2d_backward_weight", C::kContraction, 2, 2, 1, kUsesConvolution | kUsesGroups},
+    {K::kMatMul, "matmul", C::kContraction, 2, 2, 1, kUsesAlpha | kUsesPieces},
+    {K::kConv2d, "conv2d", C::kContraction, 2, 2, 1, kConvolution},
+    {K::kConv2dBackwardInput, "conv2d_backward_input", C::kContraction, 2, 2, 1, kConvolution},
+    {K::kConv2dBackwardWeight, "conv2d_backward_weight", C::kContraction, 2, 2, 1, kConvolution},
     {K::kMaxPool2d, "max_pool2d", C::kPooling, 1, 1, 2, kUsesWindow | kUsesConvolution},
     {K::kMaxPool2dBackward, "max_pool2d_backward", C::kPooling, 2, 2, 1, kNoAttributes},
     {K::kCholesky, "cholesky", C::kFactorization, 1, 1, 1, kNoAttributes},

@@ -40,6 +40,10 @@ enum AttributeBits : std::uint8_t {
   kUsesWindow = 16,       // kernel
   kUsesConvolution = 32,  // stride, padding, dilation
   kUsesGroups = 64,
+  /// Of contractions: 0, or how many results lie one behind the other in the value, each as the view says. Result p is
+  /// what kStepsOfPiece steps give, from step p * kStepsOfPiece on; but for the first, -0 where there are none. Of a
+  /// sum over dims[0]: 0, or its size, where the terms are such pieces, which are added up from the first one on.
+  kUsesPieces = 128,
 };
 
 struct OpInfo {

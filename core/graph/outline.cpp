@@ -24,7 +24,7 @@ bool same(const Scalar& a, const Scalar& b) {
 bool same(const Attributes& a, const Attributes& b) {
   const auto pairs = [&](auto field) { return std::ranges::equal(a.*field, b.*field); };
   return a.dims == b.dims && a.index == b.index && same_bits(a.alpha, b.alpha) && a.region == b.region &&
-         a.groups == b.groups && pairs(&Attributes::kernel) && pairs(&Attributes::stride) &&
+         a.groups == b.groups && a.pieces == b.pieces && pairs(&Attributes::kernel) && pairs(&Attributes::stride) &&
          pairs(&Attributes::padding) && pairs(&Attributes::dilation);
 }
 

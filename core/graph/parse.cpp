@@ -108,6 +108,8 @@ bool read_attribute(TextCursor& c, Attributes& a) {
     read_pair(c, a.dilation);
   } else if (is("groups")) {
     a.groups = c.integer("a number");
+  } else if (is("pieces")) {
+    a.pieces = c.integer("a number");
   } else {
     return false;
   }
@@ -347,8 +349,17 @@ class Parser {
         c.expect(")");
       }
     }
+    take_pieces(c, op);
     if (c.take("@")) op.source = c.id("a source's number");
     if (!c.failed()) program_.ops.push_back(std::move(op));
+  }
+
+  /// A product in pieces has as many results in its value.
+  void take_pieces(TextCursor& c, const Op& op) {
+    const std::int64_t pieces = op.attributes.pieces;
+    if (c.failed() || pieces <= 1 || !is_known(op.kind) || info(op.kind).op_class != OpClass::kContraction) return;
+    std::int64_t& elements = values_.at(op.outputs[0].value).elements;
+    if (__builtin_mul_overflow(elements, pieces, &elements)) c.fail("there are too many pieces");
   }
 
   static void read_kind(TextCursor& c, Op& op) {

@@ -176,6 +176,7 @@ std::string attributes_text(const Op& op) {
   pair("padding", a.padding, plain.padding, uses & kUsesConvolution);
   pair("dilation", a.dilation, plain.dilation, uses & kUsesConvolution);
   if (a.groups != plain.groups) parts.push_back(fmt::format("groups={}", a.groups));
+  if (a.pieces != plain.pieces) parts.push_back(fmt::format("pieces={}", a.pieces));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -51,6 +51,7 @@ Json attributes_json(const Op& op) {
     json["dilation"] = pair(a.dilation);
   }
   if (uses & kUsesGroups) json["groups"] = a.groups;
+  if (a.pieces != 0) json["pieces"] = a.pieces;
   return json;
 }
 

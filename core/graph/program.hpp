@@ -166,7 +166,9 @@ struct Attributes {
   View region;
   std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
   std::int64_t groups = 1;
+  std::int64_t pieces = 0;  // of products and sums: kUsesPieces (op_table.hpp)
 };
+inline constexpr std::int64_t kStepsOfPiece = 256;  // of a product: what strict numerics sum up in one chain
 
 enum class Phase : std::uint8_t { kForward = 0, kBackward = 1, kOptimizer = 2 };
 

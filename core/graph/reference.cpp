@@ -365,32 +365,43 @@ void run_bitcast(Frame& frame) {
   if (names_nans(frame.op)) canonicalize_nan(frame.dtype(0), out);
 }
 
+/// One result behind the other (Attributes::pieces).
+void output_pieces(Frame& frame, const Reals& all) {
+  View part = frame.op.outputs[0].view;
+  const auto elements = static_cast<std::ptrdiff_t>(part.elements());
+  for (std::int64_t piece = 0; piece < frame.op.attributes.pieces; ++piece, part.offset += elements) {
+    const auto from = all.begin() + static_cast<std::ptrdiff_t>(piece) * elements;
+    store(Numbers{false, Reals(from, from + elements), {}}, frame.out_dtype(), part,
+          frame.values[frame.op.outputs[0].value]);
+  }
+}
+
 void run_matmul(Frame& frame) {
   const Sizes& sizes = frame.out_sizes();
   const std::size_t rank = sizes.size();
   std::int64_t batch = 1;
   for (std::size_t d = 0; d + 2 < rank; ++d) batch *= sizes[d];
+  if (const std::int64_t pieces = frame.op.attributes.pieces; pieces > 0)
+    return output_pieces(frame, reference_matmul_pieces(frame.reals(0), frame.reals(1), batch, sizes[rank - 2],
+                                                        frame.sizes(0)[rank - 1], sizes[rank - 1], pieces));
   frame.output_reals(0, reference_matmul(frame.reals(0), frame.reals(1), batch, sizes[rank - 2],
                                          frame.sizes(0)[rank - 1], sizes[rank - 1], frame.op.attributes.alpha));
 }
 
 void run_contraction(Frame& frame) {
   const Attributes& a = frame.op.attributes;
-  switch (frame.op.kind) {
-    case OpKind::kConv2d:
-      return frame.output_reals(
-          0, reference_conv2d(frame.reals(0), frame.reals(1), {frame.sizes(0), frame.sizes(1), frame.out_sizes()}, a));
-    case OpKind::kConv2dBackwardInput:
-      return frame.output_reals(
-          0, reference_conv2d_backward_input(frame.reals(0), frame.reals(1),
-                                             {frame.out_sizes(), frame.sizes(1), frame.sizes(0)}, a));
-    case OpKind::kConv2dBackwardWeight:
-      return frame.output_reals(
-          0, reference_conv2d_backward_weight(frame.reals(0), frame.reals(1),
-                                              {frame.sizes(1), frame.out_sizes(), frame.sizes(0)}, a));
-    default:
-      return run_matmul(frame);
-  }
+  const OpKind kind = frame.op.kind;
+  if (kind == OpKind::kMatMul) return run_matmul(frame);
+  const ConvolutionSizes sizes =
+      kind == OpKind::kConv2d                ? ConvolutionSizes{frame.sizes(0), frame.sizes(1), frame.out_sizes()}
+      : kind == OpKind::kConv2dBackwardInput ? ConvolutionSizes{frame.out_sizes(), frame.sizes(1), frame.sizes(0)}
+                                             : ConvolutionSizes{frame.sizes(1), frame.out_sizes(), frame.sizes(0)};
+  const Reals first = frame.reals(0), second = frame.reals(1);
+  if (a.pieces > 0) return output_pieces(frame, reference_conv_pieces(kind, first, second, sizes, a));
+  if (kind == OpKind::kConv2d) return frame.output_reals(0, reference_conv2d(first, second, sizes, a));
+  if (kind == OpKind::kConv2dBackwardInput)
+    return frame.output_reals(0, reference_conv2d_backward_input(first, second, sizes, a));
+  frame.output_reals(0, reference_conv2d_backward_weight(first, second, sizes, a));
 }
 
 Result<void> run_pooling(Frame& frame) {

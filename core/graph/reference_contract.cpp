@@ -145,6 +145,81 @@ Reals reference_conv2d_backward_weight(const Reals& gradient, const Reals& x, co
   return weight;
 }
 
+namespace {
+
+/// Results of pieces: -0 until something is added, but for the first.
+Reals no_pieces(std::int64_t pieces, std::size_t elements) {
+  Reals all(at(pieces) * elements, -0.0);
+  std::fill_n(all.begin(), static_cast<std::ptrdiff_t>(elements), 0.0);
+  return all;
+}
+
+/// Which of the taps that meet row (or column) `place` of x is `tap`, and how many there are: all, or where the strides
+/// divide both sizes of x those of its phase.
+struct TapOfPhase {
+  std::int64_t rank = 0, count = 0;
+};
+TapOfPhase tap_of_phase(const Products& p, std::size_t d, std::int64_t place, std::int64_t tap) {
+  const std::int64_t taps = p.s.weight[2 + d], stride = p.a.stride[d];
+  if (p.s.x[2] % p.a.stride[0] != 0 || p.s.x[3] % p.a.stride[1] != 0) return {tap, taps};
+  TapOfPhase found;
+  for (std::int64_t t = 0; t < taps; ++t) {
+    if ((place + p.a.padding[d] - t * p.a.dilation[d]) % stride != 0) continue;
+    found.rank += t < tap ? 1 : 0;
+    ++found.count;
+  }
+  return found;
+}
+
+}  // namespace
+
+Reals reference_conv_pieces(OpKind kind, const Reals& first, const Reals& second, const ConvolutionSizes& sizes,
+                            const Attributes& a) {
+  const Products p(sizes, a);
+  const bool is_forward = kind == OpKind::kConv2d, is_input = kind == OpKind::kConv2dBackwardInput;
+  const std::size_t elements = count(is_forward ? sizes.y : is_input ? sizes.x : sizes.weight);
+  Reals result = no_pieces(a.pieces, elements);
+  const std::int64_t taps = sizes.weight[2] * sizes.weight[3], places = sizes.y[2] * sizes.y[3];
+  p.for_each_planes([&](std::int64_t x_plane, std::int64_t w_plane, std::int64_t y_plane) {
+    const std::int64_t channel = w_plane / taps % p.per_group_in, image = y_plane / places / sizes.y[1],
+                       output = y_plane / places % sizes.y[1] % p.per_group_out;
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const std::int64_t i = tap / sizes.weight[3], j = tap % sizes.weight[3];
+      for (std::int64_t place = 0; place < places; ++place) {
+        const std::int64_t h = place / sizes.y[3] * a.stride[0] - a.padding[0] + i * a.dilation[0];
+        const std::int64_t v = place % sizes.y[3] * a.stride[1] - a.padding[1] + j * a.dilation[1];
+        if (h < 0 || h >= sizes.x[2] || v < 0 || v >= sizes.x[3]) continue;
+        const std::int64_t x = x_plane + h * sizes.x[3] + v, w = w_plane + tap, y = y_plane + place;
+        std::int64_t step = is_forward ? channel * taps + tap : image * places + place;
+        if (is_input) {
+          const TapOfPhase down = tap_of_phase(p, 0, h, i), across = tap_of_phase(p, 1, v, j);
+          step = (output * down.count + down.rank) * across.count + across.rank;
+        }
+        const double term = is_forward ? first[at(x)] * second[at(w)]
+                            : is_input ? first[at(y)] * second[at(w)]
+                                       : first[at(y)] * second[at(x)];
+        result[at(step / kStepsOfPiece) * elements + at(is_forward ? y : is_input ? x : w)] += term;
+      }
+    }
+  });
+  return result;
+}
+
+Reals reference_matmul_pieces(const Reals& a, const Reals& b, std::int64_t batch, std::int64_t m, std::int64_t k,
+                              std::int64_t n, std::int64_t pieces) {
+  const std::int64_t elements = batch * m * n;
+  Reals c = no_pieces(pieces, at(elements));
+  for (std::int64_t row = 0; row < batch * m; ++row) {
+    for (std::int64_t p = 0; p < k; ++p) {
+      const double left = a[at(row * k + p)];
+      const double* right = b.data() + (row / m * k + p) * n;
+      double* to = c.data() + p / kStepsOfPiece * elements + row * n;
+      for (std::int64_t j = 0; j < n; ++j) to[j] += left * right[j];
+    }
+  }
+  return c;
+}
+
 void reference_max_pool2d(const Reals& x, const Sizes& x_sizes, const Sizes& y_sizes, const Attributes& a,
                           Reals& values, std::vector<std::int64_t>& index) {
   const std::int64_t height = x_sizes[2], width = x_sizes[3];

@@ -26,6 +26,13 @@ Reals reference_conv2d_backward_input(const Reals& gradient, const Reals& weight
 Reals reference_conv2d_backward_weight(const Reals& gradient, const Reals& x, const ConvolutionSizes& sizes,
                                        const Attributes& a);
 
+/// The `a.pieces` results of a convolution one behind the other: of `kind`, of its operands and result.
+Reals reference_conv_pieces(OpKind kind, const Reals& first, const Reals& second, const ConvolutionSizes& sizes,
+                            const Attributes& a);
+/// The same of a product.
+Reals reference_matmul_pieces(const Reals& a, const Reals& b, std::int64_t batch, std::int64_t m, std::int64_t k,
+                              std::int64_t n, std::int64_t pieces);
+
 /// Values and index (h * width + w of the first maximum; the last NaN where there is one) of each window.
 void reference_max_pool2d(const Reals& x, const Sizes& x_sizes, const Sizes& y_sizes, const Attributes& a,
                           Reals& values, std::vector<std::int64_t>& index);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -139,7 +140,10 @@ Result<void> check_outputs(const Program& program, OpId index, std::vector<bool>
     if (value.producer != index) {
       return broken("{}: %{} names op {} as its producer", where.text(), operand.value, value.producer);
     }
-    if (!covers(operand.view, value.elements)) {
+    // Of a product in pieces each result covers its part.
+    const std::int64_t results =
+        std::max<std::int64_t>(info(op.kind).op_class == OpClass::kContraction ? op.attributes.pieces : 1, 1);
+    if (value.elements % results != 0 || !covers(operand.view, value.elements / results)) {
       return broken("{}: the view must cover the {} elements of %{} exactly once", where.text(), value.elements,
                     operand.value);
     }

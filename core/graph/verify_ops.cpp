@@ -308,10 +308,34 @@ Result<void> check_unused_attributes(const Rule& rule) {
   if (!(uses & kUsesRegion) && a.region != fresh.region) return rule.broken("attribute region is not used");
   if (!(uses & kUsesWindow) && !same2(a.kernel, fresh.kernel)) return rule.broken("attribute kernel is not used");
   if (!(uses & kUsesGroups) && a.groups != fresh.groups) return rule.broken("attribute groups is not used");
+  if (!(uses & kUsesPieces) && a.pieces != 0) return rule.broken("attribute pieces is not used");
   if (!(uses & kUsesConvolution) &&
       !(same2(a.stride, fresh.stride) && same2(a.padding, fresh.padding) && same2(a.dilation, fresh.dilation))) {
     return rule.broken("attributes stride, padding and dilation are not used");
   }
+  return {};
+}
+
+/// A product in pieces gives sums as they are, and its pieces are added up in the type that they have.
+Result<void> check_pieces_of_sum(const Rule& rule) {
+  const Attributes& a = rule.op.attributes;
+  if (a.pieces == 0) return {};
+  if (a.pieces < 0) return rule.broken("attribute pieces must not be negative");
+  const Operand& result = rule.op.outputs[0];
+  const DType type = rule.program.values[result.value].dtype;
+  if (type != DType::kF32 && type != DType::kF64) return rule.broken("pieces are of f32 or f64");
+  if (result.view.elements() < 2) return rule.broken("pieces are of more than one element");
+  if (rule.op.kind != OpKind::kReduceSum) {
+    if (a.alpha != 1) return rule.broken("pieces are not scaled");
+    for (const Operand& input : rule.op.inputs) {
+      if (input.view.elements() == 0) return rule.broken("pieces are of products with steps");
+    }
+    return {};
+  }
+  const Operand& terms = rule.op.inputs[0];
+  if (a.dims != std::vector<std::int64_t>{0} || terms.view.sizes[0] != a.pieces ||
+      rule.program.values[terms.value].dtype != type)
+    return rule.broken("pieces are the terms along dimension 0, in the type of their sum");
   return {};
 }
 
@@ -344,6 +368,7 @@ Result<void> verify_op(const Program& program, OpId index) {
   CRUCIBLE_TRY_VOID(check_dtypes(rule, line));
   CRUCIBLE_TRY(const Bindings bindings, Shapes(rule, line).match());
   CRUCIBLE_TRY_VOID(check_conditions(rule, line, bindings));
+  if (info(rule.op.kind).attributes & kUsesPieces) CRUCIBLE_TRY_VOID(check_pieces_of_sum(rule));
   return check_also(rule, line.also);
 }
 

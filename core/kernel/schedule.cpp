@@ -26,6 +26,8 @@
 #include "core/kernel/fuse/named_attention.hpp"
 #include "core/kernel/fuse/recompute_scores.hpp"
 #include "core/kernel/fuse/rematerialize.hpp"
+#include "core/kernel/fuse/split_products.hpp"
+#include "core/kernel/fuse/turn_operands.hpp"
 #include "core/kernel/ir/read_ir.hpp"
 
 namespace crucible::kernel {
@@ -395,7 +397,7 @@ class Scheduler {
 
 std::optional<LibraryCall> library_call_of(const Program& program, const Op& op) {
   const auto kind = library_kind(op.kind);
-  if (!kind) return std::nullopt;
+  if (!kind || op.attributes.pieces > 0) return std::nullopt;
   LibraryCall call;
   call.kind = *kind;
   call.dtype = program.values[op.inputs[0].value].dtype;
@@ -423,11 +425,15 @@ Result<Prepared> prepare(const Program& program, const Options& options) {
   Prepared prepared;
   prepared.program = in_parts(program, options);
   const auto now = [&]() -> const Program& { return prepared.program ? *prepared.program : program; };
+  if (options.fuse) {
+    if (auto scores = recompute_scores(now(), options)) prepared.program = std::move(scores);
+  }
+  if (auto turned = turn_operands(now(), options)) prepared.program = std::move(turned);
+  if (auto pieces = split_products(now(), options)) prepared.program = std::move(pieces);
   if (!options.fuse) {
     CRUCIBLE_TRY(prepared.schedule, schedule(now(), options));
     return prepared;
   }
-  if (auto scores = recompute_scores(now(), options)) prepared.program = std::move(scores);
   Rematerialized changed = rematerialize(now(), options.numerics);
   if (changed.program) prepared.program = std::move(changed.program);
   Scheduler scheduler(now(), options, std::move(changed.units));

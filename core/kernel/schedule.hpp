@@ -126,8 +126,9 @@ struct Prepared {
 /// as it is.
 std::optional<graph::Program> in_parts(const graph::Program& program, const Options& options);
 
-/// As schedule(), of the program in_parts() and as rematerialize() changes it (rematerialize.hpp), that only with
-/// fusion; values keep their numbers, and new ones come after them.
+/// As schedule(), of the program in_parts(), with its products as threads in step want them (turn_operands.hpp,
+/// split_products.hpp) and as rematerialize() changes it (rematerialize.hpp), that only with fusion; values keep their
+/// numbers, and new ones come after them.
 Result<Prepared> prepare(const graph::Program& program, const Options& options);
 
 }  // namespace crucible::kernel

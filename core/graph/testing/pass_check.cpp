@@ -39,8 +39,8 @@ bool same(const std::vector<Operand>& a, const std::vector<Operand>& b) {
 bool same(const Attributes& a, const Attributes& b) {
   const auto pairs = [&](auto field) { return std::ranges::equal(a.*field, b.*field); };
   return a.dims == b.dims && a.index == b.index && a.alpha == b.alpha && a.region == b.region && a.groups == b.groups &&
-         pairs(&Attributes::kernel) && pairs(&Attributes::stride) && pairs(&Attributes::padding) &&
-         pairs(&Attributes::dilation);
+         a.pieces == b.pieces && pairs(&Attributes::kernel) && pairs(&Attributes::stride) &&
+         pairs(&Attributes::padding) && pairs(&Attributes::dilation);
 }
 
 /// True when a pass that made `b` of `a` changed nothing.

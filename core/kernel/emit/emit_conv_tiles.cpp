@@ -8,13 +8,12 @@
 //
 // Where an element of the right operand lies is a sum of a part of its step and a part of its column; so is its place
 // under the window. Both parts are kept in tables: of the steps once per chunk, of the columns once per panel.
-#include "core/kernel/emit/conv_tiles.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <optional>
 
 #include "core/kernel/emit/conv_digits.hpp"
+#include "core/kernel/emit/conv_tiles.hpp"
 #include "core/kernel/emit/epilogue_emitter.hpp"
 #include "core/kernel/emit/tile_product.hpp"
 #include "core/kernel/emit/window.hpp"
@@ -28,7 +27,7 @@ using graph::Program;
 using graph::View;
 
 constexpr std::int64_t kFewestRows = 4;
-constexpr std::int64_t kWorthARun = 8;  // results side by side that are worth a loop of their own
+constexpr std::int64_t kWorthARun = 8;   // results side by side that are worth a loop of their own
 constexpr std::int64_t kVectorRun = 16;  // elements side by side from which a copy is a loop; fewer are written out
 constexpr TileProduct::CopyCosts kCopyCosts{.left = 16, .right = 60};  // right: under windows, mostly not side by side
 constexpr std::int64_t kPitchGap = 16;  // rows of the packed left operand do not fall into the same sets of the cache
@@ -60,6 +59,7 @@ class ConvTiles : TileProduct {
         break;
     }
     batch_sizes_ = {op.attributes.groups};
+    pieces_ = op.attributes.pieces;
     n_ = count(columns_);
     k_ = count(steps_);
     flops_ = static_cast<std::uint64_t>(2 * batches() * m_ * n_ * k_);
@@ -129,8 +129,7 @@ class ConvTiles : TileProduct {
     left_row_ = vw.strides[1];
     out_row_ = vx.strides[1];
     // Row h of x is met by the outputs oh with oh * stride = h + padding - kh * dilation.
-    if ((a.stride[0] > 1 || a.stride[1] > 1) && vx.sizes[2] % a.stride[0] == 0 && vx.sizes[3] % a.stride[1] == 0)
-      return set_phases(outputs, vy, vw, vx);
+    if (has_phases(a.stride, vx.sizes[2], vx.sizes[3])) return set_phases(outputs, vy, vw, vx);
     steps_ = {{.size = outputs, .right = vy.strides[1], .left = vw.strides[0]},
               {.size = vw.sizes[2], .left = vw.strides[2], .h = -a.dilation[0]},
               {.size = vw.sizes[3], .left = vw.strides[3], .w = -a.dilation[1]}};
@@ -218,7 +217,8 @@ class ConvTiles : TileProduct {
     const ExprId group = batch_index_[0];
     left_start_ = left_base_ = b_.let(b_.add(b_.multiply(group, left_group_), b_.integer(left_offset_)));
     right_base_ = b_.let(b_.add(b_.multiply(group, right_group_), b_.integer(right_offset_)));
-    out_start_ = out_base_ = b_.let(b_.add(b_.multiply(group, out_group_), b_.integer(out_offset_)));
+    const ExprId out = b_.add(b_.multiply(group, out_group_), b_.integer(out_offset_));
+    out_start_ = out_base_ = b_.let(in_piece(out, op_.outputs[0].view.elements()));
     if (runs_in_step()) return;
     const std::int64_t depth = std::min(most_k_, kChunk);
     step_place_ = b_.add_array(place_type(), depth);
@@ -247,7 +247,7 @@ class ConvTiles : TileProduct {
     decoded.index = split_index(b_, linear, sizes);
     return decoded;
   }
-  ExprId sum(const Decoded& decoded, std::int64_t Digit::* part, std::int64_t start) {
+  ExprId sum(const Decoded& decoded, std::int64_t Digit::*part, std::int64_t start) {
     ExprId total = b_.integer(start);
     for (std::size_t d = 0; d < decoded.digits.size(); ++d) {
       const std::int64_t factor = decoded.digits[d]->*part;
@@ -457,7 +457,7 @@ class ConvTiles : TileProduct {
     }
     return known;
   }
-  ExprId counted(std::int64_t Digit::* part) {
+  ExprId counted(std::int64_t Digit::*part) {
     ExprId total = b_.integer(0, place_type());
     for (const auto& [digit, variable] : digits_) {
       if (digit->*part != 0)
@@ -585,7 +585,7 @@ bool fits_tiles(const Op& op, ConvResult result) {
       result == ConvResult::kInput ? weight.view.sizes[1] : weight.view.sizes[0] / op.attributes.groups;
   bool is_empty = op.outputs[0].view.elements() == 0;
   for (const Operand& input : op.inputs) is_empty |= input.view.elements() == 0;
-  return rows >= kFewestRows && !is_empty;
+  return (rows >= kFewestRows || op.attributes.pieces > 0) && !is_empty;
 }
 
 Emitted emit_conv_by_tiles(const Program& program, const Op& op, ConvResult result, const DeviceShape& device,

@@ -237,6 +237,13 @@ void GroupEmitter::emit_column_body(const std::vector<const Member*>& reductions
   }
   for (std::size_t i = 0; i < reductions.size(); ++i) {
     auto& list = terms[i];
+    const ArrayId array = row_arrays_.at(reductions[i]->output.value);
+    if (reductions[i]->order.in_sequence) {
+      ExprId sum = b_.let(b_.element(array, index_[plan_.lanes]));
+      for (const ExprId next : list) sum = b_.let(combined(*reductions[i], sum, next));
+      b_.store_element(array, index_[plan_.lanes], sum);
+      continue;
+    }
     while (list.size() > 1) {  // a balanced tree
       std::vector<ExprId> next;
       for (std::size_t j = 0; j + 1 < list.size(); j += 2)
@@ -244,7 +251,6 @@ void GroupEmitter::emit_column_body(const std::vector<const Member*>& reductions
       if (list.size() % 2 == 1) next.push_back(list.back());
       list = std::move(next);
     }
-    const ArrayId array = row_arrays_.at(reductions[i]->output.value);
     const ExprId old = b_.let(b_.element(array, index_[plan_.lanes]));
     b_.store_element(array, index_[plan_.lanes], combined(*reductions[i], old, list[0]));
   }

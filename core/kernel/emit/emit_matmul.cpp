@@ -5,9 +5,9 @@
 #include <numeric>
 #include <optional>
 
-#include "core/kernel/fuse/epilogue.hpp"
 #include "core/kernel/emit/epilogue_emitter.hpp"
 #include "core/kernel/emit/tile_product.hpp"
+#include "core/kernel/fuse/epilogue.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -18,8 +18,8 @@ using graph::View;
 
 constexpr std::int64_t kFarRows = 2048;  // bytes between rows from which they fall into the same sets of the cache
 constexpr TileProduct::CopyCosts kCopyCosts{.left = 32, .right = 32};
-constexpr std::int64_t kLine = 64;        // bytes
-constexpr std::int64_t kFewPanels = 2;   // for which copying the left operand costs more than it saves
+constexpr std::int64_t kLine = 64;      // bytes
+constexpr std::int64_t kFewPanels = 2;  // for which copying the left operand costs more than it saves
 
 View transposed(View view) {
   const std::size_t rank = view.sizes.size();
@@ -60,10 +60,11 @@ class MatMulEmitter : TileProduct {
     m_ = out_.sizes[rank_ - 2];
     n_ = out_.sizes[rank_ - 1];
     k_ = left_.sizes[rank_ - 1];
+    pieces_ = op.attributes.pieces;
   }
 
   Emitted run() {
-    const bool dots = numerics_ == Numerics::kFast && m_ * n_ <= 16 && left_.strides[rank_ - 1] == 1 &&
+    const bool dots = numerics_ == Numerics::kFast && pieces_ == 0 && m_ * n_ <= 16 && left_.strides[rank_ - 1] == 1 &&
                       right_.strides[rank_ - 2] == 1 && k_ > 64;
     const double items = dots ? emit_dots() : emit_tiles();
     Emitted emitted;
@@ -141,7 +142,7 @@ class MatMulEmitter : TileProduct {
     const ExprId scaled =
         op_.attributes.alpha == 1 ? sum : b_.binary(Operation::kMultiply, sum, b_.real(op_.attributes.alpha, type_));
     if (epilogue_) return epilogue_->put(scaled, j, kNoId);
-    b_.store(out_buffer_, index(out_, i, b_.add(first, j)),
+    b_.store(out_buffer_, in_piece(index(out_, i, b_.add(first, j)), out_.elements()),
              storable(b_, b_.let(scaled), program_.values[op_.outputs[0].value].dtype));
   }
 
@@ -274,7 +275,7 @@ class MatMulEmitter : TileProduct {
   const Numerics numerics_;
   Binder binder_;
   std::optional<EpilogueEmitter> epilogue_;
-  bool is_turned_ = false;  // rows and columns have changed places
+  bool is_turned_ = false;   // rows and columns have changed places
   View left_, right_, out_;  // the last two dimensions: rows and steps, steps and columns, rows and columns
   const std::size_t rank_;
   BufferId left_buffer_ = 0, right_buffer_ = 0, out_buffer_ = 0;

@@ -29,6 +29,7 @@ ExprId GroupEmitter::identity(const Member& member) {
   const OpKind kind = program_.ops[member.op].kind;
   if (!is_extremum(member)) {
     const int neutral = kind == OpKind::kReduceProduct ? 1 : 0;
+    if (member.order.in_sequence) return b_.real(-0.0, type);  // to which any first number adds as it is
     return is_floating(type) ? b_.real(neutral, type) : b_.integer(neutral, type);
   }
   // Floats are ranked by keys, of which the largest is wanted in either case.

@@ -14,33 +14,40 @@ constexpr std::int64_t kStepsAtOnce =
     4;  // written out one after the other, so that loads of several steps are under way together
 constexpr std::size_t kMostThreadCuts = 4;
 
-/// Of one step of a thread, in multiply-adds: its own, its loads, and what it waits and counts.
+/// Of one step of a warp, in instructions: multiply-adds, loads, and what it counts.
 double cost_of_step(std::int64_t rows, std::int64_t columns, const TileProduct::CopyCosts& costs) {
-  constexpr double kLoad = 1.5, kStep = 8;
+  constexpr double kLoad = 1.5, kStep = 8, kDigits = 24;
   const double row = kLoad, column = kLoad * costs.right / costs.left;  // what lies under windows has to be found first
   return static_cast<double>(rows * columns) + row * static_cast<double>(rows) + column * static_cast<double>(columns) +
-         kStep;
+         kStep + (costs.right > costs.left ? kDigits : 0);
 }
 
 }  // namespace
 
-/// The more elements a thread has, the fewer loads each costs; but then fewer threads are there to share the work.
+/// The more elements a thread has, the fewer loads each costs; but then fewer threads are there to share the work. A
+/// warp waits for its loads and then computes, while others that share its scheduler compute: a step takes as long as
+/// the one does, or as all of them need to be issued, or to be given the columns from the cache that units share.
+/// Windows overlap, so that theirs come from nearer.
 void TileProduct::find_thread_cuts() {
   constexpr std::int64_t kColumns[] = {4, 2, 1};
   constexpr int kUsualWorkers = 4096;
+  constexpr double kWait = 70;                             // cycles of a step, with kStepsAtOnce of them under way
+  const double far = costs_.right > costs_.left ? 0 : 10;  // cycles for a number of each of a unit's threads
   const std::int64_t most_rows = type_ == DType::kF64 ? 8 : 16;
   const double workers = workers_ > 0 ? workers_ : kUsualWorkers;
+  const std::int64_t depth = pieces_ > 0 ? std::min(most_k_, kChunk) : most_k_;
   for (std::int64_t rows = most_rows; rows >= 1; rows /= 2) {
     for (std::int64_t columns : kColumns) {
       if (rows > m_ || columns > n_) continue;
-      const auto items = static_cast<double>(batches() * count_of(m_, rows) * count_of(n_, columns));
-      const double rounds = std::max(1.0, items / workers);
+      const auto items = static_cast<double>(batches() * std::max<std::int64_t>(pieces_, 1) * count_of(m_, rows) *
+                                             count_of(n_, columns));
+      const double warps = items / workers, step = cost_of_step(rows, columns, costs_);
       cuts_.push_back({.tile_rows = rows,
                        .tile_columns = columns,
                        .item_rows = rows,
                        .item_columns = columns,
-                       .score = rounds * cost_of_step(rows, columns, costs_) *
-                                static_cast<double>(std::max<std::int64_t>(most_k_, 1))});
+                       .score = std::max({kWait + step, warps * step, warps * far * static_cast<double>(columns)}) *
+                                static_cast<double>(std::max<std::int64_t>(depth, 1))});
     }
   }
   std::ranges::stable_sort(cuts_, {}, &ProductCut::score);
@@ -81,27 +88,52 @@ void TileProduct::emit_thread_block(const ThreadBlock& block) {
     if ((j + 1) * block.apart > n_) column = b_.let(b_.binary(Operation::kMinimum, column, b_.integer(n_ - 1)));
     columns.push_back(know_column(column));
   }
+  if (pieces_ > 0) {
+    emit_thread_piece(rows, columns);
+    return store_thread_block(block);
+  }
   const std::int64_t chunks = k_ <= kChunk ? 0 : k_ / kChunk, rest = k_ - chunks * kChunk;
   if (chunks > 0) {
     const ExprId any = b_.open_for(b_.integer(0), b_.integer(block.rows * block.columns), LoopMode::kSerial);
     b_.store_element(totals_, any, b_.real(-0.0, type_));  // to which any first number adds as it is
     b_.close();
     const ExprId chunk = b_.open_for(b_.integer(0), b_.integer(chunks), LoopMode::kSerial);
-    emit_thread_chunk(rows, columns, b_.let(b_.multiply(chunk, kChunk)), kChunk, false);
+    emit_thread_chunk(rows, columns, {b_.let(b_.multiply(chunk, kChunk)), kChunk}, Start::kAdd);
     b_.close();
   }
-  if (chunks == 0 || rest > 0) emit_thread_chunk(rows, columns, b_.integer(chunks * kChunk), rest, chunks == 0);
+  if (chunks == 0 || rest > 0)
+    emit_thread_chunk(rows, columns, {b_.integer(chunks * kChunk), rest}, chunks == 0 ? Start::kOver : Start::kAdd);
   store_thread_block(block);
 }
 
+/// The chunk that is the item's piece. The last one may be shorter; behind it there are none.
+void TileProduct::emit_thread_piece(const std::vector<Known>& rows, const std::vector<Known>& columns) {
+  if (k_ == pieces_ * kChunk)
+    return emit_thread_chunk(rows, columns, {b_.let(b_.multiply(piece_, kChunk)), kChunk}, Start::kPiece);
+  const ExprId first = b_.let(
+      b_.binary(Operation::kMinimum, b_.multiply(piece_, kChunk), b_.integer(std::max<std::int64_t>(k_ - 1, 0))));
+  const ExprId left = b_.binary(Operation::kSubtract, b_.integer(k_), b_.multiply(piece_, kChunk));
+  const ExprId count =
+      b_.let(b_.binary(Operation::kMaximum, b_.integer(0), b_.binary(Operation::kMinimum, left, b_.integer(kChunk))));
+  emit_thread_chunk(rows, columns, {first, std::min(k_, kChunk), count}, Start::kPiece);
+}
+
 /// One chain per element; sums wait in the array where there is more than one chunk.
-void TileProduct::emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0,
-                                    std::int64_t steps, bool is_first) {
+void TileProduct::emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns,
+                                    const Steps& steps, Start start) {
+  const bool varies = steps.count != kNoId;
+  ExprId zero = b_.real(0, type_);
+  if (start == Start::kPiece && k_ <= (pieces_ - 1) * kChunk) {  // some pieces have no steps, and add nothing
+    const ExprId first = b_.binary(Operation::kEqual, piece_, b_.integer(0));
+    const ExprId none = b_.binary(Operation::kLessEqual, b_.integer(k_), b_.multiply(piece_, kChunk));
+    zero = b_.let(
+        b_.select(b_.binary(Operation::kAnd, none, b_.unary(Operation::kNot, first)), b_.real(-0.0, type_), zero));
+  }
   std::vector<VariableId> sums;
-  for (std::size_t e = 0; e < rows.size() * columns.size(); ++e) sums.push_back(b_.declare(b_.real(0, type_)));
-  start_steps(k0);
-  const auto add_step = [&](ExprId k) {
-    const Known step = know_step(k);
+  for (std::size_t e = 0; e < rows.size() * columns.size(); ++e) sums.push_back(b_.declare(zero));
+  if (steps.most > 0) start_steps(steps.first);
+  const auto add_step = [&](ExprId place) {
+    const Known step = know_step(varies ? b_.let(b_.assume(place, 0, k_ - 1)) : place);
     std::vector<ExprId> left, right;
     for (const Known& row : rows) left.push_back(load_left(row, step));
     for (const Known& column : columns) right.push_back(load_right(step, column));
@@ -112,20 +144,25 @@ void TileProduct::emit_thread_chunk(const std::vector<Known>& rows, const std::v
       }
     }
   };
-  if (steps >= kStepsAtOnce) {
-    const ExprId some = b_.open_for(b_.integer(0), b_.integer(steps / kStepsAtOnce), LoopMode::kSerial);
-    const ExprId from = b_.let(b_.add(k0, b_.multiply(some, kStepsAtOnce)));
+  if (steps.most >= kStepsAtOnce) {
+    const ExprId rounds = varies ? b_.binary(Operation::kDivide, steps.count, b_.integer(kStepsAtOnce))
+                                 : b_.integer(steps.most / kStepsAtOnce);
+    const ExprId some = b_.open_for(b_.integer(0), rounds, LoopMode::kSerial);
+    const ExprId from = b_.let(b_.add(steps.first, b_.multiply(some, kStepsAtOnce)));
     for (std::int64_t q = 0; q < kStepsAtOnce; ++q) add_step(b_.add(from, b_.integer(q)));
     b_.close();
   }
-  if (const std::int64_t rest = steps % kStepsAtOnce; rest > 0) {
-    const ExprId q = b_.open_for(b_.integer(steps - rest), b_.integer(steps), LoopMode::kSerial);
-    add_step(b_.let(b_.add(k0, q)));
+  if (steps.most > 0 && (varies || steps.most % kStepsAtOnce > 0)) {
+    const ExprId done =
+        varies ? b_.multiply(b_.binary(Operation::kDivide, steps.count, b_.integer(kStepsAtOnce)), kStepsAtOnce)
+               : b_.integer(steps.most / kStepsAtOnce * kStepsAtOnce);
+    const ExprId q = b_.open_for(done, varies ? steps.count : b_.integer(steps.most), LoopMode::kSerial);
+    add_step(b_.let(b_.add(steps.first, q)));
     b_.close();
   }
   for (std::size_t e = 0; e < sums.size(); ++e) {
     const ExprId at = b_.integer(static_cast<std::int64_t>(e)), sum = b_.variable(sums[e]);
-    b_.store_element(totals_, at, is_first ? sum : b_.add(b_.element(totals_, at), sum));
+    b_.store_element(totals_, at, start == Start::kAdd ? b_.add(b_.element(totals_, at), sum) : sum);
   }
 }
 

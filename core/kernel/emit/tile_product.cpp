@@ -26,10 +26,15 @@ std::int64_t TileProduct::batches() const {
 std::vector<ExprId> TileProduct::open_items(std::initializer_list<std::int64_t> blocks) {
   std::vector<std::int64_t> sizes = batch_sizes_;
   sizes.insert(sizes.end(), blocks);
+  if (pieces_ > 0) sizes.insert(sizes.begin(), pieces_);
   grid_ = 1;
   for (auto size : sizes) grid_ *= size;
   const ExprId item = b_.open_grid(LoopMode::kSerial);
   auto indices = split_index(b_, item, sizes);
+  if (pieces_ > 0) {
+    piece_ = indices.front();
+    indices.erase(indices.begin());
+  }
   const auto first = indices.begin() + static_cast<std::ptrdiff_t>(batch_sizes_.size());
   batch_index_.assign(indices.begin(), first);
   return {first, indices.end()};
@@ -119,8 +124,8 @@ std::int64_t TileProduct::width_of(const Shape& tile) const {
 /// Each work item copies its rows and its columns for itself, so items are few and large: about one per thread, of at
 /// most `most_item` rows and columns, and none of less than what a launch is worth. Blocks of rows are whole tiles.
 ProductCut TileProduct::best_cut(const Shape& tile, std::int64_t most_item) const {
-  constexpr std::int64_t kUsualWorkers = 4;   // threads where nobody knows
-  constexpr double kWorthAnItem = 3e5;        // multiply-adds
+  constexpr std::int64_t kUsualWorkers = 4;  // threads where nobody knows
+  constexpr double kWorthAnItem = 3e5;       // multiply-adds
   const std::int64_t workers = workers_ > 0 ? workers_ : kUsualWorkers, width = width_of(tile);
   const std::int64_t tiles = count_of(m_, tile.rows), panels = std::max<std::int64_t>(n_ / width, 1);
   const std::int64_t fewest_rows = count_of(m_, most_item), fewest_columns = count_of(panels * width, most_item);
@@ -193,8 +198,7 @@ void TileProduct::emit_item(const Block& block) {
     emit_chunk({b_.integer(0), k_, Yes::kAlways}, block);
     return;
   }
-  const ExprId any =
-      b_.open_for(b_.integer(0), b_.integer(block.panels * block.rows * width_), LoopMode::kVector);
+  const ExprId any = b_.open_for(b_.integer(0), b_.integer(block.panels * block.rows * width_), LoopMode::kVector);
   b_.store_element(totals_, any, b_.real(-0.0, type_));  // to which any first number adds as it is
   b_.close();
   const ExprId chunk = b_.open_for(b_.integer(0), b_.integer(chunks), LoopMode::kSerial);

@@ -30,7 +30,7 @@ class TileProduct {
 
  protected:
   static constexpr std::int64_t kChunk =
-      256;  // of k; a panel of the right operand of this depth stays in the first cache
+      graph::kStepsOfPiece;  // of k; a panel of the right operand of this depth stays in the first cache
 
   /// A block in registers: rows, and vectors of 64 bytes in a row.
   struct Shape {
@@ -100,7 +100,11 @@ class TileProduct {
   virtual ExprId load_left(const Known& row, const Known& step) = 0;
   virtual ExprId load_right(const Known& step, const Known& column) = 0;
   virtual void store_one(ExprId row, ExprId column, ExprId sum) = 0;
-  bool runs_in_step() const { return lanes_ > 1; }
+  bool runs_in_step() const { return lanes_ > 1 || pieces_ > 0; }
+  /// Where that place lies in the result of the item's piece, which has so many elements.
+  ExprId in_piece(ExprId place, std::int64_t elements) {
+    return pieces_ > 0 ? b_.add(place, b_.multiply(piece_, elements)) : place;
+  }
 
   std::int64_t batches() const;
   /// Pieces of at most `size` that `all` is cut into.
@@ -118,7 +122,9 @@ class TileProduct {
   std::vector<std::int64_t> batch_sizes_;
   std::vector<ExprId> batch_index_;
   std::int64_t m_ = 0, n_ = 0, k_ = 0, grid_ = 1;
-  std::int64_t most_k_ = 0;  // of all parts
+  std::int64_t pieces_ = 0;                        // graph::Attributes
+  ExprId piece_ = kNoId;                           // the work item's
+  std::int64_t most_k_ = 0;                        // of all parts
   std::int64_t width_ = 0, rows_ = 0, group_ = 1;  // columns of a panel; rows and panels of a work item
   bool packs_left_ = false, packs_right_ = false;
   bool packs_group_ =
@@ -166,8 +172,16 @@ class TileProduct {
   void find_thread_cuts();
   double emit_threads();
   void emit_thread_block(const ThreadBlock& block);
-  void emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, ExprId k0,
-                         std::int64_t steps, bool is_first);
+  /// Steps [first, first + count); `most` of them, and as many where `count` is none.
+  struct Steps {
+    ExprId first;
+    std::int64_t most;
+    ExprId count = kNoId;
+  };
+  enum class Start : std::uint8_t { kOver, kAdd, kPiece };  // what becomes of the sums that wait
+  void emit_thread_chunk(const std::vector<Known>& rows, const std::vector<Known>& columns, const Steps& steps,
+                         Start start);
+  void emit_thread_piece(const std::vector<Known>& rows, const std::vector<Known>& columns);
   void store_thread_block(const ThreadBlock& block);
 };
 

@@ -27,6 +27,10 @@ std::pair<ExprId, ExprId> WindowAxis::output_range(IrBuilder& b, ExprId tap) con
   return {quotient(stride - 1), quotient(input - 1 + stride)};
 }
 
+bool has_phases(const std::int64_t (&stride)[2], std::int64_t height, std::int64_t width) {
+  return (stride[0] > 1 || stride[1] > 1) && height % stride[0] == 0 && width % stride[1] == 0;
+}
+
 PhaseTaps taps_of_phase(std::int64_t stride, std::int64_t dilation, std::int64_t padding, std::int64_t size,
                         std::int64_t phase) {
   const std::int64_t start = phase + padding;

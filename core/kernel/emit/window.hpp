@@ -26,6 +26,8 @@ struct WindowAxis {
 struct PhaseTaps {
   std::int64_t first = 0, step = 1, count = 0, shift = 0, back = 0;
 };
+/// Whether the gradient of x is done in such phases: with strides that divide its height and width.
+bool has_phases(const std::int64_t (&stride)[2], std::int64_t height, std::int64_t width);
 PhaseTaps taps_of_phase(std::int64_t stride, std::int64_t dilation, std::int64_t padding, std::int64_t size,
                         std::int64_t phase);
 

@@ -151,8 +151,9 @@ class AttentionFuser {
     if (!plan_by_rows(units_[u].group, scratch, form.sizes)) return Apart::kShape;
     // What a path through a third unit reaches stays outside, so that the rest may be joined.
     std::vector<OpId> legal;
-    std::ranges::copy_if(form.outer, std::back_inserter(legal),
-                         [&](OpId op) { return !returns(u, {form.inner, {op}, form.sizes}); });
+    std::ranges::copy_if(form.outer, std::back_inserter(legal), [&](OpId op) {
+      return !returns(u, {form.inner, {op}, form.sizes});
+    });
     if (legal.empty()) return Apart::kPath;
     form.outer = std::move(legal);
     if (returns(u, form)) return Apart::kPath;
@@ -248,8 +249,10 @@ class AttentionFuser {
   bool is_for_library(const Form& form) const {
     if (!options_.claims || options_.numerics == Numerics::kStrict) return false;
     const auto products = form.products();
-    const bool all = std::ranges::all_of(
-        products, [&](OpId op) { return options_.claims(*library_call_of(program_, program_.ops[op])); });
+    const bool all = std::ranges::all_of(products, [&](OpId op) {
+      const auto call = library_call_of(program_, program_.ops[op]);
+      return call && options_.claims(*call);
+    });
     return all &&
            form.sizes.elements() * size_bytes(program_.values[program_.ops[form.inner[0]].outputs[0].value].dtype) <
                kLibraryScores;

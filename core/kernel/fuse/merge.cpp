@@ -134,7 +134,8 @@ bool passes_in_place(const Group& writers, const Group& readers) {
 }
 
 bool same_order(const SumOrder& a, const SumOrder& b, const Sizes& sizes) {
-  return a.chains == b.chains && same_access(a.block, b.block, sizes) && same_access(a.place, b.place, sizes);
+  return a.chains == b.chains && a.in_sequence == b.in_sequence && same_access(a.block, b.block, sizes) &&
+         same_access(a.place, b.place, sizes);
 }
 
 /// What passes within each of the two was looked at when it was joined, and stays right when dimensions change.

@@ -86,7 +86,8 @@ bool joinable(const Group& group, std::size_t outer, std::size_t inner) {
 }
 
 /// Which dimensions of a sum's logical shape are places in a block; one of them may be divided for it. `chains` is set.
-std::vector<bool> divide_into_blocks(Group& group, std::int64_t& chains) {
+/// `pieces`: of Attributes.
+std::vector<bool> divide_into_blocks(Group& group, std::int64_t pieces, std::int64_t& chains) {
   std::size_t last = group.sizes.size();  // of the dimensions of more than one element
   std::size_t innermost = last;           // of those that are reduced
   for (std::size_t d = 0; d < group.sizes.size(); ++d) {
@@ -104,6 +105,11 @@ std::vector<bool> divide_into_blocks(Group& group, std::int64_t& chains) {
     }
     is_place[d] = true;
   };
+  if (pieces > 0) {
+    chains = 1;
+    divide(0, divisor_below(pieces, kPiecesAtOnce));
+    return is_place;
+  }
   if (innermost != last) {
     chains = 1;
     divide(innermost, group.sizes[innermost] % kTreeTerms == 0 ? kTreeTerms : 1);
@@ -127,15 +133,16 @@ std::vector<bool> divide_into_blocks(Group& group, std::int64_t& chains) {
 }
 
 /// Names the order of a group of one sum or product, before its dimensions of size 1 are dropped.
-void name_order(Group& group) {
+void name_order(Group& group, std::int64_t pieces) {
   const auto reduced = [&](std::size_t d) { return group.reduced[d] && group.sizes[d] != 1; };
   bool any = false;
   for (std::size_t d = 0; d < group.sizes.size(); ++d) any |= reduced(d);
   if (!any || group.elements() == 0) return;
   std::int64_t chains = 0;
-  const std::vector<bool> is_place = divide_into_blocks(group, chains);
+  const std::vector<bool> is_place = divide_into_blocks(group, pieces, chains);
   SumOrder& order = group.members[0].order;
   order.chains = chains;
+  order.in_sequence = pieces > 0;
   order.block.type = order.place.type = DType::kI64;
   order.block.strides.assign(group.sizes.size(), 0);
   order.place.strides.assign(group.sizes.size(), 0);
@@ -231,8 +238,9 @@ std::optional<Group> make_group(const graph::Program& program, graph::OpId index
   }
   group.members.push_back(std::move(member));
   const bool has_order = op.kind == OpKind::kReduceSum || op.kind == OpKind::kReduceProduct;
-  if (numerics == Numerics::kStrict && has_order && !is_integral(program.values[op.outputs[0].value].dtype))
-    name_order(group);
+  const bool is_named = (numerics == Numerics::kStrict && has_order) || op.attributes.pieces > 0;
+  if (reduction && is_named && !is_integral(program.values[op.outputs[0].value].dtype))
+    name_order(group, op.attributes.pieces);
   drop_ones(group);
   return group;
 }

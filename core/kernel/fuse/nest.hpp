@@ -38,10 +38,12 @@ struct SumOrder {
   /// of two: as many chains, of which chain c takes the places c, c + chains, ... of each block; then the chains are
   /// one tree.
   std::int64_t chains = 0;
+  bool in_sequence = false;  // with one chain: no trees, one term after the other, the first one as it is (pieces)
   Access block, place;
   bool is_named() const { return chains != 0; }
 };
 inline constexpr std::int64_t kMostChains = 32, kTreeTerms = 4;
+inline constexpr std::int64_t kPiecesAtOnce = 8;     // loads of pieces that are under way together
 inline constexpr std::int64_t kLongestBlock = 4096;  // of sums by chains, so that the errors of long ones stay small
 
 struct Member {

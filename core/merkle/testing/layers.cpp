@@ -203,6 +203,7 @@ void for_each_field(const Program& program, const std::function<void(const Progr
     with(where + "index", [&](Program& p) { p.ops[i].attributes.index += 1; });
     with(where + "dims", [&](Program& p) { p.ops[i].attributes.dims.push_back(3); });
     with(where + "groups", [&](Program& p) { p.ops[i].attributes.groups += 1; });
+    with(where + "pieces", [&](Program& p) { p.ops[i].attributes.pieces += 1; });
     with(where + "padding", [&](Program& p) { p.ops[i].attributes.padding[1] += 1; });
     with(where + "region", [&](Program& p) { p.ops[i].attributes.region.offset += 1; });
     for (std::size_t k = 0; k < op.inputs.size(); ++k) {
