@@ -168,7 +168,7 @@ class Lowering {
     std::string text = fmt::format("{} {} no lowering:", unknown.size(), unknown.size() == 1 ? "op has" : "ops have");
     for (const auto& [name, entry] : unknown) {
       text += fmt::format("\n  {}: {} per iteration, first {}", name, entry.count, entry.place);
-      if (!entry.why.empty()) text += ": " + entry.why;
+      if (!entry.why.empty()) text += fmt::format(" ({})", entry.why);
     }
     return Error{ErrorCode::kBadInput, text};
   }

@@ -16,16 +16,19 @@ using B = TraceBuilder;
 
 TEST(Refusals, SayWhyAndWhatToDo) {
   TraceBuilder b;
-  const auto x = b.fresh({2, 2});
-  b.external(b.storage_of(x), {1, 2, 3, 4});
-  b.op("aten::_scaled_mm(Tensor self, Tensor mat2) -> Tensor", {B::tensor(x), B::tensor(x)},
-       {B::tensor(b.fresh({2, 2}))});
+  const auto x = b.fresh({2, 2}), y = b.fresh({2, 2});
+  b.external(b.storage_of(x), {1, 2, 3, 4}, trace::Role::kParameter, "x");
+  b.op("aten::_scaled_mm(Tensor self, Tensor mat2) -> Tensor", {B::tensor(x), B::tensor(x)}, {B::tensor(y)});
+  b.op(kAddInPlace, {B::tensor(x), B::tensor(y), B::integer(1)}, {B::tensor(x)});
   b.end_iteration();
-  EXPECT_THAT(refusal(b), HasSubstr("aten::_scaled_mm: 1 per iteration, first at train.py:1: it computes with 8-bit "
-                                    "floats, a dtype that recordings do not have; record the model in bf16"));
+  const std::string wanted =
+      "aten::_scaled_mm: 1 per iteration, first at train.py:1 (it computes with 8-bit floats, a dtype that recordings "
+      "do "
+      "not have; record the model in bf16, without its layers of 8-bit floats)";
+  EXPECT_THAT(refusal(b), HasSubstr(wanted));
   const auto opaque = lower(b.trace(), Opaques::kMissing);
   ASSERT_TRUE(opaque) << opaque.error().message;
-  EXPECT_THAT(graph::opaque_list(*opaque), HasSubstr("8-bit floats"));
+  EXPECT_THAT(graph::opaque_list(*opaque), HasSubstr(wanted));
 }
 
 TEST(Refusals, NamesAndPatterns) {
