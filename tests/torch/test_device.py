@@ -186,7 +186,16 @@ for step in range(10):
 
     def test_a_state_that_only_another_stream_writes(self):
         """Nobody waits for it, and at an iteration's end it may not be written yet. Ops before it use up the looks."""
-        trace = self.recorded(HEAD + """
+        self.check_a_count("")
+
+    def test_a_state_that_only_another_stream_writes_before_an_evaluation(self):
+        self.check_a_count("""
+    with crucible.phase("evaluation"):
+        model(x).sum()
+""")
+
+    def check_a_count(self, behind):
+        trace = self.recorded("import crucible\n" + HEAD + """
 torch.apart.late(True)
 side = torch.Stream("apart")
 count = torch.zeros(3, device="apart")
@@ -201,7 +210,7 @@ for step in range(10):
         loss = loss * 1
     with side:
         count.add_(1)
-""", options=("--iterations", "4"))
+""" + behind, options=("--iterations", "4"))
         self.assertEqual(self.info()["not_recorded"], [])
         self.assertEqual(self.changes(), [])
         count = trace.storage(trace.ops_named("aten::add_.Tensor", 0)[-1]["args"][0])
