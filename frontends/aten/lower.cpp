@@ -18,6 +18,7 @@
 #include "core/trace/text.hpp"
 #include "frontends/aten/attention/composed_attention.hpp"
 #include "frontends/aten/call/preconditions.hpp"
+#include "frontends/aten/call/refusals.hpp"
 #include "frontends/aten/call/schema.hpp"
 #include "frontends/aten/complex/complex.hpp"
 #include "frontends/aten/lower_table.hpp"
@@ -147,7 +148,7 @@ class Lowering {
   Result<void> refuse_unknown_ops() const {
     struct Unknown {
       std::size_t count = 0;
-      std::string place;
+      std::string place, why;
     };
     std::map<std::string, Unknown> unknown;
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {
@@ -159,6 +160,7 @@ class Lowering {
       Unknown& entry = unknown[op_name(p) + of];
       if (entry.count++ > 0) continue;
       const std::string module = module_of(trace_, op(p));
+      entry.why = refusal_text(trace_.schemas[op(p).schema].full_name());
       entry.place = fmt::format("{}{}at {}", module.empty() ? "" : "in " + module, module.empty() ? "" : " ",
                                 trace_.site_text(op(p).site));
     }
@@ -166,6 +168,7 @@ class Lowering {
     std::string text = fmt::format("{} {} no lowering:", unknown.size(), unknown.size() == 1 ? "op has" : "ops have");
     for (const auto& [name, entry] : unknown) {
       text += fmt::format("\n  {}: {} per iteration, first {}", name, entry.count, entry.place);
+      if (!entry.why.empty()) text += fmt::format(" ({})", entry.why);
     }
     return Error{ErrorCode::kBadInput, text};
   }
@@ -222,6 +225,7 @@ class Lowering {
       }
     }
     std::string reason = emitter_.abandon(first_op);
+    if (!is_known(position)) reason = refusal_text(trace_.schemas[op(position).schema].full_name());
     OpCall call(trace_, alignment_, position, emitter_, storages_, draws_);
     call.lower_opaque(std::move(reason));
     call.finish();

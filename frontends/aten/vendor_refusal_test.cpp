@@ -76,7 +76,7 @@ TEST(Refusals, Attention) {
                 {query}};
           };
   EXPECT_THAT(refusal_of(composed({3, 4}, false)), HasSubstr("needs 4 dimensions"));
-  EXPECT_THAT(refusal_of(composed({1, 1, 3, 4}, true)), HasSubstr("attention with dropout"));
+  EXPECT_THAT(refusal_of(composed({1, 1, 3, 4}, true)), HasSubstr("a mask of its caller for dropout"));
 }
 
 TEST(Refusals, Convolutions) {

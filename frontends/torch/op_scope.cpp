@@ -282,6 +282,7 @@ bool OpScope::after_run() {
 
 void OpScope::note_result(std::uint32_t output, const at::Tensor& tensor) {
   if (op_.random && op_.is_drawn(output)) recorder_.add_draw(sequence_, output, tensor);
+  if (op_.tells_draws(output) && tensor.defined()) recorder_.add_draw(sequence_, output, tensor);
   if (op_.unfilled) recorder_.note_unfilled(tensor);
 }
 

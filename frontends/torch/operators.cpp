@@ -88,6 +88,17 @@ std::uint64_t written_arguments(const c10::FunctionSchema& schema) {
   return written;
 }
 
+/// Results of attention that say which mask it drew: a lowering draws it again. By name, which is all that tells them.
+bool is_seed(std::string_view name) { return name == "philox_seed" || name == "philox_offset" || name == "rng_state"; }
+
+std::uint64_t seeds_among(const std::vector<c10::Argument>& results) {
+  std::uint64_t told = 0;
+  for (std::size_t i = 0; i < results.size() && i < 64; ++i) {
+    if (is_seed(results[i].name())) told |= std::uint64_t{1} << i;
+  }
+  return told;
+}
+
 bool has_argument(const c10::FunctionSchema& schema, std::string_view name) {
   return std::any_of(schema.arguments().begin(), schema.arguments().end(),
                      [name](const c10::Argument& argument) { return argument.name() == name; });
@@ -117,7 +128,11 @@ void describe(Operator& entry) {
   entry.random = seeded && !entry.draws_inside;
   // Their first result is the second times their argument: what need not be kept is not waited for.
   if (entry.name == "aten::native_dropout" || entry.name == "aten::_fused_dropout") entry.drawn_result = 1;
-  entry.special_results = entry.random || entry.unfilled;
+  if (entry.draws_inside) entry.told_draws = seeds_among(schema.returns());
+  // A backward pass that is given the seed draws what the forward pass has drawn.
+  if (std::ranges::any_of(schema.arguments(), [](const c10::Argument& given) { return is_seed(given.name()); }))
+    entry.draws_inside = false;
+  entry.special_results = entry.random || entry.unfilled || entry.told_draws != 0;
   entry.control =
       schema.name().starts_with("profiler::") ||
       (schema.name().starts_with("c10d::") &&

@@ -27,12 +27,14 @@ struct Operator {
   bool random = false;                  // its results are drawn values
   std::int8_t drawn_result = -1;        // the only one of them that is; -1: all are
   bool draws_inside = false;            // it draws values that are not among its results (attention with dropout)
+  std::uint64_t told_draws = 0;         // bit i: result i says which ones they are: the seed
   bool only_reads = false;              // it gives Python something else than tensors, and writes none
   bool control = false;                 // profiler marks and the like: never recorded
   bool composite = false;               // it has a composite kernel: run again in inference mode (see boxed_kernel.cpp)
   std::string name, overload;           // "aten::add", "Tensor"
   std::string text;                     // the whole schema
   bool is_drawn(std::uint32_t result) const { return drawn_result < 0 || drawn_result == static_cast<int>(result); }
+  bool tells_draws(std::uint32_t result) const { return result < 64 && (told_draws >> result & 1) != 0; }
   std::string full_name() const { return overload.empty() ? name : name + "." + overload; }
   Usage usage(std::size_t argument) const {
     if (argument < 32) return static_cast<Usage>(accesses >> (2 * argument) & 3);

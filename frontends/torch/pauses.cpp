@@ -27,6 +27,7 @@ void Recorder::pause() {
   const Locked locked(lock_, me());
   state_->unseen.forget_all();
   state_->device_looks.clear();
+  wait_for_devices();
   state_->storages.remove_dead([this](StorageTable::Slot& slot) { set_aside(slot, kAfterPause); });
 }
 
@@ -41,6 +42,7 @@ void Recorder::pass_over() {
   {
     const Locked locked(lock_, me());
     state_->passed_over.push_back(iteration_);
+    wait_for_devices();
     // What the ops of this iteration wrote is not in the file, and what they brought in is not either.
     state_->storages.remove_dead([this](StorageTable::Slot& slot) {
       if (slot.iteration == iteration_) {

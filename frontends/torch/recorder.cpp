@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -131,6 +132,7 @@ bool Recorder::end_iteration() {
 
 Batch Recorder::end_locked(std::uint64_t started_ns) {
   const Locked locked(lock_, me());
+  wait_for_devices();
   look_at_end();
   fetch_draws();
   Batch batch = take_batch(!state_->is_passed_over(iteration_));
@@ -283,6 +285,15 @@ void Recorder::check_unchanged(StorageTable::Slot& slot) {
   if (!changed) return;
   ++state_->outside_changes;
   take_external(slot);
+}
+
+void Recorder::wait_for_devices() {
+  std::vector<c10::Device> waited;
+  state_->storages.for_each_alive([&waited](const StorageTable::Slot& slot) {
+    if (!is_elsewhere(*slot.impl) || std::ranges::find(waited, slot.impl->device()) != waited.end()) return;
+    waited.push_back(slot.impl->device());
+    wait_for_device_of(*slot.impl);
+  });
 }
 
 void Recorder::check_devices() {

@@ -174,6 +174,8 @@ class Recorder {
   void look_on_device(const StorageTable::Slot& slot, c10::StorageImpl* impl, Usage usage, bool forgets);
   void compare_device_looks();
   void check_devices();
+  /// Before sums where an iteration ends or pauses: another stream than the calling thread's may still be writing.
+  void wait_for_devices();
   void fetch_draws();
   void begin_looks();
   void first_return(StorageTable::Slot& slot);

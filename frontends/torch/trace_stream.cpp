@@ -162,6 +162,7 @@ void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses
   };
   const RecordReader::Compound skip_compound = CompoundTensors::skip;
   sequences_.clear();
+  undrawn_.clear();
   late_writes_.clear();
   first_output_ = batch.outputs.empty() ? ~std::uint64_t{0} : batch.outputs.front().sequence;
   trace::Op op;
@@ -169,8 +170,10 @@ void TraceStream::write_ops(const Batch& batch, std::vector<trace::Loss>& losses
     const bool is_dropped = record.header.operator_id == kDroppedRecord || !batch.is_kept;
     const bool is_loss = record.header.operator_id == kLossRecord;
     RecordReader reader(record.words + kRecordWords, record.words + record.header.words,
-                        is_dropped ? intern_nothing : is_loss ? intern_loss : intern_tensor, learn_size,
-                        is_dropped ? skip_compound : read_compound);
+                        is_dropped ? intern_nothing
+                        : is_loss  ? intern_loss
+                                   : intern_tensor,
+                        learn_size, is_dropped ? skip_compound : read_compound);
     if (is_dropped) {
       while (!reader.at_end()) (void)reader.read();
       continue;
@@ -220,7 +223,8 @@ void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::
   }
   for (const DrawnBytes& drawn : batch.draws) {
     const std::uint32_t place = place_of(drawn.sequence);
-    if (place == sequences_.size() || sequences_[place] != drawn.sequence) continue;
+    if (place == sequences_.size() || sequences_[place] != drawn.sequence || undrawn_.contains(drawn.sequence))
+      continue;
     writer_->add(trace::Draw{first_op + place, drawn.output, writer_->add_blob(drawn.bytes)});
   }
   for (const GeneratorBytes& state : batch.generators) {
@@ -309,7 +313,9 @@ void TraceStream::note_hidden_draws(const RecordHeader& header, const trace::Op&
   if (!known.draws_inside) return;
   const auto& arguments = known.handle.schema().arguments();
   for (std::size_t i = 0; i < arguments.size() && i < op.args.size(); ++i) {
-    if (arguments[i].name() != "dropout_p" || op.args[i].real == 0) continue;
+    if (arguments[i].name() != "dropout_p") continue;
+    if (op.args[i].real == 0) undrawn_.insert(header.sequence);  // its seed is memory as it was found
+    if (op.args[i].real == 0 || known.told_draws != 0) continue;
     NotRecordedCount& entry = hidden_draws_["random numbers inside " + known.full_name()];
     if (entry.count++ == 0) entry.site = header.site;
   }

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -121,6 +122,7 @@ class TraceStream final : private TensorSink {
   std::vector<std::uint64_t> sequences_;  // of the ops of the iteration that is being written
   std::vector<std::uint64_t> ops_per_iteration_;
   std::map<std::string, NotRecordedCount> hidden_draws_;
+  std::set<std::uint64_t> undrawn_;  // of this batch: ops that could draw inside and did not
   std::string device_;
   std::vector<std::string> site_texts_;
   std::vector<trace::StorageId> storage_of_;  // by tensor

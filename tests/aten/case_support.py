@@ -8,7 +8,17 @@ import torch
 aten = torch.ops.aten
 F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16
 CHOSEN = os.environ.get("CRUCIBLE_CASES", "")  # a regular expression on names of ops; while one works on some of them
+DEVICE = os.environ.get("CRUCIBLE_CASES_DEVICE", "")  # where operands lie: "apart" is tests/torch/device
+if DEVICE:
+    __import__(DEVICE)
 CASES = []  # (name of the op as the recording spells it, variant, function)
+
+
+def placed(value):
+    """What a case is given, on the device that is asked for."""
+    if not DEVICE or not isinstance(value, (torch.Tensor, list, tuple)):
+        return value
+    return value.to(DEVICE) if isinstance(value, torch.Tensor) else type(value)(placed(item) for item in value)
 
 
 def is_there(op):
@@ -45,7 +55,7 @@ class Data:
 
     def keep(self, make):
         if self._next == len(self._made):
-            self._made.append(make())
+            self._made.append(placed(make()))
         self._next += 1
         return self._made[self._next - 1]
 

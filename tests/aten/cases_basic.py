@@ -357,9 +357,10 @@ simple("fill_.Scalar", f(2, 3), 0.1)
 simple("fill_.Tensor", f(2, 3), f())
 simple("fill.Scalar", f(2, 3), 0.1)
 simple("fill.Tensor", f(2, 3), f())
-for name, arguments in (("empty.memory_format", [[2, 3]]), ("empty_like", [f(2, 3)]), ("empty_strided", [[2, 3], [1,
-                                                                                                                  2]]),
-                        ("new_empty", [f(2), [3]]), ("new_empty_strided", [f(2), [2, 3], [3, 1]])):
+for name, arguments in (("empty.memory_format", [[2, 3]]), ("empty_like", [f(2, 3)]),
+                        ("empty_strided", [[2, 3], [1, 2]]), ("empty_permuted", [[2, 3], [1, 0]]),
+                        ("new_empty", [f(2), [3]]),
+                        ("new_empty_strided", [f(2), [2, 3], [3, 1]])):
     packet, _, overload = name.partition(".")
 
     @case(name)
@@ -367,6 +368,11 @@ for name, arguments in (("empty.memory_format", [[2, 3]]), ("empty_like", [f(2, 
         return function(*[a(d) if callable(a) else a for a in arguments]).fill_(2.0)
 
 simple("arange", 5)
+simple("range", 2, 7.5, dtype=torch.float32)
+simple("range.step", 0.5, 2, 0.25, dtype=torch.float32)
+simple("fft_fftfreq", 7, 0.25)
+simple("fft_fftfreq", 8, 3.0, dtype=torch.float64, variant="even")
+simple("fft_rfftfreq", 7, 0.25)
 simple("arange.start", 2, 7.5, dtype=torch.float32)
 simple("arange.start_step", 10, 1, -2)
 simple("arange.start_step", 0.5, 2, 0.25, variant="floating")

@@ -223,5 +223,5 @@ for op in ("maximum", "minimum", "clamp_min", "clamp_max"):
 simple("_foreach_pow.ScalarList", positive, [2.0, 0.5, 3.0])
 simple("_foreach_sign", lambda d: [d.i(5, high=3, low=-3), d.f(2, 2)], variant="integers")
 for op in ("addcmul", "addcdiv"):
-    simple(f"_foreach_{op}.Tensor", lists, lists, positive, lambda d: d.f(3))
+    simple(f"_foreach_{op}.Tensor", lists, lists, positive, lambda d: d.f(3).cpu())
 simple("_foreach_max", lists)

@@ -143,6 +143,22 @@ simple("rrelu_with_noise_backward", f(6, 4), f(6, 4), f(6, 4), 0.1, 0.3, False, 
 # Products
 simple("addbmm", f(3, 5), f(4, 3, 2), f(4, 2, 5))
 simple("addbmm", f(5), f(4, 3, 2), f(4, 2, 5), beta=0.5, alpha=-2, variant="factors")
+for use_gelu in (False, True):
+    variant = " gelu" if use_gelu else ""
+    simple("_addmm_activation", f(3, 5), f(3, 4), f(4, 5), beta=0.5, alpha=-2, use_gelu=use_gelu, variant=f"f32{variant}")
+    simple("_addmm_activation", lambda d: d.bf(5), lambda d: d.bf(3, 4), lambda d: d.bf(4, 5), use_gelu=use_gelu,
+           variant=f"bf16{variant}")
+simple("_int_mm", lambda d: d.i(3, 8, low=-128, high=128).to(torch.int8),
+       lambda d: d.i(8, 16, low=-128, high=128).to(torch.int8))
+simple("conv_tbc", f(6, 2, 3), f(3, 3, 4), f(4), 0)
+simple("conv_tbc", f(6, 2, 3), f(2, 3, 4), f(4), 2, variant="padded")
+for order in (0.5, 1, 2, 3):
+    simple("linalg__powsum", f(3, 5), order, variant=f"of order {order}")
+    simple("linalg__powsum", f(3, 5), order, [1], True, variant=f"of order {order} by rows")
+simple("_is_all_true", b(3, 4))
+simple("_is_all_true", lambda d: d.b(3, 4) | True, variant="all")
+simple("_is_any_true", b(3, 4))
+simple("_is_any_true", lambda d: d.b(3, 4) & False, variant="none")
 simple("addmv", f(3), f(3, 4), f(4), beta=0.5, alpha=-2)
 simple("addmv", i(3), i(3, 4), i(4), variant="int64")
 simple("addmv", i(3), i(3, 4), i(4), variant="int64 factors", beta=2, alpha=-3)

@@ -1,13 +1,15 @@
 // crucible_reference FILE [--iterations N | --composites]: lowers a recording, replays it with the reference
 // interpreter and prints how far losses, outputs and final states are from the recorded ones, as JSON. With
 // --composites they stay whole, and the interpreter's own implementations run. With --names: every op that has a
-// lowering. The yardstick of tests/aten; not installed.
+// lowering. With --support: what is known of each name of standard input; with --refusals: what the refusals name. The
+// yardstick of tests/aten; not installed.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -15,6 +17,7 @@
 #include "core/graph/reference.hpp"
 #include "core/graph/reference_composite.hpp"
 #include "core/trace/trace_file.hpp"
+#include "frontends/aten/call/refusals.hpp"
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/lower_table.hpp"
 
@@ -98,17 +101,37 @@ Result<Json> compare(const std::string& path, std::uint32_t iterations, bool is_
   return json;
 }
 
+/// "NAME<tab>lowered", or "NAME<tab>refused<tab>PATTERN<tab>why", or "NAME<tab>unknown".
+std::string support_of(const std::string& name) {
+  for (const aten::Operands operands : {aten::Operands::kReal, aten::Operands::kComplex, aten::Operands::kSparse}) {
+    if (aten::find_entry(name, operands) != nullptr) return name + "\tlowered";
+  }
+  const aten::Refusal* refusal = aten::find_refusal(name);
+  if (refusal == nullptr) return name + "\tunknown";
+  return name + "\trefused\t" + std::string(refusal->names) + "\t" + aten::refusal_text(name);
+}
+
 }  // namespace
 }  // namespace crucible
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--refusals") {
+    for (const auto& refusal : crucible::aten::refusals()) std::puts(std::string(refusal.names).c_str());
+    return 0;
+  }
+  if (argc == 2 && std::string(argv[1]) == "--support") {
+    for (std::string name; std::getline(std::cin, name);) std::puts(crucible::support_of(name).c_str());
+    return 0;
+  }
   if (argc == 2 && std::string(argv[1]) == "--names") {
     for (const auto name : crucible::aten::lowered_names()) std::puts(std::string(name).c_str());
     return 0;
   }
   const bool is_whole = argc == 3 && std::string(argv[2]) == "--composites";
   if (argc != 2 && !is_whole && !(argc == 4 && std::string(argv[2]) == "--iterations")) {
-    std::fputs("usage: crucible_reference FILE [--iterations N | --composites] | --names\n", stderr);
+    std::fputs(
+        "usage: crucible_reference FILE [--iterations N | --composites] | --names | --support <NAMES | --refusals\n",
+        stderr);
     return 2;
   }
   const auto iterations = argc == 4 ? static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 1u << 30;

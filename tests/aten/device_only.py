@@ -28,5 +28,8 @@ DEVICE_ONLY = {
     "aten::_fused_rms_norm", "aten::_fused_rms_norm_backward",
     "aten::to.dtype_layout", "aten::_fused_dropout", "aten::_masked_scale", "aten::_foreach_powsum.Scalar",
     "aten::im2col_backward", "aten::col2im_backward",
+    "aten::mm.dtype", "aten::bmm.dtype", "aten::addmm.dtype", "aten::baddbmm.dtype",
+    "aten::_cudnn_ctc_loss", "aten::_cudnn_ctc_loss.Tensor", "aten::miopen_ctc_loss", "aten::miopen_ctc_loss.Tensor",
+    "aten::cudnn_affine_grid_generator_backward",
     "aten::cudnn_grid_sampler", "aten::cudnn_grid_sampler_backward", "aten::cudnn_affine_grid_generator",
 }

@@ -109,6 +109,35 @@ class Ops(unittest.TestCase):
         self.assertGreaterEqual(self.result["slots"], 8)
 
 
+class DeviceOps(unittest.TestCase):
+    """What optimizers and loss scaling call for many tensors at once, on the device of tests/torch/device: its
+    memory is closed to the processor, so what is recorded of it was recorded by the framework's own copies."""
+    CHOSEN = "^(_foreach_|_fused_|_amp_)"
+
+    def test_many_tensors_at_once(self):
+        os.environ.update(CRUCIBLE_CASES=self.CHOSEN, CRUCIBLE_CASES_DEVICE="apart")
+        folders = [pathlib.Path(CRUCIBLE).parent / "tests" / "torch" / "device", HERE.parent / "torch" / "device"]
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "ops.crtrace"
+            record(trace, 3, 1, HERE / "op_cases.py")
+            cases = [line.split("\t") for line in run(python(), HERE / "op_cases.py", "--list").splitlines()]
+            result = replay(trace)
+            info = json.loads(run(CRUCIBLE, "trace", "info", trace, "--json"))
+        self.assertGreater(len(cases), 200)
+        self.assertEqual((info["device"], info["not_recorded"]), ("apart:0", []))
+        states = {}
+        for state in result["states"]:
+            if state["name"].startswith("case_"):
+                states.setdefault(int(state["name"].split("_")[1]), []).append(state)
+        for number, (name, variant) in enumerate(cases):
+            with self.subTest(op=name, variant=variant):
+                self.assertIn(number, states, "its results are not in the recording")
+                for state in states[number]:
+                    self.assertLessEqual(float(state["rel_diff"]), TOLERANCE.get(state["dtype"], 0), state)
+
+
 class Examples(unittest.TestCase):
     def replayed(self, script, recorded, iterations):
         with tempfile.TemporaryDirectory() as folder:

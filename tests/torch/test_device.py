@@ -163,26 +163,59 @@ for x in Prefetcher():
 """)
         self.assertTrue(self.verify()["verified"])
 
-    def test_memory_that_another_stream_has_not_written_yet(self):
-        """A program may know that nothing is to be waited for; the recorder does not."""
-        trace = self.recorded(HEAD + """
+    def test_what_is_looked_at_before_its_stream_is_waited_for(self):
+        """A view reads nothing, so a program may take one while another stream still writes: what enters is what will
+        be there."""
+        self.recorded(HEAD + """
 torch.apart.late(True)
 side = torch.Stream("apart")
+weights = [torch.ones(3, device="apart") for _ in range(10)]
+torch.accelerator.synchronize()
 for step in range(10):
-    weight = torch.zeros(3, device="apart")
-    torch.accelerator.synchronize()
-    with side:
-        weight.copy_(torch.full((3,), float(step)))
-        torch.apart.poke(weight, 2.0)
     x = data[step].to("apart")
+    with side:
+        torch.apart.poke(weights[step], 2.0 + step)
+    weight = weights[step].detach()
+    torch.accelerator.current_stream().wait_stream(side)
     optimizer.zero_grad()
-    with torch.no_grad():
-        weight.detach()
-    loss = (model(x) * seen(weight)).square().mean()
+    loss = (model(x) * weight).square().mean()
     loss.backward()
     optimizer.step()
-""".replace("seen(weight)", "weight"))
-        self.assertEqual(len(trace.iterations), 2)
+""")
+        self.assertTrue(self.verify()["verified"])
+
+    def test_a_state_that_only_another_stream_writes(self):
+        """Nobody waits for it, and at an iteration's end it may not be written yet. Ops before it use up the looks."""
+        self.check_a_count("")
+
+    def test_a_state_that_only_another_stream_writes_before_an_evaluation(self):
+        self.check_a_count("""
+    with crucible.phase("evaluation"):
+        model(x).sum()
+""")
+
+    def check_a_count(self, behind):
+        trace = self.recorded("import crucible\n" + HEAD + """
+torch.apart.late(True)
+side = torch.Stream("apart")
+count = torch.zeros(3, device="apart")
+torch.accelerator.synchronize()
+for step in range(10):
+    x = data[step].to("apart")
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    for _ in range(70):
+        loss = loss * 1
+    with side:
+        count.add_(1)
+""" + behind, options=("--iterations", "4"))
+        self.assertEqual(self.info()["not_recorded"], [])
+        self.assertEqual(self.changes(), [])
+        count = trace.storage(trace.ops_named("aten::add_.Tensor", 0)[-1]["args"][0])
+        self.assertEqual([external["iteration"] for external in trace.externals_of(count)], [0])
+        self.assertTrue(self.verify()["verified"])
 
     def test_an_error_that_comes_late(self):
         done = self.record(HEAD + STEP.replace("    optimizer.step()", "    optimizer.step()\n"
@@ -246,6 +279,75 @@ class Waiting(DeviceTest):
         self.assertEqual(len(trace.draws), 6 * 9)
         # From the fifth step on nothing enters: the processor is given nothing while the forward pass runs.
         self.assertEqual(done.stdout.split()[:3], ["0", "0", "0"])
+        self.assertTrue(self.verify()["verified"])
+
+
+ATTENTION = """
+import apart
+import torch
+
+torch.manual_seed(0)
+size = (2, 3, 21, 8)
+inputs = [torch.nn.Parameter(torch.randn(*size, device="apart")) for _ in range(3)]
+inputs[1] = torch.nn.Parameter(torch.randn(2, 3, 37, 8, device="apart"))
+inputs[2] = torch.nn.Parameter(torch.randn(2, 3, 37, 8, device="apart"))
+optimizer = torch.optim.SGD(inputs, lr=0.5)
+aten = torch.ops.aten
+def efficient(q, k, v, p): return aten._scaled_dot_product_efficient_attention(q, k, v, None, True, p)[0]
+def causal(q, k, v, p): return aten._scaled_dot_product_efficient_attention(q, k, v, None, True, p, True)[0]
+def flash(q, k, v, p): return aten._scaled_dot_product_flash_attention(q, k, v, p)[0]
+def cudnn(q, k, v, p): return aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, p)[0]
+def math(q, k, v, p): return torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=p)
+for step in range(8):
+    optimizer.zero_grad()
+    loss = attention(*inputs, dropout).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+class Dropout(DeviceTest):
+    """Fused kernels of attention draw their masks inside and give back where they began (device_attention.cpp)."""
+
+    def attention(self, name, dropout=0.3, before=""):
+        return self.recorded(before + ATTENTION.replace("attention(*inputs, dropout)", f"{name}(*inputs, {dropout})"),
+                             options=("--iterations", "3"))
+
+    def test_masks_are_drawn_again(self):
+        for name, told in (("efficient", {2, 3}), ("causal", {2, 3}), ("flash", {6})):
+            with self.subTest(name):
+                trace = self.attention(name)
+                self.assertEqual({draw["output"] for draw in trace.draws}, told)
+                self.assertEqual(len(trace.draws), 3 * len(told))
+                self.assertEqual(self.info()["not_recorded"], [])
+                document = self.verify()
+                self.assertTrue(document["verified"], document)
+
+    def test_without_dropout_nothing_is_kept(self):
+        for name in ("efficient", "flash"):
+            with self.subTest(name):
+                trace = self.attention(name, 0.0)
+                self.assertEqual(trace.draws, [])
+                self.assertTrue(self.verify()["verified"])
+
+    def test_the_mask_of_another_iteration_is_another(self):
+        trace = self.attention("efficient")
+        self.assertEqual(len({draw["blob"]["hex"] for draw in trace.draws if draw["output"] == 3}), 3)
+
+    def test_a_kernel_that_nobody_knows_is_refused_with_a_way_out(self):
+        """And the way out works."""
+        program = ATTENTION.replace("loss.backward()", "if loss.requires_grad: loss.backward()").replace(
+            "attention(*inputs, dropout)", "cudnn(*[x.detach() for x in inputs], 0.3)")
+        self.recorded(program)
+        done = self.run_command([CRUCIBLE, "replay", self.output, "--verify", "--backend", "cpu", "--fallback",
+                                 "forbid"])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("aten::_scaled_dot_product_cudnn_attention", done.stderr)
+        self.assertIn("how this one does is not public: record with torch.nn.attention.sdpa_kernel("
+                      "torch.nn.attention.SDPBackend.MATH)", " ".join(done.stderr.split()))
+        advised = "import torch\nadvice = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)\n"
+        advised += "advice.__enter__()\n" + ATTENTION.replace("attention(*inputs, dropout)", "math(*inputs, 0.3)")
+        self.recorded(advised)
         self.assertTrue(self.verify()["verified"])
 
 

@@ -81,6 +81,15 @@ Term scores(Emitter& e, const Attention& a, const Grouped& g) {
   return s;
 }
 
+/// `x` of scores, 0 where dropout has taken one.
+Term without_dropped(Emitter& e, const Attention& a, const Grouped& g, const Term& x) {
+  return a.kept ? Term(e.select(grouped(e, *a.kept, g.times), x, Term::number(0))) : x;
+}
+
+Term scaled(Emitter& e, const Attention& a, const Term& x) {
+  return a.kept ? Term(multiply(e, x, Term::number(a.kept_scale))) : x;
+}
+
 /// The softmax of scores in parts. Backward passes write it again, and are given that of the forward pass by
 /// merge_equal.
 struct Softmax {
@@ -125,8 +134,9 @@ AttentionResult attend(Emitter& e, const Attention& a) {
   const Softmax softmax(e, a, s);
   const Term probabilities = softmax.probabilities(e);  // dead where nobody asks for them
   const Expression log_sum = softmax.top + e.unary(OpKind::kLog, softmax.total);
-  const Expression rounded = widened(e, e.cast(softmax.powers, a.value.dtype));
-  const Expression output = e.matmul(rounded, widened(e, g.value)) / softmax.total;
+  const Expression rounded = widened(e, e.cast(without_dropped(e, a, g, softmax.powers), a.value.dtype));
+  const Expression divided = e.matmul(rounded, widened(e, g.value)) / softmax.total;
+  const Term output = scaled(e, a, divided);
   const Sizes rows{a.query.size(0), a.query.size(1), a.query.size(2)};
   return {ungrouped(e, output), e.reshape(log_sum, rows), ungrouped(e, probabilities)};
 }
@@ -138,14 +148,16 @@ AttentionGradient attend_backward(Emitter& e, const Attention& a, const Term& gr
   const Term s = scores(e, a, g);
   const Term p = Softmax(e, a, s).probabilities(e);
   const Expression inner = e.sum(multiply(e, go, grouped(e, output, g.times)), {-1});
-  const Expression slope = e.matmul(widened(e, go), e.transpose(widened(e, g.value), -1, -2)) - inner;
+  const Term straight = e.matmul(widened(e, go), e.transpose(widened(e, g.value), -1, -2));
+  const Expression slope = Expression(e, scaled(e, a, without_dropped(e, a, g, straight))) - inner;
   const Expression ds = multiply(e, p, slope);
   // Scaled before it is rounded, as the framework's kernel does it.
   const Expression narrow = e.cast(multiply(e, ds, Term::number(a.scale)), a.query.dtype);
   AttentionGradient result;
   result.query = ungrouped(e, e.matmul(narrow, g.key));
   result.key = g.shared(e, e.matmul(e.transpose(narrow, -1, -2), g.query));
-  result.value = g.shared(e, e.matmul(e.transpose(e.cast(p, go.dtype), -1, -2), go));
+  const Term seen = scaled(e, a, without_dropped(e, a, g, p));
+  result.value = g.shared(e, e.matmul(e.transpose(e.cast(seen, go.dtype), -1, -2), go));
   result.mask = ungrouped(e, ds);
   return result;
 }

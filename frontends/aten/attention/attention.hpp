@@ -18,6 +18,8 @@ struct Attention {
   // Query i sees key j when i + shift - left <= j <= i + shift + right; nothing: no limit on that side.
   std::optional<std::int64_t> left, right;
   std::int64_t shift = 0;
+  std::optional<Term> kept;  // of dropout: bool, [batch, heads, queries, keys]; the others' probabilities become 0
+  double kept_scale = 1;     // what probabilities that are kept are multiplied by
 };
 
 struct AttentionResult {

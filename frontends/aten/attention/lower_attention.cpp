@@ -1,10 +1,14 @@
 // Lowering of scaled dot-product attention under the names of its kernels: the CPU's, flash, memory-efficient, cuDNN's,
 // and the composed one. All mean attention.hpp; what a kernel saves for its backward pass is re-derived here, so random
-// states and padded logarithms of one kernel fit another's.
+// states and padded logarithms of one kernel fit another's. Dropout's masks are drawn again: dropout_mask.hpp.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/attention/attention.hpp"
+#include "frontends/aten/attention/dropout_mask.hpp"
+#include "frontends/aten/indexing/index_plan.hpp"
 #include "frontends/aten/lower_table.hpp"
 
 namespace crucible::aten {
@@ -12,8 +16,54 @@ namespace {
 
 using graph::OpKind;
 
+constexpr std::string_view kMathInstead =
+    "record with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), whose masks are results of an op";
+
+double dropout_of(OpCall& c) { return c.has("dropout_p") ? c.real("dropout_p") : 0; }
+
+/// Which scores dropout keeps, where the op has any. A backward pass is given seed and offset as arguments.
+void draw_mask(OpCall& c, Attention& a) {
+  const double p = dropout_of(c);
+  if (p == 0) return;
+  Emitter& e = c.emit();
+  const auto fail = [&](std::string_view why) {
+    e.fail(fmt::format("attention with dropout draws its mask inside the kernel, {}: {}", why, kMathInstead));
+  };
+  const bool is_flash = c.entry_name().find("flash_attention") != std::string_view::npos;
+  const bool is_efficient = c.entry_name().find("efficient_attention") != std::string_view::npos;
+  if (!is_flash && !is_efficient) return fail("and how this one does is not public");
+  if (c.is_of_rocm()) return fail("and how those for AMD's devices do is not known here");
+  if (p < 0 || p >= 1) return fail("and keeps none where dropout_p is 1");
+  const bool is_backward = c.has("grad_out") || c.has("grad_out_");
+  DropoutSeed drawn;
+  if (is_flash) {  // one tensor of two
+    std::optional<Term> state;
+    for (const char* name : {"rng_state", "philox_seed"}) {
+      if (!state) state = is_backward ? c.state_behind(name) : c.drawn_state(name, 2);
+    }
+    if (!state) return fail("and its seed is not in the recording");
+    drawn = {narrow(*state, 0, 0, 1), narrow(*state, 0, 1, 1)};
+  } else {
+    const auto state = [&](const char* name, std::size_t k) -> std::optional<Term> {
+      if (!is_backward) {
+        const std::optional<Term> found = c.drawn_state(name, 1);
+        if (found && c.wants(k)) c.set(k, e.reshape(*found, c.result(k).sizes));
+        return found;
+      }
+      const std::optional<Term> found = c.state_behind(name);
+      return found ? found : Term(e.reshape(c.tensor(name), {1}));  // copied in between
+    };
+    const std::optional<Term> seed = state("philox_seed", 2), offset = state("philox_offset", 3);
+    if (!seed || !offset) return fail("and its seed is not in the recording");
+    drawn = {*seed, *offset};
+  }
+  c.refuse_composite();
+  a.kept_scale = 1.0 / (1.0 - p);
+  const Sizes sizes{a.query.size(0), a.query.size(1), a.query.size(2), a.key.size(2)};
+  a.kept = kept_scores(e, is_flash ? MaskLayout::kFlash : MaskLayout::kEfficient, drawn, p, sizes);
+}
+
 bool refuse(OpCall& c) {
-  if (c.has("dropout_p") && c.real("dropout_p") != 0) c.emit().fail("attention with dropout is not supported");
   for (const char* name : {"seqused_k", "alibi_slopes", "seqlen_k", "block_table"}) {
     if (c.has(name)) c.emit().fail(std::string("attention with ") + name + " is not supported");
   }
@@ -68,6 +118,7 @@ Attention attention_of(OpCall& c) {
     a.left = limit(c, "window_size_left");
     if (!a.right) a.right = limit(c, "window_size_right");
   }
+  if (c.emit().failure().empty()) draw_mask(c, a);
   if (rows_first(c)) c.turn_results({"output", "grad_query", "grad_key", "grad_value"});
   c.role("query", a.query);
   c.role("key", a.key);
@@ -136,7 +187,7 @@ void attention_backward(OpCall& c) {
 void attention_math(OpCall& c) {
   if (refuse(c)) return;
   Emitter& e = c.emit();
-  if (c.has("dropout_mask")) return e.fail("attention with dropout is not supported");
+  if (c.has("dropout_mask")) return e.fail("attention with a mask of its caller for dropout is not supported");
   Attention a = attention_of(c);
   if (a.query.rank() != 4) return e.fail("composed attention needs 4 dimensions");
   if (!e.failure().empty()) return;

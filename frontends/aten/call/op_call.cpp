@@ -10,6 +10,7 @@
 #include "frontends/aten/algebra/formulas.hpp"
 #include "frontends/aten/call/preconditions.hpp"
 #include "frontends/aten/call/schema.hpp"
+#include "frontends/aten/call/signature.hpp"
 #include "frontends/aten/complex/complex.hpp"
 #include "frontends/aten/reduction/reducing.hpp"
 #include "frontends/aten/sparse/sparse.hpp"
@@ -167,8 +168,7 @@ void OpCall::require_fixed(const ArgumentPath& path, std::string_view name) {
     if (a == b) continue;
     emitter_.fail_over(path.argument, path.element,
                        fmt::format("iterations {} and {} differ: argument {} is {} vs {}", alignment_.iterations[0],
-                                   alignment_.iterations[i], name, argument_text(trace_, a),
-                                   argument_text(trace_, b)));
+                                   alignment_.iterations[i], name, argument_text(trace_, a), argument_text(trace_, b)));
     return;
   }
 }
@@ -426,6 +426,31 @@ void OpCall::set_drawn(std::size_t k) {
   if (!wants(k) || !is_complex(result(k).dtype)) return set(k, drawn(k));
   const Term pairs = draws_.read(position_, static_cast<std::uint32_t>(k), as_pairs(result(k)));
   if (emitter_.failure().empty()) writes_.emplace_back(results_[k], pairs);
+}
+
+std::optional<Term> OpCall::drawn_state(std::string_view result, std::int64_t count) {
+  const std::vector<Parameter> results = parse_signature(trace_.schemas[op_.schema].text).results;
+  const auto found = std::ranges::find(results, result, &Parameter::name);
+  const auto output = static_cast<std::uint32_t>(found - results.begin());
+  if (found == results.end() || output >= op_.outputs.size() || !draws_.has(position_, output)) return std::nullopt;
+  if (op_.outputs[output].kind != Kind::kTensor) return std::nullopt;
+  trace::Tensor tensor = trace_.tensors[op_.outputs[output].tensor];  // of u64, perhaps
+  tensor.dtype = DType::kI64;
+  tensor.sizes = {count};
+  const Term term = draws_.read(position_, output, tensor);
+  draws_.keep(tensor.storage, term);
+  return term;
+}
+
+std::optional<Term> OpCall::state_behind(std::string_view argument) const {
+  const trace::Arg* arg = find(argument);
+  if (arg == nullptr || arg->kind != Kind::kTensor) return std::nullopt;
+  return draws_.kept(trace_.tensors[arg->tensor].storage);
+}
+
+bool OpCall::is_of_processor(std::size_t k) const {
+  const trace::StorageId storage = result(k).storage;
+  return storage < trace_.storages.size() && trace_.storages[storage].device == "cpu";
 }
 
 const trace::Tensor& OpCall::result(std::size_t k) const {

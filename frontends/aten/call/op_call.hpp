@@ -123,6 +123,14 @@ class OpCall {
   Expression drawn(std::size_t k);
   /// Result `k`, of real or complex numbers, is what was drawn.
   void set_drawn(std::size_t k);
+  /// What the op drew inside, by the name that its schema gives the result that says it ("philox_seed"): `count` whole
+  /// numbers. Nothing where the recording lacks them. An op that is given that result later finds them by the argument.
+  std::optional<Term> drawn_state(std::string_view result, std::int64_t count);
+  std::optional<Term> state_behind(std::string_view argument) const;
+  /// True when result `k` lies in the processor's memory.
+  bool is_of_processor(std::size_t k) const;
+  /// True when the framework was built for AMD's devices, which it calls "cuda" as well.
+  bool is_of_rocm() const { return trace_.metadata.framework.find("rocm") != std::string::npos; }
   /// True when the recording has bytes of result `k`'s storage, which something other than an op filled.
   bool enters(std::size_t k) const;
   /// True when result `k` shares its storage with the argument tensor `name`.

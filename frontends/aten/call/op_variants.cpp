@@ -11,7 +11,17 @@ namespace {
 using Pair = std::pair<std::string_view, std::string_view>;
 
 /// Where the naming rules lead elsewhere or nowhere.
-constexpr std::array<Pair, 38> kIrregular = {{
+constexpr std::array<Pair, 48> kIrregular = {{
+    {"aten::__ilshift__.Scalar", "aten::__lshift__.Scalar"},
+    {"aten::__ilshift__.Tensor", "aten::__lshift__.Tensor"},
+    {"aten::__irshift__.Scalar", "aten::__rshift__.Scalar"},
+    {"aten::__irshift__.Tensor", "aten::__rshift__.Tensor"},
+    {"aten::adaptive_avg_pool2d.out", "aten::_adaptive_avg_pool2d"},
+    {"aten::adaptive_avg_pool3d.out", "aten::_adaptive_avg_pool3d"},
+    {"aten::adaptive_avg_pool3d_backward.grad_input", "aten::_adaptive_avg_pool3d_backward"},
+    {"aten::ldexp_", "aten::ldexp.Tensor"},
+    {"aten::softmax.int_out", "aten::_softmax"},
+    {"aten::log_softmax.int_out", "aten::_log_softmax"},
     {"aten::all.all_out", "aten::all"},
     {"aten::all.out", "aten::all.dim"},
     {"aten::any.all_out", "aten::any"},

@@ -1,5 +1,8 @@
 // Lowering of the rarer products of vectors and matrices: outer, cross and trilinear ones, and products added to a
 // tensor.
+#include <cmath>
+#include <numbers>
+
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/algebra/rounding.hpp"
 #include "frontends/aten/indexing/index_plan.hpp"
@@ -80,9 +83,74 @@ void trilinear(OpCall& c) {
   c.set(0, dims.empty() ? product : e.drop(e.sum(product, dims), dims));
 }
 
+/// The product in the dtype of its result, which is wider than that of its factors.
+void wide_product(OpCall& c) {
+  Emitter& e = c.emit();
+  c.set(0, unrounded(e, e.matmul(c.tensor("self"), c.tensor("mat2"))));
+}
+
+void add_wide_product(OpCall& c) {
+  Emitter& e = c.emit();
+  const bool is_batch = c.has("batch1");
+  c.set(0, added(c, unrounded(
+                        e, e.matmul(c.tensor(is_batch ? "batch1" : "mat1"), c.tensor(is_batch ? "batch2" : "mat2")))));
+}
+
+/// addmm and what follows it in one kernel. `use_gelu`: libraries of devices have its approximation by tanh, the
+/// processor's kernel the function itself.
+void activated_product(OpCall& c) {
+  Emitter& e = c.emit();
+  const Expression sum(e, added(c, unrounded(e, e.matmul(c.tensor("mat1"), c.tensor("mat2")))));
+  if (!c.boolean("use_gelu")) return c.set(0, larger(sum, 0));
+  if (c.is_of_processor(0)) {
+    const Expression x = e.cast(sum, c.result(0).dtype).cast(sum.dtype);  // two kernels: it rounds in between
+    return c.set(0, x * 0.5 * ((x * (0.5 * std::numbers::sqrt2)).unary(OpKind::kErf) + 1.0));
+  }
+  const Expression inner = (sum + sum * sum * sum * 0.044715) * std::sqrt(2 / std::numbers::pi);
+  c.set(0, sum * 0.5 * (hyperbolic_tangent(inner) + 1.0));
+}
+
+void integer_product(OpCall& c) {
+  Emitter& e = c.emit();
+  c.set(0, e.matmul(e.cast(c.tensor("self"), DType::kI32), e.cast(c.tensor("mat2"), DType::kI32)));
+}
+
+/// A convolution over time of [time, batch, channels] with weights [steps, channels, channels of the result].
+void convolution_over_time(OpCall& c) {
+  Emitter& e = c.emit();
+  const Expression x = c.tensor("self"), weight = c.tensor("weight");
+  const Sizes& sizes = c.result(0).sizes;
+  const std::int64_t pad = c.integer("pad"), steps = weight.size(0);
+  if (x.rank() != 3 || weight.rank() != 3 || sizes.size() != 3) return e.fail("conv_tbc needs three dimensions");
+  if (pad < 0 || pad > x.size(0) + steps || sizes[0] != x.size(0) + 2 * pad - steps + 1)
+    return e.fail("the padding of conv_tbc does not fit its result");
+  Expression padded = x;
+  if (pad > 0) {
+    const Term zeros = e.fill(Term::integer(0), {pad, x.size(1), x.size(2)}, x.dtype);
+    padded = e.concat({zeros, x, zeros}, 0);
+  }
+  Expression sum = c.wide("bias");
+  for (std::int64_t k = 0; k < steps; ++k) {
+    const Term taken = narrow(padded, 0, k, sizes[0]), factor = e.drop(narrow(weight, 0, k, 1), {0});
+    sum = sum + Expression(e, unrounded(e, e.matmul(taken, factor)));
+  }
+  c.set(0, e.expand(sum, sizes));
+}
+
 constexpr Entry kEntries[] = {
-    {"aten::addbmm", addbmm}, {"aten::addmv", addmv},         {"aten::addr", addr},
-    {"aten::vdot", vdot},     {"aten::linalg_cross", cross}, {"aten::_trilinear", trilinear},
+    {"aten::mm.dtype", wide_product},
+    {"aten::bmm.dtype", wide_product},
+    {"aten::addmm.dtype", add_wide_product},
+    {"aten::baddbmm.dtype", add_wide_product},
+    {"aten::_addmm_activation", activated_product},
+    {"aten::_int_mm", integer_product},
+    {"aten::conv_tbc", convolution_over_time},
+    {"aten::addbmm", addbmm},
+    {"aten::addmv", addmv},
+    {"aten::addr", addr},
+    {"aten::vdot", vdot},
+    {"aten::linalg_cross", cross},
+    {"aten::_trilinear", trilinear},
 };
 
 }  // namespace

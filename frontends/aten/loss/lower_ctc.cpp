@@ -109,24 +109,33 @@ bool fits(OpCall& c) {
   return false;
 }
 
-void ctc_loss(OpCall& c) {
-  Emitter& e = c.emit();
-  if (!fits(c)) return;
-  if (c.has("zero_infinity")) c.boolean("zero_infinity");  // matters to the gradient only
-  if (c.result(1).sizes.size() != 3) return e.fail("what ctc_loss keeps for its gradient has not three dimensions");
-  const Problem p = problem_of(c, c.result(1).sizes[2]);
+struct Likelihood {
+  Expression loss;  // [n, 1]
+  Expression all;   // the forward variables: [n, T, l]
+};
+
+Likelihood likelihood_of(const Problem& p) {
+  Emitter& e = p.scores.emitter();
   std::vector<Term> rows;
   for (const Expression& row : forward_variables(p)) rows.push_back(e.unsqueeze(row, 1));
-  const Expression all(e, e.concat(rows, 1));  // [n, T, l]
+  const Expression all(e, e.concat(rows, 1));
   const Expression sample(e, e.position(0, {p.samples, 1}));
   const Expression end = (sample * p.times + (p.input_lengths - 1)) * p.places + p.label_lengths * 2;
   const Expression blank(e, e.take(all, end));
   const Expression label = choose(p.label_lengths > 0, Term(e.take(all, end - 1)), -kInfinity);
   const Expression empty = choose(p.label_lengths == 0, 0.0, kInfinity);
-  const Expression loss =
-      choose(p.input_lengths == 0, empty, -log_of_sum(blank, label, choose(label == label, -kInfinity, label)));
-  c.set(0, e.drop(loss, {1}));
-  c.set(1, all);
+  return {choose(p.input_lengths == 0, empty, -log_of_sum(blank, label, choose(label == label, -kInfinity, label))),
+          all};
+}
+
+void ctc_loss(OpCall& c) {
+  Emitter& e = c.emit();
+  if (!fits(c)) return;
+  if (c.has("zero_infinity")) c.boolean("zero_infinity");  // matters to the gradient only
+  if (c.result(1).sizes.size() != 3) return e.fail("what ctc_loss keeps for its gradient has not three dimensions");
+  const Likelihood found = likelihood_of(problem_of(c, c.result(1).sizes[2]));
+  c.set(0, e.drop(found.loss, {1}));
+  c.set(1, found.all);
 }
 
 /// Logarithms of the probability to go on from each place to the end: one [n, l] per time, the last one first.
@@ -152,14 +161,9 @@ std::vector<Expression> backward_variables(const Problem& p) {
   return beta;
 }
 
-/// exp(score) less the share of alignments that are at the class then.
-void ctc_loss_backward(OpCall& c) {
-  Emitter& e = c.emit();
-  if (!fits(c)) return;
-  const Expression all = c.wide("log_alpha");
-  const Problem p = problem_of(c, all.size(2));
-  const Expression loss(e, e.reshape(c.wide("neg_log_likelihood"), {p.samples, 1}));
-  const Expression g(e, e.reshape(c.wide("grad"), {1, p.samples, 1}));
+/// exp(score) less the share of alignments that are at the class then: [T, n, c].
+Expression slope_of(const Problem& p, const Expression& all, const Expression& loss) {
+  Emitter& e = p.scores.emitter();
   const auto beta = backward_variables(p);
   std::vector<Term> shares;
   for (std::int64_t t = 0; t < p.times; ++t) {
@@ -170,16 +174,55 @@ void ctc_loss_backward(OpCall& c) {
   }
   const Expression zeros = e.fill(Term::integer(0), p.scores.sizes(), p.scores.dtype);
   const Expression share(e, e.put(OpKind::kPutAdd, zeros, p.place, e.concat(shares, 0)));
+  return exp(p.scores) - share;
+}
+
+/// `slope` where a sample's loss is a number and its input has not ended, 0 behind its end, else `impossible`.
+Expression within_lengths(const Problem& p, const Expression& loss, double impossible, const Expression& slope) {
+  Emitter& e = p.scores.emitter();
   const Expression time(e, e.position(0, p.scores.sizes()));
   const auto per_sample = [&](const Expression& x) { return Expression(e, e.unsqueeze(x, 0)); };
+  const Expression held = choose(per_sample(loss) == kInfinity, impossible, slope);
+  return choose(time < per_sample(p.input_lengths), held, 0.0);
+}
+
+void ctc_loss_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  if (!fits(c)) return;
+  const Expression all = c.wide("log_alpha");
+  const Problem p = problem_of(c, all.size(2));
+  const Expression loss(e, e.reshape(c.wide("neg_log_likelihood"), {p.samples, 1}));
+  const Expression g(e, e.reshape(c.wide("grad"), {1, p.samples, 1}));
   const double impossible = c.boolean("zero_infinity") ? 0.0 : std::numeric_limits<double>::quiet_NaN();
-  const Expression slope = choose(per_sample(loss) == kInfinity, impossible, (exp(p.scores) - share) * g);
-  c.set(0, choose(time < per_sample(p.input_lengths), slope, 0.0));
+  c.set(0, within_lengths(p, loss, impossible, slope_of(p, all, loss) * g));
+}
+
+/// Libraries of devices give the loss and its gradient at once. Of a target that no alignment has, both are 0: by that
+/// the framework knows such samples (`zero_infinity`).
+void ctc_loss_with_gradient(OpCall& c) {
+  Emitter& e = c.emit();
+  if (!fits(c)) return;
+  c.boolean("zero_infinity");  // matters to what follows
+  c.boolean("deterministic");
+  const Expression targets = c.tensor("targets");
+  std::int64_t longest = targets.size(-1);
+  if (!c.full_name().ends_with(".Tensor")) {
+    const std::vector<std::int64_t> labels = c.integers("target_lengths");
+    longest = labels.empty() ? 0 : std::min(longest, *std::ranges::max_element(labels));
+  }
+  const Problem p = problem_of(c, 2 * std::max<std::int64_t>(longest, 0) + 1);
+  const Likelihood found = likelihood_of(p);
+  c.set(0, e.drop(choose(found.loss == kInfinity, 0.0, found.loss), {1}));
+  c.set(1, within_lengths(p, found.loss, 0.0, slope_of(p, found.all, found.loss)));
 }
 
 constexpr Entry kEntries[] = {
     {"aten::_ctc_loss", ctc_loss},
     {"aten::_ctc_loss.Tensor", ctc_loss},
+    {"aten::_cudnn_ctc_loss", ctc_loss_with_gradient},
+    {"aten::_cudnn_ctc_loss.Tensor", ctc_loss_with_gradient},
+    {"aten::miopen_ctc_loss", ctc_loss_with_gradient},
+    {"aten::miopen_ctc_loss.Tensor", ctc_loss_with_gradient},
     {"aten::_ctc_loss_backward", ctc_loss_backward},
     {"aten::_ctc_loss_backward.Tensor", ctc_loss_backward},
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "frontends/aten/algebra/emitter.hpp"
@@ -20,12 +21,20 @@ class Draws {
   /// them.
   Term read(std::uint32_t position, std::uint32_t k, const trace::Tensor& tensor);
 
+  /// Notes that a storage holds what was read, for ops that are given it later.
+  void keep(trace::StorageId storage, const Term& term) { behind_.insert_or_assign(storage, term); }
+  std::optional<Term> kept(trace::StorageId storage) const {
+    const auto found = behind_.find(storage);
+    return found == behind_.end() ? std::nullopt : std::optional(found->second);
+  }
+
  private:
   trace::BlobId blob(std::size_t iteration, std::uint32_t position, std::uint32_t k) const;
 
   const Alignment& alignment_;
   Emitter& emitter_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, trace::BlobId> blobs_;  // (op in the trace, result)
+  std::map<trace::StorageId, Term> behind_;
 };
 
 }  // namespace crucible::aten

@@ -93,6 +93,17 @@ void count_nonzero(OpCall& c) {
   c.set(0, e.drop(e.sum(e.cast(e.cast(x, DType::kBool), DType::kI64), dims), dims));
 }
 
+/// The sum whose root is a norm: parts of a tensor are summed so before they are joined.
+void power_sum(OpCall& c) {
+  Emitter& e = c.emit();
+  const Expression x = e.cast(c.tensor("self"), compute_dtype(c.result(0).dtype));
+  const Dims dims = c.has("dim") ? c.integers("dim") : all_dims(x);
+  const double order = c.real("ord");
+  const Expression size = magnitude(x);
+  const Expression powers = order == 1 ? size : order == 2 ? multiply(e, x, x) : power(e, size, Term::number(order));
+  c.set(0, kept_or_dropped(c, e.sum(powers, dims), dims));
+}
+
 void trace(OpCall& c) {
   Emitter& e = c.emit();
   Term x = c.tensor("self");
@@ -160,11 +171,14 @@ constexpr Entry kEntries[] = {
     {"aten::all", truth<true>, Complexity::kMagnitude},
     {"aten::all.dim", truth<true>, Complexity::kMagnitude},
     {"aten::all.dims", truth<true>, Complexity::kMagnitude},
+    {"aten::_is_all_true", truth<true>},
+    {"aten::_is_any_true", truth<false>},
     {"aten::any", truth<false>, Complexity::kMagnitude},
     {"aten::any.dim", truth<false>, Complexity::kMagnitude},
     {"aten::any.dims", truth<false>, Complexity::kMagnitude},
     {"aten::count_nonzero", count_nonzero, Complexity::kMagnitude},
     {"aten::count_nonzero.dim_IntList", count_nonzero, Complexity::kMagnitude},
+    {"aten::linalg__powsum", power_sum},
     {"aten::trace", trace, Complexity::kParts},
     {"aten::mm", matrix_product},
     {"aten::bmm", matrix_product},

@@ -96,10 +96,10 @@ Expression rounded(Emitter& e, const Term& x) {
 
 /// One of the elements along a side that a sample is made from. All [n, 1, out...].
 struct Tap {
-  Term index;   // i64, inside the image
-  Term valid;   // false where it lies outside
+  Term index;  // i64, inside the image
+  Term valid;  // false where it lies outside
   Term weight;
-  Term slope;   // derivative of the weight with respect to the grid's coordinate
+  Term slope;  // derivative of the weight with respect to the grid's coordinate
 };
 
 Tap tap_at(Emitter& e, const Term& whole, std::int64_t size, const Term& weight, const Term& slope) {
@@ -284,10 +284,9 @@ Expression pixel_coordinates(Emitter& e, std::int64_t size, bool align_corners, 
   return align_corners ? line : line * ((count - 1) / count);
 }
 
-/// theta [n, sides, sides + 1] times (x, y, 1) of every pixel: [n, out..., sides].
-void affine_grid(OpCall& c) {
+/// The places that an affine map of a picture of these sizes is given, last side first, and 1: [1, points, sides + 1].
+std::optional<Expression> affine_base(OpCall& c, DType dtype, std::int64_t& count) {
   Emitter& e = c.emit();
-  const Expression theta = c.wide("theta");
   Sizes size;
   bool align_corners = true;
   if (c.has("size")) {
@@ -296,20 +295,43 @@ void affine_grid(OpCall& c) {
   } else {
     for (const char* name : {"N", "C", "H", "W"}) size.push_back(c.integer(name));
   }
-  const auto count = static_cast<std::int64_t>(size.size()) - 2;
-  if (count < 1) return e.fail("argument size has fewer than 3 entries");
+  count = static_cast<std::int64_t>(size.size()) - 2;
+  if (count < 1) {
+    e.fail("argument size has fewer than 3 entries");
+    return std::nullopt;
+  }
   Sizes plane(size.begin() + 2, size.end());
   std::vector<Term> columns;
   for (std::int64_t i = count; i-- > 0;) {  // the last side is the first column
-    const Expression line = pixel_coordinates(e, plane[static_cast<std::size_t>(i)], align_corners, theta.dtype);
+    const Expression line = pixel_coordinates(e, plane[static_cast<std::size_t>(i)], align_corners, dtype);
     columns.push_back(e.unsqueeze(e.expand(laid_along(e, line, i, count), plane), -1));
   }
   Sizes ones = plane;
   ones.push_back(1);
-  columns.push_back(e.fill(Term::number(1), ones, theta.dtype));
+  columns.push_back(e.fill(Term::number(1), ones, dtype));
   const Expression base = e.concat(columns, -1);
-  const Expression points = e.reshape(base, {1, base.elements() / (count + 1), count + 1});
-  c.set(0, e.reshape(e.matmul(points, e.transpose(theta, 1, 2)), c.result(0).sizes));
+  return e.reshape(base, {1, base.elements() / (count + 1), count + 1});
+}
+
+/// theta [n, sides, sides + 1] times (x, y, 1) of every pixel: [n, out..., sides].
+void affine_grid(OpCall& c) {
+  Emitter& e = c.emit();
+  const Expression theta = c.wide("theta");
+  std::int64_t count = 0;
+  if (const auto points = affine_base(c, theta.dtype, count))
+    c.set(0, e.reshape(e.matmul(*points, e.transpose(theta, 1, 2)), c.result(0).sizes));
+}
+
+/// The map's gradient: each place times that of the point there.
+void affine_grid_backward(OpCall& c) {
+  Emitter& e = c.emit();
+  const Expression g = c.wide("grad");
+  std::int64_t count = 0;
+  const auto points = affine_base(c, g.dtype, count);
+  if (!points) return;
+  if (g.elements() != g.size(0) * points->size(1) * count) return e.fail("the gradient is not one of these sizes");
+  const Expression rows = e.reshape(g, {g.size(0), points->size(1), count});
+  c.set(0, e.matmul(e.transpose(rows, 1, 2), *points));
 }
 
 constexpr Entry kEntries[] = {
@@ -322,6 +344,7 @@ constexpr Entry kEntries[] = {
     {"aten::cudnn_grid_sampler_backward", grid_sample_backward},
     {"aten::affine_grid_generator", affine_grid},
     {"aten::cudnn_affine_grid_generator", affine_grid},
+    {"aten::cudnn_affine_grid_generator_backward", affine_grid_backward},
 };
 
 }  // namespace

@@ -44,6 +44,16 @@ void arange(OpCall& c) {
   c.set(0, x);
 }
 
+/// The frequencies of a transform of n numbers at a distance of d: those of the second half are negative.
+template <bool has_negative>
+void frequencies(OpCall& c) {
+  Emitter& e = c.emit();
+  const std::int64_t n = c.integer("n");
+  const Expression k = e.coordinate(0, c.result(0).sizes, compute_dtype(c.result(0).dtype));
+  const Expression number = has_negative ? choose(k < (n + 1) / 2, k, k - n) : k;
+  c.set(0, number * (1.0 / (static_cast<double>(n) * c.real("d"))));
+}
+
 /// Keeps x where column - row <= diagonal (lower) or >= diagonal (upper), else zero.
 template <bool lower>
 void triangle(OpCall& c) {
@@ -81,6 +91,11 @@ constexpr Entry kEntries[] = {
     {"aten::arange", arange},
     {"aten::arange.start", arange},
     {"aten::arange.start_step", arange},
+    {"aten::range", arange},
+    {"aten::range.step", arange},
+    {"aten::fft_fftfreq", frequencies<true>},
+    {"aten::fft_rfftfreq", frequencies<false>},
+    {"aten::empty_permuted", empty},
     {"aten::tril", triangle<true>, Complexity::kParts},
     {"aten::tril_", triangle<true>},
     {"aten::triu", triangle<false>, Complexity::kParts},
