@@ -278,7 +278,7 @@ TEST(TrainedAttention, WrongCallsAreFoundByTheChecker) {
     EXPECT_FALSE(is_found(kind, [](Step&) {}));
     EXPECT_TRUE(is_found(kind, [](Step& step) { step.buffers.pop_back(); }));
     EXPECT_TRUE(is_found(kind, [](Step& step) { step.library.more.pop_back(); }));
-    EXPECT_TRUE(is_found(kind, [](Step& step) { step.library.more[0].sizes[2] += 1; }));
+    EXPECT_TRUE(is_found(kind, [](Step& step) { step.library.more[0].sizes[2] -= 1; }));
     EXPECT_TRUE(is_found(kind, [](Step& step) { step.library.more[0].offset += 1; }));
     EXPECT_TRUE(is_found(kind, [](Step& step) { step.ops.pop_back(); }));
     EXPECT_TRUE(is_found(kind, [](Step& step) { step.buffers.back().written = false; }));
