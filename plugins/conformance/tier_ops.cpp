@@ -56,22 +56,22 @@ void run_claimed_attention(const Settings& settings) {
 void run_claimed_training(const Settings& settings) {
   Opened opened(settings);
   need(opened.tables.library.claim, "library.claim");
-  std::vector<OpsProgram> programs =
-      trained_attention_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")});
-  std::size_t stated = 0, calls = 0;
-  for (OpsProgram& entry : programs) {
+  std::vector<OpsProgram> stated;
+  for (OpsProgram& entry :
+       trained_attention_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")})) {
     auto program = kernel::state_trained_attentions(
         entry.program, [&](const kernel::LibraryCall& call) { return is_claimed(opened, call); });
     if (!program) continue;
-    ++stated;
     entry.program = *std::move(program);
     entry.values.resize(entry.program.values.size());
+    stated.push_back(std::move(entry));
   }
-  if (stated == 0) unsupported("the plugin's library takes no attention in training of the kit's");
+  if (stated.empty()) unsupported("the plugin's library takes no attention in training of the kit's");
+  std::size_t calls = 0;
   const std::vector<std::string> failures = run_programs(
-      opened, programs, true, &calls, [](const kernel::LibraryCall& call) { return kernel::is_attention(call.kind); });
-  expect(calls == 2 * stated, "both directions of each attention are calls", fmt::format("{} calls", calls));
-  expect_none(failures, programs.size());
+      opened, stated, true, &calls, [](const kernel::LibraryCall& call) { return kernel::is_attention(call.kind); });
+  expect(calls == 2 * stated.size(), "both directions of each attention are calls", fmt::format("{} calls", calls));
+  expect_none(failures, stated.size());
 }
 
 void run_random(const Settings& settings) {
