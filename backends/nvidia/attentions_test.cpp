@@ -49,6 +49,14 @@ TEST_F(NvidiaAttentions, WhatCudnnDoesNotHaveIsUnsupportedWithTheReason) {
   EXPECT_THAT(told(attention_of({}), 1), HasSubstr("has no plan for attention bf16"))
       << "a buffer that lies worse than it was claimed with";
   EXPECT_THAT(told(attention_of({}), 0, {{"dnn", "none"}}), HasSubstr("there is no library of attentions: "));
+  for (const std::uint32_t kind : {CRUCIBLE_LIB_ATTENTION_FORWARD, CRUCIBLE_LIB_ATTENTION_BACKWARD}) {
+    const char* const name = kind == CRUCIBLE_LIB_ATTENTION_FORWARD ? "attention_forward" : "attention_backward";
+    EXPECT_THAT(told(attention_of({.kind = kind}, 8)), HasSubstr("cuDNN has none of f32"));
+    EXPECT_THAT(told(attention_of({.width = 12, .values = 12, .kind = kind})),
+                HasSubstr("has no plan for " + std::string(name) + " bf16 2x3x5x12"));
+    EXPECT_THAT(told(attention_of({.kind = kind}), 0, {{"dnn", "none"}}),
+                HasSubstr("there is no library of attentions"));
+  }
 }
 
 TEST_F(NvidiaAttentions, ScratchIsGivenWhereItIsWanted) {
@@ -59,6 +67,10 @@ TEST_F(NvidiaAttentions, ScratchIsGivenWhereItIsWanted) {
   EXPECT_EQ(scratch, 4096u);  // the emulated library's own rule
   EXPECT_EQ(run_attention(device, desc), "");
   EXPECT_THAT(run_attention(device, desc, 0, false), HasSubstr("has no plan for attention bf16 causal"));
+  const crucible_library_desc gradient = attention_of({.kind = CRUCIBLE_LIB_ATTENTION_BACKWARD});
+  EXPECT_TRUE(to_result(device->backend().library_table().claim(device->handle(), &gradient, &scratch), "claim"));
+  EXPECT_EQ(scratch, 4096u);
+  EXPECT_THAT(run_attention(device, gradient, 0, false), HasSubstr("has no plan for attention_backward bf16"));
 }
 
 TEST_F(NvidiaAttentions, FaultsAreTold) {

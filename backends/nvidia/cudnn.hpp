@@ -81,7 +81,8 @@ class Convolutions {
   std::unique_ptr<CudnnPlans> plans_;
 };
 
-/// Attentions of one device: of f16 and bf16, which is what cuDNN has. Threads: any. The context must be current.
+/// Attentions of one device, alone and in training: of f16 and bf16, which is what cuDNN has. Threads: any. The context
+/// must be current.
 class Attentions {
  public:
   /// Errors: UNAVAILABLE when the library does not start on the device.
@@ -90,14 +91,14 @@ class Attentions {
   Attentions(const Attentions&) = delete;
   Attentions& operator=(const Attentions&) = delete;
 
-  /// As those of Convolutions; the buffers are the description's four, then the scratch.
+  /// As those of Convolutions; the buffers are the description's, then the scratch.
   std::uint64_t scratch_bytes(const crucible::sdk::Attention& attention);
   void prepare(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes);
   void enqueue(const crucible::sdk::Attention& attention, const std::uint64_t* addresses, std::uint64_t scratch_bytes,
                CUstream stream);
 
  private:
-  using Alignments = std::array<std::uint64_t, crucible::sdk::kAttentionTensors>;
+  using Alignments = std::array<std::uint64_t, crucible::sdk::kMostAttentionTensors>;
   const CudnnPlan& find(const crucible::sdk::Attention& attention, const Alignments& alignments,
                         std::uint64_t most_scratch);
   const CudnnPlan& fitting(const crucible::sdk::Attention& attention, const std::uint64_t* addresses,

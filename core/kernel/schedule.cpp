@@ -27,6 +27,7 @@
 #include "core/kernel/fuse/recompute_scores.hpp"
 #include "core/kernel/fuse/rematerialize.hpp"
 #include "core/kernel/fuse/split_products.hpp"
+#include "core/kernel/fuse/trained_attention.hpp"
 #include "core/kernel/fuse/turn_operands.hpp"
 #include "core/kernel/ir/read_ir.hpp"
 
@@ -285,7 +286,7 @@ class Scheduler {
     step.kind = StepKind::kLibrary;
     step.library = attention.call;
     for (const ValueId operand : attention.operands) step.buffers.push_back({operand, false});
-    step.buffers.push_back({program_.ops[attention.last].outputs[0].value, true});
+    for (const ValueId result : attention.results) step.buffers.push_back({result, true});
     for (const OpId op : attention.ops) step.flops += graph::flops(program_.ops[op]);
     step.ops = attention.ops;
     finish(std::move(step), {});
@@ -436,6 +437,12 @@ Result<Prepared> prepare(const Program& program, const Options& options) {
   }
   Rematerialized changed = rematerialize(now(), options.numerics);
   if (changed.program) prepared.program = std::move(changed.program);
+  if (options.claims && options.numerics == Numerics::kFast) {
+    if (auto trained = state_trained_attentions(now(), options.claims)) {
+      prepared.program = std::move(trained);
+      changed.units = make_units(now(), true, options.numerics);
+    }
+  }
   Scheduler scheduler(now(), options, std::move(changed.units));
   CRUCIBLE_TRY(prepared.schedule, scheduler.run());
   return prepared;

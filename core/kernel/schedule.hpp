@@ -30,24 +30,39 @@ struct Kernel {
 /// A transfer copies a whole value between the device and the host; core/budget puts them in, the scheduler makes none.
 enum class StepKind : std::uint8_t { kLaunch, kLibrary, kTransfer };
 
-enum class LibraryKind : std::uint8_t { kMatMul, kConv2d, kConv2dBackwardInput, kConv2dBackwardWeight, kAttention };
+enum class LibraryKind : std::uint8_t {
+  kMatMul,
+  kConv2d,
+  kConv2dBackwardInput,
+  kConv2dBackwardWeight,
+  kAttention,
+  kAttentionForward,   // of training: the gradient gets the logarithms of its rows' sums
+  kAttentionBackward,  // its gradient
+};
+inline bool is_attention(LibraryKind kind) {
+  return kind == LibraryKind::kAttention || kind == LibraryKind::kAttentionForward ||
+         kind == LibraryKind::kAttentionBackward;
+}
 
 /// What a matrix product does to each element before it stores it: CRUCIBLE_EPILOGUE_* of the ABI.
 enum class LibraryEpilogue : std::uint8_t { kNone, kBias, kBiasRelu, kBiasGelu };
 
 /// A call that a backend's library may claim. Views are of the step's buffers: for kMatMul a, b, c; for the
 /// convolutions the operands in the order of the op, then the result; for kAttention q, k, v, then `extra`, the result,
-/// each [batch, heads, rows, width]; behind the views of a product `extra`, what its epilogue reads. Sizes and strides
-/// in elements.
+/// each [batch, heads, rows, width]; kAttentionForward has l, f32 [batch, heads, rows, 1], behind it (`more`), and
+/// kAttentionBackward l, do and the results dq, dk, dv; behind the views of a product `extra`, what its epilogue reads.
+/// Sizes and strides in elements.
 struct LibraryCall {
   LibraryKind kind = LibraryKind::kMatMul;
   DType dtype = DType::kF32;
   bool keeps_f32 =
       false;  // of f16 and bf16: the result is not rounded yet, since something is added to it before it is (a bias)
   graph::View views[3];
-  graph::Attributes attributes;  // alpha for kMatMul and kAttention; stride, padding, dilation, groups for convolutions
-  graph::View extra = {};        // kAttention; of kMatMul with an epilogue: a number for each column of c
-  bool is_causal = false;        // kAttention: query i sees keys 0 to i
+  graph::Attributes
+      attributes;          // alpha for products and attentions; stride, padding, dilation, groups for convolutions
+  graph::View extra = {};  // of attentions; of kMatMul with an epilogue: a number for each column of c
+  std::vector<graph::View> more = {};                 // of attentions in training
+  bool is_causal = false;                             // of attentions: query i sees keys 0 to i
   LibraryEpilogue epilogue = LibraryEpilogue::kNone;  // kMatMul
 };
 
@@ -127,8 +142,8 @@ struct Prepared {
 std::optional<graph::Program> in_parts(const graph::Program& program, const Options& options);
 
 /// As schedule(), of the program in_parts(), with its products as threads in step want them (turn_operands.hpp,
-/// split_products.hpp) and as rematerialize() changes it (rematerialize.hpp), that only with fusion; values keep their
-/// numbers, and new ones come after them.
+/// split_products.hpp) and, only with fusion, as rematerialize() changes it and state_trained_attentions() (fuse/);
+/// values keep their numbers, and new ones come after them.
 Result<Prepared> prepare(const graph::Program& program, const Options& options);
 
 }  // namespace crucible::kernel

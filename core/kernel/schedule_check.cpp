@@ -115,7 +115,7 @@ class Checker {
   }
 
   static bool is_library_attention(const Step& step) {
-    return step.kind == StepKind::kLibrary && step.library.kind == LibraryKind::kAttention;
+    return step.kind == StepKind::kLibrary && is_attention(step.library.kind);
   }
 
   /// What a call of an attention reads otherwise than its ops do: a cast of an operand, and a mask that it knows.
@@ -280,25 +280,46 @@ class Checker {
     return {};
   }
 
-  /// Two products with one softmax between them, of sizes that fit, and nothing of it in memory but the result.
+  /// Two products with one softmax between them, or a gradient's five with one exponential, of sizes that fit, and
+  /// nothing of it in memory but the results.
   Result<void> check_attention(StepId s) const {
     const Step& step = schedule_.steps[s];
+    const LibraryCall& call = step.library;
+    const bool is_backward = call.kind == LibraryKind::kAttentionBackward;
     const auto count = [&](OpKind kind) {
       return std::ranges::count_if(step.ops, [&](OpId op) { return program_.ops[op].kind == kind; });
     };
-    for (const auto& [kind, wanted] : {std::pair(OpKind::kMatMul, 2), std::pair(OpKind::kExp, 1),
-                                       std::pair(OpKind::kReduceMax, 1), std::pair(OpKind::kReduceSum, 1)}) {
+    for (const auto& [kind, wanted] :
+         {std::pair(OpKind::kMatMul, is_backward ? 5 : 2), std::pair(OpKind::kExp, 1),
+          std::pair(OpKind::kReduceMax, is_backward ? 0 : 1), std::pair(OpKind::kReduceSum, 1)}) {
       if (count(kind) != wanted)
         return broken(s, "an attention has {} {}, it needs {}", count(kind), graph::name(kind), wanted);
     }
-    const LibraryCall& call = step.library;
-    for (const graph::View* view : {&call.views[0], &call.views[1], &call.views[2], &call.extra}) {
+    const std::size_t more = is_backward ? 5 : call.kind == LibraryKind::kAttentionForward ? 1 : 0;
+    if (call.more.size() != more)
+      return broken(s, "an attention has {} views more, it needs {}", call.more.size(), more);
+    std::vector<const graph::View*> views = {&call.views[0], &call.views[1], &call.views[2], &call.extra};
+    for (const graph::View& view : call.more) views.push_back(&view);
+    for (const graph::View* view : views) {
       if (view->sizes.size() != 4) return broken(s, "an attention has an operand of {} dimensions", view->sizes.size());
+    }
+    for (std::size_t i = 0; i < step.buffers.size(); ++i) {
+      const bool is_result = is_backward ? i >= 6 : i >= 3;
+      if (step.buffers[i].written != is_result) return broken(s, "an attention's buffer {} is used the wrong way", i);
+      const DType dtype = program_.values[step.buffers[i].value].dtype, wanted = i == 4 ? DType::kF32 : call.dtype;
+      if (dtype != wanted)
+        return broken(s, "an attention's buffer {} is of {}, it needs {}", i, crucible::name(dtype),
+                      crucible::name(wanted));
     }
     const auto &q = call.views[0].sizes, &k = call.views[1].sizes, &v = call.views[2].sizes;
     if (q[3] != k[3] || k[2] != v[2] || call.extra.sizes != std::vector{q[0], q[1], q[2], v[3]} ||
         !std::equal(q.begin(), q.begin() + 2, k.begin()) || !std::equal(q.begin(), q.begin() + 2, v.begin()))
       return broken(s, "the sizes of an attention do not fit");
+    if (more > 0 && call.more[0].sizes != std::vector{q[0], q[1], q[2], std::int64_t{1}})
+      return broken(s, "the logarithms of an attention are not one for each row");
+    if (is_backward && (call.more[1].sizes != call.extra.sizes || call.more[2].sizes != q || call.more[3].sizes != k ||
+                        call.more[4].sizes != v))
+      return broken(s, "a gradient of an attention has other sizes than what it is of");
     return {};
   }
 
@@ -306,12 +327,13 @@ class Checker {
     const Step& step = schedule_.steps[s];
     const bool is_attention = is_library_attention(step),
                has_epilogue = step.library.epilogue != LibraryEpilogue::kNone;
-    if (step.buffers.size() != (is_attention || has_epilogue ? 4u : 3u) ||
-        (!is_attention && (step.ops.size() != 1) != has_epilogue))
+    const std::size_t buffers = is_attention ? 4 + step.library.more.size() : has_epilogue ? 4 : 3;
+    if (step.buffers.size() != buffers || (!is_attention && (step.ops.size() != 1) != has_epilogue))
       return broken(s, "a library call has {} buffers and {} ops", step.buffers.size(), step.ops.size());
     if (is_attention) CRUCIBLE_TRY_VOID(check_attention(s));
     for (std::size_t i = 0; i < step.buffers.size(); ++i) {
-      const auto last = graph::last_index(i < 3 ? step.library.views[i] : step.library.extra);
+      const LibraryCall& call = step.library;
+      const auto last = graph::last_index(i < 3 ? call.views[i] : i == 3 ? call.extra : call.more[i - 4]);
       const std::int64_t elements = program_.values[step.buffers[i].value].elements;
       if (!last || *last >= elements) return broken(s, "operand {} leaves its {} elements", i, elements);
     }

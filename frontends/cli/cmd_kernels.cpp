@@ -48,6 +48,10 @@ std::string_view library_name(kernel::LibraryKind kind) {
       return "conv2d_backward_weight";
     case kernel::LibraryKind::kAttention:
       return "attention";
+    case kernel::LibraryKind::kAttentionForward:
+      return "attention_forward";
+    case kernel::LibraryKind::kAttentionBackward:
+      return "attention_backward";
   }
   return "";
 }
@@ -190,7 +194,7 @@ std::string value_text(const graph::Program& program, graph::ValueId id) {
 
 /// The product or convolution that a step is, or begins with; nothing when it is none.
 std::optional<kernel::LibraryCall> call_of(const graph::Program& program, const kernel::Step& step) {
-  if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention)
+  if (step.kind == kernel::StepKind::kLibrary && kernel::is_attention(step.library.kind))
     return std::nullopt;  // measured as none
   for (const graph::OpId op : step.ops) {
     if (auto call = kernel::library_call_of(program, program.ops[op])) return call;

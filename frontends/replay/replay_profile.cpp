@@ -28,10 +28,10 @@ const char* kind_text(const kernel::Step& step) {
   return "";
 }
 
-/// "matmul, add, tanh" of a step, each kind once, at most six; "attention" of a call that is one.
+/// "matmul, add, tanh" of a step, each kind once, at most six; the name alone of an attention by a library.
 std::string op_names(const ReplayReport& report, const kernel::Step& step) {
-  if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention)
-    return "attention";
+  if (step.kind == kernel::StepKind::kLibrary && kernel::is_attention(step.library.kind))
+    return step.library.kind == kernel::LibraryKind::kAttentionBackward ? "attention_backward" : "attention";
   std::vector<std::string_view> names;
   for (const graph::OpId op : step.ops) {
     const std::string_view name = graph::name(report.program().ops[op].kind);

@@ -1,4 +1,4 @@
-/* The boundary between Crucible and a backend plugin: a C ABI, version 0.4. It is not frozen before 1.0.
+/* The boundary between Crucible and a backend plugin: a C ABI, version 0.5. It is not frozen before 1.0.
  * Generated from abi.toml by gen/generate.py: change that. The reference with every rule is docs/abi-reference.md.
  *
  * A plugin is one shared object with one exported function, crucible_plugin_query. The host and the plugin exchange
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define CRUCIBLE_ABI_MAJOR 0u
-#define CRUCIBLE_ABI_MINOR 4u
+#define CRUCIBLE_ABI_MINOR 5u
 #define CRUCIBLE_ABI_OLDEST_MINOR 4u /* the oldest minor whose hosts and plugins work with this one's */
 #define CRUCIBLE_MAGIC 0x31435243u
 #define CRUCIBLE_EXPORT __attribute__((visibility("default")))
@@ -59,6 +59,8 @@ typedef int32_t crucible_code;
 #define CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT 3u /* dy, x, dweight */
 #define CRUCIBLE_LIB_ATTENTION 4u /* q, k, v; `extra` is o = softmax(alpha * q k^T, masked) v, all [batch, heads, rows, width]; the buffers are q, k, v, o (since 0.2) */
 #define CRUCIBLE_LIB_REDUCE 5u /* x, nothing, y: sums over the sizes that y lacks (since 0.2) */
+#define CRUCIBLE_LIB_ATTENTION_FORWARD 6u /* an ATTENTION for training: `more[0]` is l, f32 [batch, heads, rows, 1], the logarithm of the sum of each row's exponentials, a second result; the buffers are q, k, v, o, l (since 0.5) */
+#define CRUCIBLE_LIB_ATTENTION_BACKWARD 7u /* its gradient: views and `extra` as there, `more` is l, do, dq, dk, dv, of which the last three are results; the buffers are q, k, v, o, l, do, dq, dk, dv (since 0.5) */
 
 /* What a MATMUL does to each element before it stores it. */
 #define CRUCIBLE_EPILOGUE_NONE 0u
@@ -184,6 +186,7 @@ typedef struct crucible_library_desc {
   uint32_t epilogue; /* since 0.2 */
   uint32_t mask; /* since 0.2 */
   crucible_view extra; /* since 0.2 */
+  crucible_view more[5]; /* since 0.5 */
 } crucible_library_desc;
 
 /* A number of a launch, in the type in which the kernel takes it; slot != CRUCIBLE_SLOT_NONE: patched by plan.set_slots. All scalars of one slot have one type. */

@@ -62,7 +62,7 @@ TEST_P(AbiLayout, FieldsDoNotMove) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EachMinor, AbiLayout, testing::Values("0.4"),
+INSTANTIATE_TEST_SUITE_P(EachMinor, AbiLayout, testing::Values("0.4", "0.5"),
                          [](const auto& each) { return "v" + each.param.substr(0, 1) + "_" + each.param.substr(2); });
 
 TEST(AbiLayoutOfToday, IsTheNewestGoldenOne) {
@@ -87,6 +87,8 @@ TEST(AbiLayoutOfToday, HasItsNumbers) {
   EXPECT_EQ(CRUCIBLE_OP_LAUNCH, 1u);
   EXPECT_EQ(CRUCIBLE_OP_LIBRARY, 4u);
   EXPECT_EQ(CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT, 3u);
+  EXPECT_EQ(CRUCIBLE_LIB_ATTENTION_FORWARD, 6u);
+  EXPECT_EQ(CRUCIBLE_LIB_ATTENTION_BACKWARD, 7u);
   EXPECT_EQ(CRUCIBLE_E_INTERNAL, 12);
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 
 #include "plugins/conformance/ops_writer.hpp"
@@ -22,12 +23,13 @@ struct Shape {
 /// One program, op by op, and what it is by name; nothing but its result is kept.
 class AttentionWriter {
  public:
-  AttentionWriter(const Shape& s, DType dtype, bool is_causal, bool is_packed, std::uint64_t seed)
+  AttentionWriter(const Shape& s, DType dtype, bool is_causal, bool is_packed, bool is_trained, std::uint64_t seed)
       : shape_(s),
         dtype_(dtype),
         writer_(OpKind::kMatMul,
-                fmt::format("attention {} {}x{}x{}x{}, {} keys{}{}", name(dtype), s.batch, s.heads, s.rows, s.width,
-                            s.keys, is_causal ? ", causal" : "", is_packed ? ", packed" : ""),
+                fmt::format("attention {} {}x{}x{}x{}, {} keys{}{}{}", name(dtype), s.batch, s.heads, s.rows, s.width,
+                            s.keys, is_causal ? ", causal" : "", is_packed ? ", packed" : "",
+                            is_trained ? ", trained" : ""),
                 seed) {
     // [batch, rows, heads, width] in memory where they are packed, as a projection leaves them.
     const auto input = [&](std::int64_t rows) {
@@ -44,7 +46,21 @@ class AttentionWriter {
     graph::Meaning meaning{"attention", {}, {{"query", query}, {"key", key}, {"value", value}}, {{"output", result}}};
     meaning.attributes.push_back({"scale", false, {OpsWriter::number(kScale).scalar}});
     if (is_causal) meaning.attributes.push_back({"causal", false, {OpsWriter::number(1).scalar}});
+    graph::Meaning gradient{"attention_backward", meaning.attributes, meaning.inputs, {}};
     writer_.program.program.meanings.push_back(std::move(meaning));
+    if (!is_trained) return;
+    const Operand of_result =
+        writer_.input(dtype, View::contiguous({s.batch, s.heads, s.rows, s.width}), Pattern::kUnit);
+    gradient.inputs.push_back({"out", result});
+    gradient.inputs.push_back({"grad_out", of_result});
+    const char* const names[] = {"grad_query", "grad_key", "grad_value"};
+    const std::array<Operand, 3> gradients = write_gradient(query, key, value, v, result, of_result);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      gradient.outputs.push_back({names[i], gradients[i]});
+      writer_.program.program.outputs.push_back(
+          {.name = names[i], .operand = gradients[i], .recorded = {}, .blobs = {0}});
+    }
+    writer_.program.program.meanings.push_back(std::move(gradient));
   }
 
   OpsProgram take() { return std::move(writer_.program); }
@@ -105,6 +121,7 @@ class AttentionWriter {
     const Operand top = reduce(OpKind::kReduceMax, x);
     const Operand powers = op(OpKind::kExp, {op(OpKind::kSubtract, {x, broadcast(top, sizes)}, sizes)}, sizes);
     const Operand total = reduce(OpKind::kReduceSum, powers);
+    powers_ = powers, total_ = total;
     const Operand weights = copied(copied(powers, dtype_), DType::kF32);
     const Operand divided = op(OpKind::kDivide, {op(OpKind::kMatMul, {weights, v}, out), broadcast(total, out)}, out);
     const Operand result = copied(divided, dtype_);
@@ -113,15 +130,35 @@ class AttentionWriter {
     return result;
   }
 
+  static Operand turned(Operand x) {
+    std::swap(x.view.sizes[2], x.view.sizes[3]);
+    std::swap(x.view.strides[2], x.view.strides[3]);
+    return x;
+  }
+  /// `v`: the values in f32.
+  std::array<Operand, 3> write_gradient(const Operand& query, const Operand& key, const Operand& value,
+                                        const Operand& v, const Operand& result, const Operand& of_result) {
+    const Sizes sizes = powers_.view.sizes, out = result.view.sizes;
+    const Operand g = copied(of_result, DType::kF32);
+    const Operand inner = reduce(OpKind::kReduceSum, op(OpKind::kMultiply, {g, copied(result, DType::kF32)}, out));
+    const Operand p = op(OpKind::kDivide, {powers_, broadcast(total_, sizes)}, sizes);
+    Operand slopes = op(OpKind::kMatMul, {g, turned(v)}, sizes);
+    slopes = op(OpKind::kSubtract, {slopes, broadcast(inner, sizes)}, sizes);
+    slopes = op(OpKind::kMultiply, {op(OpKind::kMultiply, {p, slopes}, sizes), OpsWriter::number(kScale)}, sizes);
+    slopes = copied(slopes, dtype_);
+    return {op(OpKind::kMatMul, {slopes, key}, query.view.sizes, dtype_),
+            op(OpKind::kMatMul, {turned(slopes), query}, key.view.sizes, dtype_),
+            op(OpKind::kMatMul, {turned(copied(p, dtype_)), of_result}, value.view.sizes, dtype_)};
+  }
+
   static constexpr double kScale = 0.5;
   const Shape shape_;
   const DType dtype_;
   OpsWriter writer_;
+  Operand powers_, total_;  // of the softmax
 };
 
-}  // namespace
-
-std::vector<OpsProgram> attention_programs(const DtypeChoice& dtypes) {
+std::vector<OpsProgram> programs_of(const DtypeChoice& dtypes, bool is_trained) {
   std::vector<OpsProgram> programs;
   std::uint64_t seed = 1;
   for (const Shape& shape : {Shape{2, 3, 5, 5, 16}, Shape{1, 2, 17, 9, 64}, Shape{1, 1, 33, 33, 128}}) {
@@ -129,11 +166,16 @@ std::vector<OpsProgram> attention_programs(const DtypeChoice& dtypes) {
       if ((dtype == DType::kF16 && !dtypes.f16) || (dtype == DType::kBF16 && !dtypes.bf16)) continue;
       for (const bool is_causal : {false, true}) {
         for (const bool is_packed : {false, true})
-          programs.push_back(AttentionWriter(shape, dtype, is_causal, is_packed, ++seed).take());
+          programs.push_back(AttentionWriter(shape, dtype, is_causal, is_packed, is_trained, ++seed).take());
       }
     }
   }
   return programs;
 }
+
+}  // namespace
+
+std::vector<OpsProgram> attention_programs(const DtypeChoice& dtypes) { return programs_of(dtypes, false); }
+std::vector<OpsProgram> trained_attention_programs(const DtypeChoice& dtypes) { return programs_of(dtypes, true); }
 
 }  // namespace crucible::conformance

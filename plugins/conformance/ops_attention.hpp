@@ -10,4 +10,7 @@ namespace crucible::conformance {
 /// apart and packed.
 std::vector<OpsProgram> attention_programs(const DtypeChoice& dtypes);
 
+/// The same with their gradients, of results and operands alike.
+std::vector<OpsProgram> trained_attention_programs(const DtypeChoice& dtypes);
+
 }  // namespace crucible::conformance

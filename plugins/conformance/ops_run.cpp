@@ -148,13 +148,16 @@ std::string run_one(Opened& opened, const OpsProgram& entry, const kernel::Sched
 
 }  // namespace
 
+bool is_claimed(Opened& opened, const kernel::LibraryCall& call) { return claim(opened, call).taken; }
+
 std::vector<std::string> run_programs(Opened& opened, const std::vector<OpsProgram>& programs, bool with_library,
-                                      std::size_t* library_calls, std::optional<kernel::LibraryKind> kind) {
+                                      std::size_t* library_calls,
+                                      const std::function<bool(const kernel::LibraryCall&)>& may_go) {
   std::vector<kernel::Schedule> schedules;
   std::vector<kernel::Kernel> distinct;
   std::set<std::string> seen;
   const auto claims = [&](const kernel::LibraryCall& call) {
-    return (!kind || call.kind == *kind) && claim(opened, call).taken;
+    return (may_go == nullptr || may_go(call)) && claim(opened, call).taken;
   };
   for (const OpsProgram& entry : programs) {
     if (auto valid = graph::verify(entry.program); !valid)

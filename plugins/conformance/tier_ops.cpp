@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/graph/op_table.hpp"
+#include "core/kernel/fuse/trained_attention.hpp"
 #include "plugins/conformance/ops_attention.hpp"
 #include "plugins/conformance/ops_run.hpp"
 
@@ -45,10 +46,32 @@ void run_claimed_attention(const Settings& settings) {
   const std::vector<OpsProgram> programs =
       attention_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")});
   std::size_t calls = 0;
-  const std::vector<std::string> failures =
-      run_programs(opened, programs, true, &calls, kernel::LibraryKind::kAttention);
+  const std::vector<std::string> failures = run_programs(
+      opened, programs, true, &calls, [](const kernel::LibraryCall& call) { return kernel::is_attention(call.kind); });
   if (calls == 0) unsupported("the plugin's library takes no attention of the kit's");
   expect_none(failures, programs.size());
+}
+
+/// Each program with both directions, as the scheduler states them for a library that takes both.
+void run_claimed_training(const Settings& settings) {
+  Opened opened(settings);
+  need(opened.tables.library.claim, "library.claim");
+  std::vector<OpsProgram> stated;
+  for (OpsProgram& entry :
+       trained_attention_programs({opened.may_have("f64"), opened.may_have("f16"), opened.may_have("bf16")})) {
+    auto program = kernel::state_trained_attentions(
+        entry.program, [&](const kernel::LibraryCall& call) { return is_claimed(opened, call); });
+    if (!program) continue;
+    entry.program = *std::move(program);
+    entry.values.resize(entry.program.values.size());
+    stated.push_back(std::move(entry));
+  }
+  if (stated.empty()) unsupported("the plugin's library takes no attention in training of the kit's");
+  std::size_t calls = 0;
+  const std::vector<std::string> failures = run_programs(
+      opened, stated, true, &calls, [](const kernel::LibraryCall& call) { return kernel::is_attention(call.kind); });
+  expect(calls == 2 * stated.size(), "both directions of each attention are calls", fmt::format("{} calls", calls));
+  expect_none(failures, stated.size());
 }
 
 void run_random(const Settings& settings) {
@@ -87,6 +110,10 @@ std::vector<Case> ops_cases() {
   cases.push_back({"ops.library.attention", Tier::kOps,
                    "attention by the plugin's library agrees with the float64 reference", true, run_claimed_attention,
                    120});
+  cases.push_back(
+      {"ops.library.attention_training", Tier::kOps,
+       "attention in training, with its gradient, by the plugin's library agrees with the float64 reference", true,
+       run_claimed_training, 120});
   cases.push_back({"ops.random_programs", Tier::kOps, "fused programs of many ops agree with the float64 reference",
                    true, run_random, 180});
   cases.push_back({"ops.whole_slots", Tier::kOps,

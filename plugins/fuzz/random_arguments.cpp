@@ -101,14 +101,19 @@ template <>
 crucible_library_desc RandomArguments::value<crucible_library_desc>() {
   crucible_library_desc desc = {};
   desc.struct_size = one_in(8) ? number<std::uint32_t>() % 2 * 8 : sizeof(desc);
-  desc.kind = static_cast<std::uint32_t>(below(7));
-  for (crucible_view& view : desc.views) {
+  desc.kind = static_cast<std::uint32_t>(below(9));
+  const auto random_view = [&](crucible_view& view) {
     view.rank = static_cast<std::uint32_t>(one_in(10) ? number<std::uint32_t>() : 2 + 2 * below(2));
     view.dtype = static_cast<std::uint32_t>(below(12));
     for (int i = 0; i < 8; ++i)
       view.sizes[i] = static_cast<std::int64_t>(one_in(10) ? number<std::uint64_t>() : below(9));
     for (int i = 0; i < 8; ++i)
       view.strides[i] = static_cast<std::int64_t>(one_in(10) ? number<std::uint64_t>() : below(9));
+  };
+  for (crucible_view& view : desc.views) random_view(view);
+  if (one_in(2)) {  // of attentions
+    random_view(desc.extra);
+    for (crucible_view& view : desc.more) random_view(view);
   }
   desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(1.0);
   for (int i = 0; i < 2; ++i) desc.stride[i] = desc.dilation[i] = static_cast<std::int64_t>(below(3));

@@ -42,6 +42,12 @@ void check_sizes(const Attention& a) {
     if (k[i] != q[i] || v[i] != q[i] || o[i] != q[i]) decline("batches or heads do not match");
   }
   if (k[3] != q[3] || v[2] != k[2] || o[2] != q[2] || o[3] != v[3]) decline("rows or widths do not match");
+  if (a.part == AttentionPart::kAlone) return;
+  if (a.tensors[kLogSums].sizes != std::array<std::int64_t, 4>{q[0], q[1], q[2], 1})
+    decline("its logarithms of sums are not one for each row");
+  if (a.part == AttentionPart::kForward) return;
+  if (a.tensors[kDO].sizes != o || a.tensors[kDQ].sizes != q || a.tensors[kDK].sizes != k || a.tensors[kDV].sizes != v)
+    decline("gradients have other sizes than what they are of");
 }
 
 std::string text_of(const std::array<std::int64_t, 4>& numbers) {
@@ -55,22 +61,27 @@ std::string text_of(const std::array<std::int64_t, 4>& numbers) {
 bool is_attention(const crucible_library_desc* theirs) {
   require(theirs != nullptr && theirs->struct_size >= kSmallestDescription,
           "library.claim: the description is too short");
-  return theirs->kind == CRUCIBLE_LIB_ATTENTION;
+  return theirs->kind == CRUCIBLE_LIB_ATTENTION || theirs->kind == CRUCIBLE_LIB_ATTENTION_FORWARD ||
+         theirs->kind == CRUCIBLE_LIB_ATTENTION_BACKWARD;
 }
 
 Attention read_attention(const crucible_library_desc* theirs) {
   const crucible_library_desc desc = read_sized(theirs);
   Attention a;
+  if (desc.kind == CRUCIBLE_LIB_ATTENTION_FORWARD) a.part = AttentionPart::kForward;
+  if (desc.kind == CRUCIBLE_LIB_ATTENTION_BACKWARD) a.part = AttentionPart::kBackward;
   a.dtype = desc.views[0].dtype;
   if (a.dtype != kF16 && a.dtype != kBF16 && a.dtype != kF32) decline("only f16, bf16 and f32");
   a.scale = std::bit_cast<double>(desc.alpha_f64_bits);
   if (!(a.scale > 0) || !std::isfinite(a.scale)) decline("a scale that is no positive number");
   if (desc.mask > CRUCIBLE_MASK_CAUSAL) decline("mask " + std::to_string(desc.mask) + " is not known");
   a.is_causal = desc.mask == CRUCIBLE_MASK_CAUSAL;
-  const crucible_view* const views[] = {&desc.views[0], &desc.views[1], &desc.views[2], &desc.extra};
-  for (std::size_t i = 0; i < kAttentionTensors; ++i) {
+  const crucible_view* const views[] = {&desc.views[0], &desc.views[1], &desc.views[2], &desc.extra,  &desc.more[0],
+                                        &desc.more[1],  &desc.more[2],  &desc.more[3],  &desc.more[4]};
+  static_assert(std::size(views) == kMostAttentionTensors);
+  for (std::size_t i = 0; i < a.count(); ++i) {
     a.tensors[i] = read_tensor(*views[i]);
-    if (views[i]->dtype != a.dtype) decline("operands of different types");
+    if (views[i]->dtype != (i == kLogSums ? kF32 : a.dtype)) decline("operands of different types");
   }
   check_sizes(a);
   return a;
@@ -78,14 +89,16 @@ Attention read_attention(const crucible_library_desc* theirs) {
 
 std::string Attention::shape() const {
   const char* const types[] = {"f16", "bf16", "f32"};
-  std::string text = std::string("attention ") + types[dtype - kF16] + (is_causal ? " causal" : "");
-  for (const AttentionTensor& tensor : tensors) text += " " + text_of(tensor.sizes) + " by " + text_of(tensor.strides);
+  const char* const parts[] = {"attention ", "attention_forward ", "attention_backward "};
+  std::string text = std::string(parts[static_cast<int>(part)]) + types[dtype - kF16] + (is_causal ? " causal" : "");
+  for (std::size_t i = 0; i < count(); ++i)
+    text += " " + text_of(tensors[i].sizes) + " by " + text_of(tensors[i].strides);
   return text + " scale " + std::to_string(scale);
 }
 
 std::uint64_t attention_alignment(const Attention& attention, std::size_t tensor, std::uint64_t address) {
   const std::uint64_t bits =
-      (address + static_cast<std::uint64_t>(attention.tensors[tensor].offset) * attention.element_bytes()) |
+      (address + static_cast<std::uint64_t>(attention.tensors[tensor].offset) * attention.element_bytes(tensor)) |
       kMostAlignment;
   return bits & (~bits + 1);
 }
@@ -94,7 +107,7 @@ std::uint64_t attention_extent_bytes(const Attention& attention, std::size_t ten
   const AttentionTensor& t = attention.tensors[tensor];
   std::int64_t last = t.offset;
   for (std::size_t i = 0; i < 4; ++i) last += (t.sizes[i] - 1) * t.strides[i];
-  return static_cast<std::uint64_t>(last + 1) * attention.element_bytes();
+  return static_cast<std::uint64_t>(last + 1) * attention.element_bytes(tensor);
 }
 
 }  // namespace crucible::sdk

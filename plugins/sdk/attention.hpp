@@ -1,4 +1,5 @@
-// An attention of the ABI as vendors' libraries take it: o = softmax(scale * q k^T [+ causal mask]) v. Reading and
+// An attention of the ABI as vendors' libraries take it: o = softmax(scale * q k^T [+ causal mask]) v, alone, with what
+// its gradient needs, or its gradient. Reading and
 // checking the views is the same for all of them; calling the library is the plugin's.
 #pragma once
 
@@ -17,17 +18,29 @@ struct AttentionTensor {
                               strides = {};  // at least 1; a dimension of size 1 has the stride of a dense one
 };
 
-struct Attention {
-  std::uint32_t dtype = 0;  // DType of all four
-  double scale = 1;
-  bool is_causal = false;                      // query i sees keys 0 to i
-  std::array<AttentionTensor, 4> tensors = {};  // q, k, v, o: of the description's buffers, in their order
+/// Places in Attention::tensors. `kLogSums`: of each row, the logarithm of its exponentials' sum.
+enum AttentionPlace : std::size_t { kQ, kK, kV, kO, kLogSums, kDO, kDQ, kDK, kDV, kMostAttentionTensors };
 
-  std::uint64_t element_bytes() const { return dtype == 8 ? 4 : 2; }
+enum class AttentionPart : std::uint8_t { kAlone, kForward, kBackward };
+
+struct Attention {
+  std::uint32_t dtype = 0;  // DType of all but kLogSums, which is f32
+  AttentionPart part = AttentionPart::kAlone;
+  double scale = 1;
+  bool is_causal = false;                                           // query i sees keys 0 to i
+  std::array<AttentionTensor, kMostAttentionTensors> tensors = {};  // of the description's buffers, in their order
+
+  /// How many tensors there are.
+  std::size_t count() const {
+    return part == AttentionPart::kAlone ? kLogSums : part == AttentionPart::kForward ? kDO : kMostAttentionTensors;
+  }
+  bool is_result(std::size_t tensor) const {
+    return part == AttentionPart::kBackward ? tensor >= kDQ : tensor == kO || tensor == kLogSums;
+  }
+  std::uint64_t element_bytes(std::size_t tensor) const { return dtype == 8 || tensor == kLogSums ? 4 : 2; }
   /// Everything that a library's choice depends on but addresses, as text.
   std::string shape() const;
 };
-inline constexpr std::size_t kAttentionTensors = 4;
 
 /// Whether it is for read_attention(). Errors: INVALID_ARGUMENT for a description that is too short.
 bool is_attention(const crucible_library_desc* theirs);

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <memory>
 
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/op_list.hpp"
+#include "plugins/sdk/op_order.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -75,6 +77,64 @@ TEST(SdkAttention, SaysWhatItDeclines) {
   desc = packed();
   desc.kind = CRUCIBLE_LIB_REDUCE;
   EXPECT_FALSE(is_attention(&desc));
+}
+
+crucible_library_desc gradient() {
+  crucible_library_desc desc = packed();
+  desc.kind = CRUCIBLE_LIB_ATTENTION_BACKWARD;
+  desc.more[0] = view({2, 3, 5, 1}, {15, 5, 1, 1}, 2);
+  desc.more[0].dtype = 8;
+  desc.more[1] = desc.extra;
+  for (int i = 0; i < 3; ++i) desc.more[2 + i] = view({2, 3, 5, 8}, {120, 40, 8, 1}, 8 * i);
+  return desc;
+}
+
+TEST(SdkAttention, HasTheTensorsOfTraining) {
+  crucible_library_desc desc = gradient();
+  ASSERT_TRUE(is_attention(&desc));
+  Attention a = read_attention(&desc);
+  EXPECT_EQ(a.part, AttentionPart::kBackward);
+  EXPECT_EQ(a.count(), 9u);
+  EXPECT_EQ(attention_extent_bytes(a, kLogSums), 4u * 32) << "f32 behind two";
+  EXPECT_EQ(attention_alignment(a, kLogSums, 256), 8u);
+  EXPECT_EQ(attention_extent_bytes(a, kDV), 2u * (240 + 16));
+  for (std::size_t i = 0; i < a.count(); ++i) EXPECT_EQ(a.is_result(i), i >= kDQ) << i;
+  desc.kind = CRUCIBLE_LIB_ATTENTION_FORWARD;
+  const Attention forward = read_attention(&desc);
+  EXPECT_EQ(forward.count(), 5u);
+  EXPECT_NE(forward.shape(), a.shape());
+  for (std::size_t i = 0; i < forward.count(); ++i) EXPECT_EQ(forward.is_result(i), i == kO || i == kLogSums) << i;
+  desc = gradient();
+  desc.more[0].dtype = 7;
+  EXPECT_THAT(refusal(desc), HasSubstr("operands of different types"));
+  desc = gradient();
+  desc.more[0].sizes[2] = 4;
+  EXPECT_THAT(refusal(desc), HasSubstr("not one for each row"));
+  for (int i = 1; i < 5; ++i) {
+    desc = gradient();
+    desc.more[i].sizes[2] = 4;
+    EXPECT_THAT(refusal(desc), HasSubstr("gradients have other sizes")) << i;
+  }
+  desc = gradient();
+  desc.struct_size = 656;  // of ABI 0.4, which has no place for them
+  EXPECT_THAT(refusal(desc), HasSubstr("only tensors of four dimensions"));
+}
+
+/// Whoever reads a gradient waits for it, and it waits for what its operands are made by.
+TEST(SdkAttention, WritesItsThreeResultsAlone) {
+  const crucible_library_desc desc = gradient();
+  ListedOp op;
+  op.kind = CRUCIBLE_OP_LIBRARY;
+  op.attention = std::make_unique<const Attention>(read_attention(&desc));
+  for (std::uint64_t i = 0; i < 10; ++i) op.addresses.push_back(0x1000 * (i + 1));
+  op.scratch_bytes = 64;
+  const std::vector<TouchedBytes> touched = touched_bytes(op, {});
+  ASSERT_EQ(touched.size(), 10u);
+  for (std::size_t i = 0; i < touched.size(); ++i) {
+    EXPECT_EQ(touched[i].is_written, i >= kDQ) << i;
+    EXPECT_EQ(touched[i].begin, 0x1000 * (i + 1));
+  }
+  EXPECT_EQ(touched[kLogSums].end - touched[kLogSums].begin, 4u * 32);
 }
 
 TEST(SdkAttention, HasFourBuffersInAList) {

@@ -96,7 +96,7 @@ void read_library_call(std::uint32_t index, const crucible_op& op, ListedOp& res
     result.product = std::make_unique<const Gemm>(read_gemm(op.library, checks.epilogues));
   }
   const std::uint32_t described = result.product != nullptr     ? result.product->buffers()
-                                  : result.attention != nullptr ? kAttentionTensors
+                                  : result.attention != nullptr ? static_cast<std::uint32_t>(result.attention->count())
                                                                 : 3;
   const std::uint32_t needed = described + (op.scratch_bytes == 0 ? 0 : 1);
   if (op.buffer_count < needed) {

@@ -24,17 +24,17 @@ std::uint64_t operand_bytes(const ListedOp& op, std::size_t operand) {
   return op.attention != nullptr ? attention_extent_bytes(*op.attention, operand) : 0;
 }
 
-/// Of a library call: only the result of a product or a convolution (the third view) and of an attention (the fourth)
-/// is written, and the scratch.
+/// Of a library call: only the result of a product or a convolution (the third view) and those of an attention are
+/// written, and the scratch.
 void add_library_call(const ListedOp& op, std::vector<TouchedBytes>& all) {
   if (op.product == nullptr && op.convolution == nullptr && op.attention == nullptr) {
     all.push_back({0, kEverywhere, true});
     return;
   }
   const std::size_t operands = op.addresses.size() - (op.scratch_bytes == 0 ? 0 : 1);
-  const std::size_t result = op.attention != nullptr ? 3 : 2;
   for (std::size_t i = 0; i < operands; ++i)
-    all.push_back({op.addresses[i], op.addresses[i] + operand_bytes(op, i), i == result});
+    all.push_back({op.addresses[i], op.addresses[i] + operand_bytes(op, i),
+                   op.attention != nullptr ? op.attention->is_result(i) : i == 2});
   if (op.scratch_bytes != 0) all.push_back({op.scratch_address(), op.scratch_address() + op.scratch_bytes, true});
 }
 

@@ -33,6 +33,8 @@ graph::OpKind op_kind(kernel::LibraryKind kind) {
     case kernel::LibraryKind::kConv2dBackwardWeight:
       return graph::OpKind::kConv2dBackwardWeight;
     case kernel::LibraryKind::kAttention:
+    case kernel::LibraryKind::kAttentionForward:
+    case kernel::LibraryKind::kAttentionBackward:
       break;  // of many ops: takes() leaves it out
   }
   return graph::OpKind::kMatMul;
@@ -135,7 +137,7 @@ Result<std::vector<kernel::LibraryCall>> products_of(const graph::Program& progr
   std::vector<kernel::LibraryCall> calls;
   std::map<std::string, bool> seen;
   for (const kernel::Step& step : schedule.steps) {
-    if (step.kind == kernel::StepKind::kLibrary && step.library.kind == kernel::LibraryKind::kAttention)
+    if (step.kind == kernel::StepKind::kLibrary && kernel::is_attention(step.library.kind))
       continue;  // nothing to choose: see takes()
     for (const graph::OpId op : step.ops) {
       const auto call = kernel::library_call_of(program, program.ops[op]);
@@ -202,7 +204,7 @@ const Choice* Choices::find(const kernel::LibraryCall& call) {
 
 bool Choices::takes(LibraryClaims& claims, const kernel::LibraryCall& call) {
   if (!claims.takes(call)) return false;
-  if (call.kind == kernel::LibraryKind::kAttention) return true;
+  if (kernel::is_attention(call.kind)) return true;
   const Choice* const choice = find(call);
   return choice == nullptr || !choice->is_generated();
 }

@@ -25,6 +25,10 @@ std::uint32_t abi_kind(kernel::LibraryKind kind) {
       return CRUCIBLE_LIB_CONV2D_BACKWARD_WEIGHT;
     case kernel::LibraryKind::kAttention:
       return CRUCIBLE_LIB_ATTENTION;
+    case kernel::LibraryKind::kAttentionForward:
+      return CRUCIBLE_LIB_ATTENTION_FORWARD;
+    case kernel::LibraryKind::kAttentionBackward:
+      return CRUCIBLE_LIB_ATTENTION_BACKWARD;
   }
   return CRUCIBLE_LIB_MATMUL;
 }
@@ -46,8 +50,8 @@ std::uint32_t abi_epilogue(kernel::LibraryEpilogue epilogue) {
 Result<void> describe(const graph::View& view, DType dtype, crucible_view& out) {
   if (view.sizes.size() > CRUCIBLE_MAX_RANK || view.sizes.size() != view.strides.size()) {
     return Error{ErrorCode::kBadInput,
-                 fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit",
-                             view.sizes.size(), view.strides.size(), CRUCIBLE_MAX_RANK)};
+                 fmt::format("a library call has a view of {} sizes and {} strides; at most {} fit", view.sizes.size(),
+                             view.strides.size(), CRUCIBLE_MAX_RANK)};
   }
   out.rank = static_cast<std::uint32_t>(view.sizes.size());
   out.dtype = static_cast<std::uint32_t>(dtype);
@@ -68,10 +72,13 @@ Result<crucible_library_desc> describe(const kernel::LibraryCall& call) {
     CRUCIBLE_TRY_VOID(describe(call.views[i], i == 2 && call.keeps_f32 ? DType::kF32 : call.dtype, desc.views[i]));
   }
   desc.epilogue = abi_epilogue(call.epilogue);
-  if (call.kind == kernel::LibraryKind::kAttention || call.epilogue != kernel::LibraryEpilogue::kNone) {
+  if (kernel::is_attention(call.kind) || call.epilogue != kernel::LibraryEpilogue::kNone) {
     CRUCIBLE_TRY_VOID(describe(call.extra, call.dtype, desc.extra));
     desc.mask = call.is_causal ? CRUCIBLE_MASK_CAUSAL : CRUCIBLE_MASK_NONE;
   }
+  if (call.more.size() > std::size(desc.more)) return Error{ErrorCode::kInternal, "a library call has too many views"};
+  for (std::size_t i = 0; i < call.more.size(); ++i)  // the first are logarithms, which are f32 whatever the rest is
+    CRUCIBLE_TRY_VOID(describe(call.more[i], i == 0 ? DType::kF32 : call.dtype, desc.more[i]));
   const graph::Attributes& attributes = call.attributes;
   desc.alpha_f64_bits = std::bit_cast<std::uint64_t>(attributes.alpha);
   for (int i = 0; i < 2; ++i) {

@@ -168,5 +168,27 @@ TEST_F(PlanOpsTest, AnAttentionIsDescribedWithItsFourthViewAndItsMask) {
   EXPECT_EQ(desc->extra.strides[2], 16);
 }
 
+TEST_F(PlanOpsTest, AGradientOfAnAttentionIsDescribedWithFiveViewsMore) {
+  kernel::LibraryCall& call = schedule_.steps[0].library;
+  call.kind = kernel::LibraryKind::kAttentionBackward;
+  call.dtype = DType::kBF16;
+  for (graph::View& view : call.views) view = graph::View::contiguous({1, 2, 3, 8});
+  call.extra = graph::View::contiguous({1, 2, 3, 8});
+  call.more = {graph::View::contiguous({1, 2, 3, 1})};
+  for (std::int64_t i = 0; i < 4; ++i) call.more.push_back({i, {1, 2, 3, 8}, {48, 8, 16, 1}});
+  const Result<PlanOps> listed = build(false);
+  ASSERT_TRUE(listed) << listed.error().message;
+  const crucible_library_desc* const desc = listed->ops()[0].library;
+  EXPECT_EQ(desc->kind, CRUCIBLE_LIB_ATTENTION_BACKWARD);
+  EXPECT_EQ(desc->more[0].dtype, static_cast<std::uint32_t>(DType::kF32)) << "logarithms are f32";
+  EXPECT_EQ(desc->more[0].sizes[3], 1);
+  for (int i = 1; i < 5; ++i) {
+    EXPECT_EQ(desc->more[i].dtype, static_cast<std::uint32_t>(DType::kBF16)) << i;
+    EXPECT_EQ(desc->more[i].offset, i - 1) << i;
+  }
+  call.more.push_back(call.extra);
+  EXPECT_FALSE(build(false)) << "more views than the boundary has places for";
+}
+
 }  // namespace
 }  // namespace crucible::runtime

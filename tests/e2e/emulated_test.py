@@ -206,6 +206,60 @@ class Emulated(e2e_test.Folder):
                 done = crucible("replay", trace, *options, "--numerics", "strict", "--verify", env=fault)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_attention_in_training_by_the_library_is_verified(self):
+        """Both directions of a bf16 training step, one call each, against the recording: with the library and without,
+        which are different steps. A wrong bit of either is seen; strict replays use neither."""
+        library = CRUCIBLE.resolve().parent / "emulators" / "nvidia" / "libcudnn.so.9"
+        if "nvidia (emulated)" not in self.devices or not library.exists():
+            self.skipTest("this build has no emulated cuDNN")
+        recorded, trace = self.record("""
+            import torch
+            torch.manual_seed(0)
+            class Model(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.inner, self.outer = torch.nn.Linear(64, 192), torch.nn.Linear(64, 64)
+                def forward(self, x):
+                    q, k, v = self.inner(x).view(2, 24, 3, 4, 16).permute(2, 0, 3, 1, 4)
+                    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+                    return self.outer(y.transpose(1, 2).reshape(2, 24, 64))
+            model = Model()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(6):
+                optimizer.zero_grad()
+                with torch.autocast("cpu", torch.bfloat16):
+                    loss = model(torch.randn(2, 24, 64)).float().square().mean()
+                loss.backward()
+                optimizer.step()
+        """, "--iterations", 3)
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        device = [*self.devices["nvidia (emulated)"], "--set", f"backend.nvidia.cudnn={library}", "--tune", "off"]
+        options = [*device, "--set", "backend.nvidia.dnn=cudnn"]
+        names = {}
+        for dnn in ("cudnn", "none"):
+            listed = crucible("kernels", trace, *device, "--set", f"backend.nvidia.dnn={dnn}", "--json",
+                              env=self.environment)
+            self.assertEqual(listed.returncode, 0, listed.stderr)
+            names[dnn] = [step["name"] for step in json.loads(listed.stdout)["kernels"]]
+            done = crucible("replay", trace, *device, "--set", f"backend.nvidia.dnn={dnn}", "--verify", "--profile",
+                            env=self.environment)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            for name in ("attention", "attention_backward"):
+                calls = re.findall(rf"library +{name}\b(?!_)", done.stdout)
+                self.assertEqual(len(calls), int(dnn == "cudnn"), done.stdout)
+        for name in ("attention_forward", "attention_backward"):
+            self.assertEqual(names["cudnn"].count(name), 1, names["cudnn"])
+            self.assertNotIn(name, names["none"])
+        self.assertLess(len(names["cudnn"]), len(names["none"]))
+        for name in ("attention_forward", "attention_backward"):
+            rules = f"flip:byte=1,bit=6@launch({name}*)"
+            done = crucible("replay", trace, *options, "--verify",
+                            env={**self.environment, "CRUCIBLE_EMU_FAULTS": rules})
+            self.assertNotEqual(done.returncode, 0, f"{name}: {done.stdout}{done.stderr}")
+        fault = {**self.environment, "CRUCIBLE_EMU_FAULTS": "fail@launch(attention*)"}
+        done = crucible("replay", trace, *options, "--numerics", "strict", "--verify", env=fault)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_products_by_matrix_units_are_verified(self):
         """bf16 on devices that have them: and it was those, because a fault of theirs shows. Strict replays never use
         them."""

@@ -42,7 +42,8 @@ std::vector<NotFused> refused_attention(const graph::Program& program, const Sch
     return std::ranges::any_of(schedule.steps, [&](const Step& step) {
       const LibraryCall& other = step.library;
       return step.kind == StepKind::kLibrary && other.kind == call.kind && other.dtype == call.dtype &&
-             other.keeps_f32 == call.keeps_f32 && std::ranges::equal(other.views, call.views);
+             other.keeps_f32 == call.keeps_f32 && std::ranges::equal(other.views, call.views) &&
+             other.extra == call.extra && other.more == call.more;
     });
   };
   std::vector<Unit> units = make_units(program, true, schedule.numerics);
@@ -51,7 +52,7 @@ std::vector<NotFused> refused_attention(const graph::Program& program, const Sch
 
 /// Of the first attention that the step does a part of.
 NotCalled why_not_called(const graph::Program& program, const Step& step) {
-  if (step.kind == StepKind::kLibrary && step.library.kind == LibraryKind::kAttention) return NotCalled::kNoAttention;
+  if (step.kind == StepKind::kLibrary && is_attention(step.library.kind)) return NotCalled::kNoAttention;
   for (const NamedAttention& named : named_attentions(program)) {
     const auto is_part = [&](OpId op) { return std::ranges::binary_search(named.body, op); };
     if (named.why != NotCalled::kNoAttention && std::ranges::any_of(step.ops, is_part)) return named.why;

@@ -2,12 +2,11 @@
 #include "core/kernel/fuse/named_attention.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
 #include "core/graph/meaning.hpp"
-#include "core/graph/view.hpp"
+#include "core/kernel/fuse/attention_call.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -17,9 +16,7 @@ using graph::Meaning;
 using graph::Op;
 using graph::Operand;
 using graph::OpId;
-using graph::OpKind;
 using graph::Program;
-using graph::Role;
 using graph::ValueId;
 
 class Finder {
@@ -28,16 +25,15 @@ class Finder {
       : program_(program), readers_(readers), kept_(kept), meaning_(meaning) {}
 
   NamedAttention run() {
-    const Role* result = graph::find_output(meaning_, "output");
-    if (result == nullptr) return {};
-    result_ = result->operand;
-    last_ = program_.values[result_.value].producer;
-    for (std::size_t i = 0; i < 3; ++i) {
-      const Role* role = graph::find_input(meaning_, kRoles[i]);
-      if (role == nullptr) return {};
-      operands_[i] = role->operand;
-    }
-    if (last_ == kNone || !walk_back() || !find_operands()) return {};
+    auto roles = attention_roles(meaning_);
+    if (!roles) return {};
+    kind_ = roles->kind;
+    operands_ = std::move(roles->operands);
+    results_ = std::move(roles->results);
+    AttentionRegion region = region_of(program_, meaning_.inputs, results_);
+    if (!region.is_whole || !find_operands(region)) return {};
+    between_ = std::move(region.between);
+    body_ = std::move(region.body);
     NamedAttention found;
     found.body.assign(body_.begin(), body_.end());
     found.why = judge();
@@ -46,52 +42,10 @@ class Finder {
   }
 
  private:
-  static constexpr std::string_view kRoles[] = {"query", "key", "value"};
-
-  /// Everything between the result and the operands, or what these are copies of.
-  bool walk_back() {
-    std::set<ValueId> ends;
-    for (const Role& role : meaning_.inputs) {
-      for (std::optional<Operand> at = role.operand; at; at = graph::copied_from(program_, *at)) ends.insert(at->value);
-    }
-    if (ends.contains(result_.value)) return false;
-    std::vector<OpId> stack = {last_};
-    while (!stack.empty()) {
-      const OpId id = stack.back();
-      stack.pop_back();
-      if (!between_.insert(id).second) continue;
-      for (const Operand& input : program_.ops[id].inputs) {
-        if (input.is_scalar()) continue;
-        if (ends.contains(input.value)) {
-          read_.insert(input.value);
-        } else if (const OpId producer = program_.values[input.value].producer; producer != kNone) {
-          stack.push_back(producer);
-        }
-      }
-    }
-    for (const OpId id : between_) {
-      const Op& op = program_.ops[id];
-      const auto is_read = [&](const Operand& x) { return !x.is_scalar() && read_.contains(x.value); };
-      const auto follows = [&](const Operand& x) {
-        return !x.is_scalar() && !is_read(x) && body_.contains(program_.values[x.value].producer);
-      };
-      const auto is_cast = [&](const Operand& x) {
-        return !x.is_scalar() && !is_read(x) && casts_.contains(program_.values[x.value].producer);
-      };
-      if (op.kind == OpKind::kCopy && id != last_ && (is_read(op.inputs[0]) || is_cast(op.inputs[0]))) {
-        casts_.insert(id);
-      } else if (std::ranges::any_of(op.inputs,
-                                     [&](const Operand& x) { return is_read(x) || is_cast(x) || follows(x); })) {
-        body_.insert(id);
-      }
-    }
-    return body_.contains(last_);
-  }
-
   /// The values that the body reads, of those that an operand lies in.
-  bool find_operands() {
+  bool find_operands(const AttentionRegion& region) {
     for (Operand& operand : operands_) {
-      while (!read_.contains(operand.value)) {
+      while (!region.read.contains(operand.value)) {
         const auto source = graph::copied_from(program_, operand);
         if (!source) return false;
         operand = *source;
@@ -102,25 +56,15 @@ class Finder {
 
   /// kDeclined when nothing speaks against it.
   NotCalled judge() const {
-    for (const char* limit : {"left", "right", "shift"}) {
-      if (graph::find_attribute(meaning_, limit) != nullptr) return NotCalled::kMask;
-    }
-    if (graph::find_input(meaning_, "mask") != nullptr) return NotCalled::kMask;
-    const DType dtype = program_.values[result_.value].dtype;
-    const auto is_other = [&](const Operand& x) { return program_.values[x.value].dtype != dtype; };
-    if (std::ranges::any_of(operands_, is_other)) return NotCalled::kTypes;
-    if (!std::ranges::all_of(body_, [&](OpId id) { return id == last_ || is_inside(id, body_); }))
+    const auto is_last = [&](OpId id) {
+      return std::ranges::any_of(results_, [&](const Operand& x) { return program_.values[x.value].producer == id; });
+    };
+    const NotCalled why = judge_attention(program_, meaning_, kind_, operands_, results_);
+    if (why == NotCalled::kMask || why == NotCalled::kTypes) return why;
+    if (!std::ranges::all_of(body_, [&](OpId id) { return is_last(id) || is_inside(id, body_); }))
       return NotCalled::kWanted;
-    const auto &q = operands_[0].view.sizes, &k = operands_[1].view.sizes, &v = operands_[2].view.sizes,
-               &o = result_.view.sizes;
-    const bool fits = q.size() == 4 && k.size() == 4 && v.size() == 4 && k[0] == q[0] && k[1] == q[1] && k[3] == q[3] &&
-                      v[0] == q[0] && v[1] == q[1] && v[2] == k[2] && o == std::vector{q[0], q[1], q[2], v[3]};
-    if (!fits || operands_[0].view.elements() == 0 || operands_[2].view.elements() == 0) return NotCalled::kLayout;
-    const double scale = scale_of();
-    return scale > 0 && std::isfinite(scale) ? NotCalled::kDeclined : NotCalled::kNoAttention;
+    return why;
   }
-
-  double scale_of() const { return graph::number_of(meaning_, "scale", 1); }
 
   bool is_inside(OpId id, const std::set<OpId>& ops) const {
     return std::ranges::all_of(program_.ops[id].outputs, [&](const Operand& made) {
@@ -137,16 +81,9 @@ class Finder {
       if (!own.contains(*id) && is_inside(*id, own)) own.insert(*id);
     }
     found.ops.assign(own.begin(), own.end());
-    found.last = last_;
-    found.call.kind = LibraryKind::kAttention;
-    found.call.dtype = program_.values[result_.value].dtype;
-    found.call.attributes.alpha = scale_of();
-    found.call.is_causal = graph::number_of(meaning_, "causal", 0) != 0;
-    found.call.extra = graph::normalized(result_.view);
-    for (std::size_t i = 0; i < 3; ++i) {
-      found.operands[i] = operands_[i].value;
-      found.call.views[i] = graph::normalized(operands_[i].view);
-    }
+    for (const Operand& operand : operands_) found.operands.push_back(operand.value);
+    for (const Operand& result : results_) found.results.push_back(result.value);
+    found.call = attention_call(program_, meaning_, kind_, operands_, results_);
     return found;
   }
 
@@ -154,22 +91,26 @@ class Finder {
   const graph::IdLists& readers_;
   const std::vector<bool>& kept_;
   const Meaning& meaning_;
-  Operand operands_[3], result_;
-  OpId last_ = kNone;
-  std::set<OpId> between_;  // the result and the operands
-  std::set<OpId> casts_;    // of these: copies of an operand
-  std::set<OpId> body_;     // and what computes with operands; the rest makes masks
-  std::set<ValueId> read_;  // of what operands lie in
+  LibraryKind kind_ = LibraryKind::kAttention;
+  std::vector<Operand> operands_, results_;
+  std::set<OpId> between_, body_;
 };
 
-/// What each attention does leaves its units for one of its own, right before that of the last of its ops. It is an
-/// order: whatever made q, k and v stands before a product, a unit of its own, and whatever reads the result after it.
+/// What each attention does leaves its units for one of its own, right before the first of those that make its results.
+/// It is an order: whatever made the operands stands before a product, a unit of its own, and whatever reads results
+/// after it. Logarithms of sums do not count: they are made early, and only the gradient reads them.
 void take_out(const Program& program, std::vector<Unit>& units, const std::vector<LibraryAttention>& attentions) {
   const std::vector<std::uint32_t> unit_of = units_of_ops(program, units);
   std::vector<bool> is_taken(program.ops.size(), false);
   std::vector<std::vector<std::uint32_t>> before(units.size());  // per unit: attentions
   for (std::uint32_t index = 0; index < attentions.size(); ++index) {
-    before[unit_of[attentions[index].last]].push_back(index);
+    std::uint32_t first = kNone;
+    for (const ValueId result : attentions[index].results) {
+      const bool counts =
+          attentions[index].call.kind == LibraryKind::kAttentionBackward || result == attentions[index].results.front();
+      if (counts) first = std::min(first, unit_of[program.values[result].producer]);
+    }
+    before[first].push_back(index);
     for (const OpId op : attentions[index].ops) is_taken[op] = true;
   }
   std::vector<Unit> all;
@@ -209,11 +150,12 @@ std::string_view words(NotCalled why) {
 
 std::vector<NamedAttention> named_attentions(const Program& program) {
   std::vector<NamedAttention> found;
-  if (std::ranges::none_of(program.meanings, [](const Meaning& m) { return m.name == "attention"; })) return found;
+  if (std::ranges::none_of(program.meanings, [](const Meaning& m) { return attention_roles(m).has_value(); }))
+    return found;
   const graph::IdLists readers = graph::readers(program);
   const std::vector<bool> kept = graph::wanted_at_end(program);
   for (const Meaning& meaning : program.meanings) {
-    if (meaning.name == "attention") found.push_back(Finder(program, readers, kept, meaning).run());
+    if (attention_roles(meaning)) found.push_back(Finder(program, readers, kept, meaning).run());
   }
   return found;
 }

@@ -1,6 +1,7 @@
-// Attention by a vendor's library: o = softmax(scale * q k^T [+ causal mask]) v as one call. Which values are an
-// attention the program says by name (graph/meaning.hpp); here it is asked for, and the ops that it does in their place
-// are found. What is not asked for, or declined, is its ops, which become kernels as all others do (attention.hpp).
+// Attention by a vendor's library: o = softmax(scale * q k^T [+ causal mask]) v as one call, and in training, where
+// trained_attention.hpp has stated it so, one for each direction. Which values are an attention the program says by
+// name (graph/meaning.hpp); here it is asked for, and the ops that it does in their place are found. What is not asked
+// for, or declined, is its ops, which become kernels as all others do (attention.hpp).
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,9 @@ std::string_view words(NotCalled why);
 
 /// An attention as one call.
 struct LibraryAttention {
-  std::vector<graph::OpId> ops;                                             // that it does, ascending
-  graph::OpId last = graph::kNone;                                          // of these, the one that makes the result
-  graph::ValueId operands[3] = {graph::kNone, graph::kNone, graph::kNone};  // q, k, v
+  std::vector<graph::OpId> ops;  // that it does, ascending
+  // q, k, v, and of a gradient o, l, do; o, for training l, or dq, dk, dv: the call's buffers, in their order
+  std::vector<graph::ValueId> operands, results;
   LibraryCall call;
 };
 

@@ -11,13 +11,15 @@ struct AttentionShape {
   bool is_causal = false;
   bool across = false;  // [batch, rows, heads, width] in memory; else [batch, heads, rows, width]
   double scale = 0.25;
+  std::uint32_t kind = CRUCIBLE_LIB_ATTENTION;
 };
 
 /// Each tensor `offset` elements behind its buffer's beginning. `dtype` is DType's number.
 crucible_library_desc attention_of(const AttentionShape& shape, std::uint32_t dtype = 7, std::int64_t offset = 0);
 
-/// Claims, builds (behind a fill), replays twice and profiles; "" or what went wrong. `shift`: elements that all
-/// buffers begin behind a good place; without `gives_scratch` the plan gets none of what was asked for.
+/// Claims, builds (behind a fill), replays twice and profiles, for each result; "" or what went wrong. `shift`:
+/// elements that all buffers begin behind a good place; without `gives_scratch` the plan gets none of what was asked
+/// for.
 std::string run_attention(const std::shared_ptr<Device>& device, const crucible_library_desc& desc,
                           std::size_t shift = 0, bool gives_scratch = true);
 

@@ -15,18 +15,19 @@ constexpr std::uint8_t kUntouched = 0x5a;
 }  // namespace
 
 std::string run_library_call(const std::shared_ptr<Device>& device, const LibraryRun& run) {
-  const std::uint32_t dtype = run.desc.views[0].dtype;
+  const auto dtype_of = [&](std::size_t i) { return run.dtypes.empty() ? run.desc.views[0].dtype : run.dtypes[i]; };
   std::uint64_t scratch = 0;
   if (const auto claimed =
           to_result(device->backend().library_table().claim(device->handle(), &run.desc, &scratch), "claim");
       !claimed)
     return claimed.error().message;
-  const std::uint64_t moved = run.shift * size_of(dtype);
   std::vector<Buffer> buffers;
   std::vector<std::uint64_t> places;
-  for (const auto& values : run.values) {
-    buffers.push_back(take(Buffer::allocate(device, moved + values.size() * size_of(dtype), 256)));
-    EXPECT_TRUE(buffers.back().write(moved, bytes_of(values, dtype)));
+  for (std::size_t i = 0; i < run.values.size(); ++i) {
+    const std::uint32_t dtype = dtype_of(i);
+    const std::uint64_t moved = run.shift * size_of(dtype);
+    buffers.push_back(take(Buffer::allocate(device, moved + run.values[i].size() * size_of(dtype), 256)));
+    EXPECT_TRUE(buffers.back().write(moved, bytes_of(run.values[i], dtype)));
     places.push_back(buffers.back().address() + moved);
   }
   buffers.push_back(take(Buffer::allocate(device, scratch + 1, 256)));
@@ -47,6 +48,7 @@ std::string run_library_call(const std::shared_ptr<Device>& device, const Librar
   auto plan = Plan::build(device, ops, 0);
   if (!plan) return plan.error().message;
   const std::vector<double> expected = run.expected();
+  const std::uint32_t dtype = dtype_of(run.result);
   for (const char* how : {"plan", "plan again", "op by op"}) {  // an old result must not be added
     if (std::string(how) == "op by op") {
       EXPECT_TRUE(plan->profile());
@@ -54,7 +56,7 @@ std::string run_library_call(const std::shared_ptr<Device>& device, const Librar
       return replayed.error().message;
     }
     std::vector<std::byte> bytes(expected.size() * size_of(dtype));
-    EXPECT_TRUE(buffers[run.result].read(moved, bytes));
+    EXPECT_TRUE(buffers[run.result].read(run.shift * size_of(dtype), bytes));
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double got = number_at(bytes, i, dtype), wanted = expected[i];
       if (std::fabs(got - wanted) > run.absolute + run.relative * std::fabs(wanted))

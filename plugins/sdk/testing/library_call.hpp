@@ -12,7 +12,8 @@ namespace crucible::backend {
 struct LibraryRun {
   crucible_library_desc desc = {};
   std::vector<std::vector<double>> values = {};  // what the description's buffers begin with
-  std::size_t result = 0;                        // which of them is written
+  std::size_t result = 0;                        // which of them is written, or is looked at of several
+  std::vector<std::uint32_t> dtypes = {};        // of each; empty: all are of the first view's
   std::function<std::vector<double>()> expected = {};  // what it holds then, all of it; asked for what is claimed alone
   double absolute = 0, relative = 0;             // how far an element may be off, the second times what is expected
   std::size_t shift = 0;                         // elements by which all buffers lie behind a good place

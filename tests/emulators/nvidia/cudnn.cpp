@@ -6,10 +6,11 @@
 // Faults: init(cudnnCreate), query(cudnnGetVersion) for an old one, query(NAME) for heuristics, compile(NAME) for
 // execution plans, launch(NAME); NAME is as conv_f32_forward_2x3x8x8_4x3x3x3 (forward, data, filter; x and weight),
 // tf32 where an engine on tensor cores was taken for f32, lanes_bf16 where one without was for halves, or
-// attention_bf16_causal_2x4x32x16_32 (q, and how many keys). Engines, best first (of halves 2 before 1, so that a
-// plugin has to look): 0 adds in any order; 1 is on tensor cores; 2 wants scratch where sums are of 256 products and
-// more; 3, which the fallback heuristics give, wants none. Of an attention there are 0 and 1, and no fallback. An
-// operand that lies worse than it was described is refused, as is scratch that lies badly.
+// attention_bf16_causal_2x4x32x16_32 (q, and how many keys; attention_forward_ and attention_backward_ in training).
+// Engines, best first (of halves 2 before 1, so that a plugin has to look): 0 adds in any order; 1 is on tensor cores;
+// 2 wants scratch where sums are of 256 products and more; 3, which the fallback heuristics give, wants none. Of an
+// attention there are 0 and 1, and no fallback. An operand that lies worse than it was described is refused, as is
+// scratch that lies badly.
 #include <cuda.h>
 
 #include <algorithm>
@@ -133,7 +134,9 @@ struct Described {
     return name;
   }
   std::int64_t scratch(int engine) const {
-    if (attention) return attention->q.sizes[2] >= kScratchFromLength ? kScratchBytes : 0;
+    if (attention)
+      return attention->part == AttentionPart::kBackward || attention->q.sizes[2] >= kScratchFromLength ? kScratchBytes
+                                                                                                        : 0;
     return engine != kPlain && convolution->convolution.sum_length() >= kScratchFromLength ? kScratchBytes : 0;
   }
 };
@@ -254,7 +257,7 @@ Work work_of(const AttentionGraph& a) {
 }
 
 char* result_of(const Described& described) {
-  if (described.attention) return described.attention->o.data;
+  if (described.attention) return described.attention->result();
   const Convolution& c = described.convolution->convolution;
   return (c.kind == ConvolutionKind::kForward ? c.y : c.kind == ConvolutionKind::kBackwardData ? c.x : c.weight).data;
 }
@@ -266,7 +269,8 @@ void CUDA_CB run(void* data) {
   if (settings().empty) {
     // Nothing is computed.
   } else if (described.attention) {
-    attend(*described.attention);
+    const AttentionGraph& a = *described.attention;
+    (a.part == AttentionPart::kBackward ? attend_backward : attend)(a);
   } else {
     convolve(described.convolution->convolution);
   }
@@ -320,13 +324,15 @@ cudnnStatus_t place_operands(DescribedConvolution& described, const Pack& pack) 
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t place_operands(AttentionGraph& a, const Pack& pack) {
-  for (AttentionOperand* operand : {&a.q, &a.k, &a.v, &a.o}) {
+  for (AttentionOperand* operand : a.operands()) {
     if (const cudnnStatus_t status = pack.place(operand->id, operand->alignment, operand->data);
         status != CUDNN_STATUS_SUCCESS)
       return status;
   }
-  const cudnnStatus_t status = pack.read(a.scale_id, a.scale);
-  return status == CUDNN_STATUS_SUCCESS && a.is_causal ? pack.read(a.hidden_id, a.hidden) : status;
+  cudnnStatus_t status = pack.read(a.scale_id, a.scale);
+  if (status == CUDNN_STATUS_SUCCESS && a.is_causal) status = pack.read(a.hidden_id, a.hidden);
+  if (status == CUDNN_STATUS_SUCCESS && a.part == AttentionPart::kBackward) status = pack.read(a.factor_id, a.factor);
+  return status;
 }
 
 }  // namespace
