@@ -1,5 +1,6 @@
 // Compile table: kernel IR, written as SPIR-V, all kernels of a call in one module; the driver's compiler makes machine
 // code of it, which is kept on disk.
+#include <algorithm>
 #include <string>
 
 #include "backends/intel/kernel.hpp"
@@ -107,9 +108,14 @@ void write_and_build(crucible_module& module, const sdk::ModuleSources& sources)
     made.name = name;
     made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
     made.scalar_count = static_cast<std::uint32_t>(kernel.scalars.size());
-    const sdk::Team team = sdk::plan_team(kernel, module.device->team_lanes);
+    const crucible_device& device = *module.device;
+    const sdk::Team team = sdk::plan_team(kernel, device.team_lanes, device.by_subgroups);
     made.lanes = team.lanes;
-    made.parameters = written.add(kernel, name, {.buffers = choose_buffers(*module.device, kernel), .team = &team});
+    made.most_threads =
+        team.lanes * (device.by_subgroups ? std::min(team.most, device.facts.group_size / team.lanes) : 1);
+    made.parameters = written.add(
+        kernel, name,
+        {.buffers = choose_buffers(device, kernel), .team = &team, .by_subgroups = device.by_subgroups});
   }
   const spirv::Words words = written.words();
   module.spirv_bytes = words.size() * sizeof(words[0]);

@@ -14,6 +14,7 @@ struct crucible_kernel {
   std::uint32_t buffer_count = 0, scalar_count = 0;
   std::vector<crucible::spirv::Parameter> parameters;
   std::uint32_t lanes = 1;             // work-items of a group that do an item together
+  std::uint32_t most_threads = 1;      // of a group, where that is so
   crucible_intel::OwnedKernel object;  // arguments are captured when a launch is appended, so one does for all plans
 };
 

@@ -9,6 +9,7 @@
 #include "backends/opencl/text.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/named_kernels.hpp"
+#include "plugins/sdk/team_kernel.hpp"
 #include "plugins/spirv/emit_kernel.hpp"
 #include "plugins/spirv/ordered_loops.hpp"
 
@@ -73,7 +74,15 @@ void write_spirv(crucible_module& module, const Sources& sources) {
   spirv::KernelModule written;
   for (const auto& [name, source] : sources) {
     crucible_kernel& kernel = module.kernels.at(name);
-    kernel.scalars = written.add(source.kernel, name, {.buffers = in_spirv(source.buffers), .by_chunks = by_chunks});
+    const bool by_subgroups = device.teams == Teams::kSubgroups;
+    const sdk::Team team = sdk::plan_team(source.kernel, device.team_lanes, by_subgroups);
+    kernel.scalars = written.add(source.kernel, name,
+                                 {.buffers = in_spirv(source.buffers),
+                                  .by_chunks = by_chunks,
+                                  .team = &team,
+                                  .by_subgroups = by_subgroups});
+    if (team.lanes > 1)
+      kernel.shape = {.lanes = team.lanes, .most_threads = team.lanes * (by_subgroups ? team.most : 1)};
     std::erase_if(kernel.scalars,
                   [](const spirv::Parameter& parameter) { return parameter.kind != spirv::ParameterKind::kScalar; });
     kernel.takes_chunk = by_chunks;

@@ -48,9 +48,9 @@ std::int64_t choose_sizes(const crucible_device& device, const sdk::ListedOp& op
   const std::int64_t items = (op.grid + shape.items - 1) / shape.items;
   if (shape.lanes > 1) {
     // A group has room for one team at least: the kernel demands it, or is compiled for a sub-group.
-    const std::size_t threads = std::max<std::size_t>(std::min<std::size_t>(most, shape.most_threads), shape.lanes);
-    const auto wanted = sdk::launch_shape(items, static_cast<std::uint32_t>(threads / shape.lanes * shape.lanes),
-                                          device.facts.units, shape.lanes);
+    const std::uint32_t threads =
+        static_cast<std::uint32_t>(std::min<std::size_t>(most, shape.most_threads)) / shape.lanes * shape.lanes;
+    const auto wanted = sdk::launch_shape(items, std::max(threads, shape.lanes), device.facts.units, shape.lanes);
     result.local_size = wanted.threads;
     result.global_size = std::size_t{wanted.blocks} * wanted.threads;
     return 0;
@@ -178,7 +178,8 @@ void enqueue(crucible_plan& plan, std::size_t index, std::vector<Event>* events)
   cl_event event = nullptr;
   check(device.cl->clEnqueueNDRangeKernel(device.queue.get(), launch.kernel.get(), 1, nullptr, &launch.global_size,
                                           &launch.local_size, 0, nullptr, events != nullptr ? &event : nullptr),
-        "clEnqueueNDRangeKernel");
+        "clEnqueueNDRangeKernel of " + op.kernel->name + ", " + std::to_string(launch.global_size) +
+            " work-items in groups of " + std::to_string(launch.local_size));
   if (events != nullptr) events->emplace_back(*device.cl, event);
 }
 

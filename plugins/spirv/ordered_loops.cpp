@@ -7,7 +7,7 @@ namespace crucible::spirv {
 namespace {
 
 constexpr std::size_t kHeader = 5, kBound = 3;  // words of the header; the word that all ids are below
-constexpr std::uint32_t kVolatile = 1;
+constexpr std::uint32_t kVolatile = 1, kSubgroupScope = 3;
 constexpr auto kFunctionStorage = static_cast<std::uint32_t>(Storage::kFunction);
 
 /// Calls `visit` with each instruction: its opcode, its words, how many.
@@ -22,9 +22,11 @@ void each(const Words& module, const Visit& visit) {
 }  // namespace
 
 Words with_ordered_loops(const Words& module) {
-  Id u32 = 0, pointer = 0, next = module[kBound];
+  Id u32 = 0, pointer = 0, subgroup = 0, next = module[kBound];
   each(module, [&](Op op, std::size_t at, std::size_t) {
     if (op == Op::kTypeInt && module[at + 2] == 32) u32 = module[at + 1];
+    if (op == Op::kConstant && u32 != 0 && module[at + 1] == u32 && module[at + 3] == kSubgroupScope)
+      subgroup = module[at + 2];
     if (op == Op::kTypePointer && module[at + 2] == kFunctionStorage && u32 != 0 && module[at + 3] == u32)
       pointer = module[at + 1];
   });
@@ -49,6 +51,8 @@ Words with_ordered_loops(const Words& module) {
       if (variable == 0) variable = next++;
       append(to, Op::kLoad, {u32, next++, variable, kVolatile});
     }
+    if (op == Op::kControlBarrier && module[at + 1] == subgroup)
+      return append(to, Op::kMemoryBarrier, {module[at + 2], module[at + 3]});
     to.insert(to.end(), module.begin() + static_cast<std::ptrdiff_t>(at),
               module.begin() + static_cast<std::ptrdiff_t>(at + count));
     if (op == Op::kLabel && first_block == 0) first_block = function.size();
