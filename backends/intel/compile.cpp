@@ -114,8 +114,7 @@ void write_and_build(crucible_module& module, const sdk::ModuleSources& sources)
     made.most_threads =
         team.lanes * (device.by_subgroups ? std::min(team.most, device.facts.group_size / team.lanes) : 1);
     made.parameters = written.add(
-        kernel, name,
-        {.buffers = choose_buffers(device, kernel), .team = &team, .by_subgroups = device.by_subgroups});
+        kernel, name, {.buffers = choose_buffers(device, kernel), .team = &team, .by_subgroups = device.by_subgroups});
   }
   const spirv::Words words = written.words();
   module.spirv_bytes = words.size() * sizeof(words[0]);

@@ -111,9 +111,12 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     sdk::report(
         sink, user,
         {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"), sdk::text_item("driver", facts.version),
-         sdk::text_item("dialect", "spirv"), sdk::math_item(), sdk::number_item("threads", facts.units * device->lanes()),
-         sdk::number_item("lanes", device->lanes()),
-         sdk::text_item("teams", device->team_lanes == 1 ? "none" : device->by_subgroups ? "subgroups" : "groups"), sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
+         sdk::text_item("dialect", "spirv"), sdk::math_item(),
+         sdk::number_item("threads", facts.units * device->lanes()), sdk::number_item("lanes", device->lanes()),
+         sdk::text_item("teams", device->team_lanes == 1 ? "none"
+                                 : device->by_subgroups  ? "subgroups"
+                                                         : "groups"),
+         sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
          sdk::number_item("group_size", device->group_size),
          sdk::text_item(
              "plans", device->mutable_lists.usable() ? "mutable" : "recorded (" + device->mutable_lists.why_not + ")"),

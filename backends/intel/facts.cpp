@@ -1,7 +1,7 @@
 // Asking all drivers for their devices: see device.hpp.
 #include <algorithm>
-#include <iterator>
 #include <cstdio>
+#include <iterator>
 
 #include "backends/intel/device.hpp"
 #include "plugins/sdk/device_table.hpp"
@@ -63,9 +63,9 @@ DeviceFacts facts_of(const Functions& ze, ze_driver_handle_t driver, ze_device_h
   check(ze.zeDeviceGetComputeProperties(device, &compute), "zeDeviceGetComputeProperties");
   facts.shared_bytes = compute.maxSharedLocalMemory;
   facts.group_size = std::max(1u, std::min(compute.maxTotalGroupSize, compute.maxGroupSizeX));
-  facts.subgroup_sizes.assign(compute.subGroupSizes,
-                              compute.subGroupSizes + std::min<std::uint32_t>(compute.numSubGroupSizes,
-                                                                              std::size(compute.subGroupSizes)));
+  facts.subgroup_sizes.assign(
+      compute.subGroupSizes,
+      compute.subGroupSizes + std::min<std::uint32_t>(compute.numSubGroupSizes, std::size(compute.subGroupSizes)));
   facts.group_count = std::max(1u, compute.maxGroupCountX);
   auto module = typed<ze_device_module_properties_t>(ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES);
   check(ze.zeDeviceGetModuleProperties(device, &module), "zeDeviceGetModuleProperties");

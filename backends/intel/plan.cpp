@@ -31,8 +31,7 @@ Launch plan_launch(crucible_device& device, const sdk::ListedOp& op) {
   launch.group_size = std::min(device.group_size, device.facts.group_size);
   std::int64_t groups = (op.grid + launch.group_size - 1) / launch.group_size;
   if (kernel.lanes > 1) {
-    const sdk::LaunchShape shape =
-        sdk::launch_shape(op.grid, kernel.most_threads, device.facts.units, kernel.lanes);
+    const sdk::LaunchShape shape = sdk::launch_shape(op.grid, kernel.most_threads, device.facts.units, kernel.lanes);
     launch.group_size = shape.threads;
     groups = shape.blocks;
   }

@@ -76,11 +76,9 @@ void write_spirv(crucible_module& module, const Sources& sources) {
     crucible_kernel& kernel = module.kernels.at(name);
     const bool by_subgroups = device.teams == Teams::kSubgroups;
     const sdk::Team team = sdk::plan_team(source.kernel, device.team_lanes, by_subgroups);
-    kernel.scalars = written.add(source.kernel, name,
-                                 {.buffers = in_spirv(source.buffers),
-                                  .by_chunks = by_chunks,
-                                  .team = &team,
-                                  .by_subgroups = by_subgroups});
+    kernel.scalars = written.add(
+        source.kernel, name,
+        {.buffers = in_spirv(source.buffers), .by_chunks = by_chunks, .team = &team, .by_subgroups = by_subgroups});
     if (team.lanes > 1)
       kernel.shape = {.lanes = team.lanes, .most_threads = team.lanes * (by_subgroups ? team.most : 1)};
     std::erase_if(kernel.scalars,

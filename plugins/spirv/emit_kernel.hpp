@@ -63,8 +63,8 @@ struct Form {
   // team->lanes work-items do an item together; null, or a team of one: each work-item does its own. Of plan_team() for
   // this kernel, borrowed for the call; not by chunks.
   const crucible::sdk::Team* team = nullptr;
-  // A team is a sub-group, whose size the kernel demands, and a group has up to team->most of them: for plan_team() with
-  // joins by shuffles. false: a group is one team.
+  // A team is a sub-group, whose size the kernel demands, and a group has up to team->most of them: for plan_team()
+  // with joins by shuffles. false: a group is one team.
   bool by_subgroups = false;
 };
 

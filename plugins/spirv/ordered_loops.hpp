@@ -9,8 +9,8 @@
 namespace crucible::spirv {
 
 /// The module with a volatile read of a variable of its own in the head of each loop: no compiler makes vectors of such
-/// loops. Barriers of sub-groups are of memory alone: there, a sub-group is a vector of one thread. Graphics processors
-/// run items side by side and keep loops as they are, so they get modules without any of it.
+/// loops. Barriers of sub-groups are calls of sub_group_barrier(), which OpenCL C has and the driver takes for what it
+/// is. Graphics processors run items side by side and keep loops as they are, so they get modules without any of it.
 /// `module` is a valid one.
 Words with_ordered_loops(const Words& module);
 

@@ -168,7 +168,8 @@ Words SpirvModule::words() const {
   Words all = {kMagic, demands_subgroups ? kSubgroupVersion : kVersion, 0, next_, 0};
   for (const Capability capability : capabilities_)
     append(all, Op::kCapability, {static_cast<std::uint32_t>(capability)});
-  if (capabilities_.contains(Capability::kSubgroupShuffle)) append(all, Op::kExtension, text_words("SPV_INTEL_subgroups"));
+  if (capabilities_.contains(Capability::kSubgroupShuffle))
+    append(all, Op::kExtension, text_words("SPV_INTEL_subgroups"));
   Words import = {cl_functions_};
   const Words set = text_words("OpenCL.std");
   import.insert(import.end(), set.begin(), set.end());

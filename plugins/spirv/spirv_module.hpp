@@ -98,7 +98,6 @@ enum class Op : std::uint16_t {
   kBitwiseAnd = 199,
   kNot = 200,
   kControlBarrier = 224,
-  kMemoryBarrier = 225,
   kPhi = 245,
   kLoopMerge = 246,
   kSelectionMerge = 247,
