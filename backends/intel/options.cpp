@@ -25,6 +25,13 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .default_value = "true",
      .help = "those are a sub-group, where the device lets a kernel demand its size; false: a whole group",
      .from_folder = sdk::FromFolder::kHarmless},
+    {.name = "registers",
+     .type = sdk::OptionType::kChoice,
+     .default_value = "auto",
+     .choices = "auto usual large",
+     .help = "registers of a work-item: twice as many for half as many of them (-ze-opt-large-register-file); auto: for "
+             "kernels that keep many numbers",
+     .from_folder = sdk::FromFolder::kHarmless},
     {.name = "group_size",
      .type = sdk::OptionType::kU64,
      .default_value = "128",

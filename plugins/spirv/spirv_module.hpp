@@ -3,7 +3,8 @@
 // through it.
 //
 // The form is OpenCL's: Kernel, Physical64, memory model OpenCL, version 1.0: nothing newer is needed, so any driver
-// will do; 1.1, and SPV_INTEL_subgroups, where a kernel demands the size of its sub-groups. Capabilities are those that the types and instructions in use need.
+// will do; 1.1, and SPV_INTEL_subgroups, where a kernel demands the size of its sub-groups. Capabilities are those that
+// the types and instructions in use need.
 #pragma once
 
 #include <cstdint>
