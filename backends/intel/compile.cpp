@@ -138,7 +138,10 @@ void write_and_build(crucible_module& module, const sdk::ModuleSources& sources)
     built.spirv_bytes = words.size() * sizeof(words[0]);
     if (sources.is_careful) flags += " -ze-opt-disable";
     build_spirv(device, built, std::string_view(reinterpret_cast<const char*>(words.data()), built.spirv_bytes), flags);
+    module.binary_bytes += built.binary_bytes;
+    module.from_cache &= built.from_cache;
   };
+  module.from_cache = true;
   const auto is_large = [](const auto& kernel) { return kernel.second.has_large_registers; };
   if (!std::ranges::all_of(module.kernels, is_large)) build(module.usual, usual, "");
   if (std::ranges::any_of(module.kernels, is_large)) build(module.large, large, " -ze-opt-large-register-file");

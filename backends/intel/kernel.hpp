@@ -37,6 +37,8 @@ struct crucible_module {
   crucible_device* device = nullptr;
   // Registers are a module's choice: kernels that need many have one of their own. Before the kernels, which go first.
   crucible_intel::BuiltModule usual, large;
+  std::uint64_t binary_bytes = 0;  // of both
+  bool from_cache = false;         // all of it
   std::map<std::string, crucible_kernel, std::less<>> kernels;
 };
 

@@ -115,13 +115,14 @@ TEST(SdkDialects, ClangTakesTheTextsInOpenCl) {
 TEST(SdkDialects, ClangTakesTheTextsOfTeamsInOpenCl) {
   if (!has_clang()) GTEST_SKIP() << "no clang-19";
   const std::string flags = "-x cl -target spir64 -Xclang -finclude-default-header -cl-std=";
-  for (Dialect dialect : {dialect_opencl_groups(), dialect_opencl_subgroups()}) {
-    dialect.kernel = "static inline void ";  // a kernel cannot take the arrays of a group
-    EXPECT_EQ(check(dialect, "", flags + "CL3.0", 32), "") << dialect.preamble.size();
-  }
-  Dialect groups = dialect_opencl_groups();
-  groups.kernel = "static inline void ";
+  Dialect groups = dialect_opencl_groups(), subgroups = dialect_opencl_subgroups();
+  groups.kernel = subgroups.kernel = "static inline void ";  // a kernel cannot take the arrays of a group
   EXPECT_EQ(check(groups, "", flags + "CL1.2", 16), "");
+  EXPECT_EQ(check(groups, "", flags + "CL3.0", 32), "");
+  EXPECT_EQ(check(subgroups, "", flags + "CL3.0 -Ucl_intel_subgroups", 32), "");
+  // clang has the macro and not the functions.
+  const std::string intels = "uint __attribute__((overloadable)) intel_sub_group_shuffle(uint, uint);\n";
+  EXPECT_EQ(check(subgroups, intels, flags + "CL1.2 -Dcl_intel_subgroups", 16), "");
 }
 
 TEST(SdkDialects, ClangTakesTheTextsInCuda) {

@@ -52,7 +52,6 @@ constexpr std::string_view kSubgroups =
     "#define crucible_shuffle_ intel_sub_group_shuffle\n"
     "#else\n"
     "#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n"
-    "#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable\n"
     "#define crucible_shuffle_ sub_group_shuffle\n"
     "#endif\n"
     "#define CRUCIBLE_TAKES_\n"
