@@ -170,13 +170,11 @@ def opencl_drivers():
 
 
 def opencl_teams():
-    """The same with work-items that do an item together, as they do on graphics cards: in each way that the driver has."""
-    teams = {}
-    for name, options in opencl_drivers().items():
-        ways = ("groups", "subgroups") if name == "Intel's" else ("groups",)
-        for way in ways:
-            teams[f"{name}, by {way}"] = [*options, "--set", f"backend.opencl.teams={way}"]
-    return teams
+    """The same with work-items that do an item together, as they do on graphics cards: by groups of them, and by
+    sub-groups where the driver has those."""
+    ways = {name: "subgroups" if name == "Intel's" else "groups" for name in opencl_drivers()}
+    return {f"{name}, by {ways[name]}": [*options, "--set", f"backend.opencl.teams={ways[name]}"]
+            for name, options in opencl_drivers().items()}
 
 
 class OpenCl(Folder):
