@@ -29,7 +29,7 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .type = sdk::OptionType::kChoice,
      .default_value = "auto",
      .choices = "auto usual large",
-     .help = "registers of a work-item: twice as many for half as many of them (-ze-opt-large-register-file); auto: for "
+     .help = "registers of a work-item; large: twice as many for half as many (-ze-opt-large-register-file); auto: for "
              "kernels that keep many numbers",
      .from_folder = sdk::FromFolder::kHarmless},
     {.name = "group_size",
