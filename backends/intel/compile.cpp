@@ -1,8 +1,10 @@
 // Compile table: kernel IR, written as SPIR-V, all kernels of a call in one module; the driver's compiler makes machine
 // code of it, which is kept on disk.
+#include <algorithm>
 #include <string>
 
 #include "backends/intel/kernel.hpp"
+#include "backends/intel/options.hpp"
 #include "backends/intel/tables.hpp"
 #include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/host.hpp"
@@ -16,6 +18,9 @@ namespace {
 using namespace crucible;
 // Nothing that fuses, reorders or flushes is asked for; division and square root have to be rounded correctly.
 constexpr const char* kFlags = "-cl-fp32-correctly-rounded-divide-sqrt";
+// Of the numbers of 32 bits that the usual registers hold for a work-item of a sub-group of 16 (128 of 32 bytes for 16:
+// 64), so many leave too few for what is computed with them.
+constexpr std::uint64_t kManyWords = 40;
 constexpr std::size_t kLongestLog = 4000;  // of an error's text
 
 std::string log_of(const Functions& ze, ze_module_build_log_handle_t log) {
@@ -56,11 +61,10 @@ std::string binary_of(const Functions& ze, ze_module_handle_t module) {
   return bytes;
 }
 
-void build_spirv(crucible_module& module, std::string_view spirv, bool is_careful) {
-  const crucible_device& device = *module.device;
+void build_spirv(const crucible_device& device, BuiltModule& module, std::string_view spirv, std::string_view more) {
   const DeviceFacts& facts = device.facts;
   const sdk::BinaryCache cache("intel", device.cache_dir);
-  const std::string flags = std::string(kFlags) + (is_careful ? " -ze-opt-disable" : "");
+  const std::string flags = std::string(kFlags) + std::string(more);
   const std::string key =
       facts.name + "\n" + facts.uuid + "\n" + facts.version + "\n" + flags + "\n" + std::string(spirv);
   std::string ignored;
@@ -99,22 +103,48 @@ spirv::Buffers choose_buffers(const crucible_device& device, const sdk::Kernel& 
   return bytes <= device.facts.argument_bytes ? spirv::Buffers::kArguments : spirv::Buffers::kTable;
 }
 
+/// Whether a work-item keeps so many numbers that they would not fit into the usual registers beside what is computed
+/// with them: sums of a block of a product. With twice the registers half as many work-items are on the way.
+bool wants_large_registers(const sdk::Kernel& kernel) {
+  const std::string wanted = options().get_text("registers");
+  if (wanted != "auto") return wanted == "large";
+  std::uint64_t words = 0;
+  for (const sdk::Variable& variable : kernel.variables)
+    words += variable.is_mutable ? (size_bytes(variable.type) + 3) / 4 : 0;
+  return words >= kManyWords;
+}
+
 void write_and_build(crucible_module& module, const sdk::ModuleSources& sources) {
-  spirv::KernelModule written;
+  const crucible_device& device = *module.device;
+  spirv::KernelModule usual, large;
   for (const auto& [name, kernel] : sources.kernels) {
     crucible_kernel& made = module.kernels[name];
     made.module = &module;
     made.name = name;
     made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
     made.scalar_count = static_cast<std::uint32_t>(kernel.scalars.size());
-    const sdk::Team team = sdk::plan_team(kernel, module.device->team_lanes);
+    made.has_large_registers = wants_large_registers(kernel);
+    const sdk::Team team = sdk::plan_team(kernel, device.team_lanes, device.by_subgroups);
     made.lanes = team.lanes;
-    made.parameters = written.add(kernel, name, {.buffers = choose_buffers(*module.device, kernel), .team = &team});
+    made.most_threads =
+        team.lanes * (device.by_subgroups ? std::min(team.most, device.facts.group_size / team.lanes) : 1);
+    made.parameters =
+        (made.has_large_registers ? large : usual)
+            .add(kernel, name,
+                 {.buffers = choose_buffers(device, kernel), .team = &team, .by_subgroups = device.by_subgroups});
   }
-  const spirv::Words words = written.words();
-  module.spirv_bytes = words.size() * sizeof(words[0]);
-  build_spirv(module, std::string_view(reinterpret_cast<const char*>(words.data()), module.spirv_bytes),
-              sources.is_careful);
+  const auto build = [&](BuiltModule& built, const spirv::KernelModule& written, std::string flags) {
+    const spirv::Words words = written.words();
+    built.spirv_bytes = words.size() * sizeof(words[0]);
+    if (sources.is_careful) flags += " -ze-opt-disable";
+    build_spirv(device, built, std::string_view(reinterpret_cast<const char*>(words.data()), built.spirv_bytes), flags);
+    module.binary_bytes += built.binary_bytes;
+    module.from_cache &= built.from_cache;
+  };
+  module.from_cache = true;
+  const auto is_large = [](const auto& kernel) { return kernel.second.has_large_registers; };
+  if (!std::ranges::all_of(module.kernels, is_large)) build(module.usual, usual, "");
+  if (std::ranges::any_of(module.kernels, is_large)) build(module.large, large, " -ze-opt-large-register-file");
 }
 
 void create_kernels(crucible_module& module) {
@@ -123,7 +153,7 @@ void create_kernels(crucible_module& module) {
     auto description = typed<ze_kernel_desc_t>(ZE_STRUCTURE_TYPE_KERNEL_DESC);
     description.pKernelName = name.c_str();
     ze_kernel_handle_t object = nullptr;
-    check(ze.zeKernelCreate(module.object.get(), &description, &object), "compile: zeKernelCreate of " + name);
+    check(ze.zeKernelCreate(kernel.built().object.get(), &description, &object), "compile: zeKernelCreate of " + name);
     kernel.object = OwnedKernel(ze, object);
     const bool is_table = !kernel.parameters.empty() && kernel.parameters.front().kind == spirv::ParameterKind::kTable;
     if (is_table)
@@ -149,14 +179,15 @@ struct Modules {
     sdk::report(sink, user,
                 {sdk::text_item("name", kernel.name), sdk::number_item("buffers", kernel.buffer_count),
                  sdk::number_item("arguments", kernel.parameters.size()), sdk::number_item("lanes", kernel.lanes),
-                 sdk::number_item("spirv_bytes", kernel.module->spirv_bytes),
-                 sdk::number_item("program_bytes", kernel.module->binary_bytes),
-                 sdk::number_item("from_cache", kernel.module->from_cache ? 1 : 0),
-                 sdk::text_item("binary", kernel.module->binary)});
+                 sdk::text_item("register_file", kernel.has_large_registers ? "large" : "usual"),
+                 sdk::number_item("spirv_bytes", kernel.built().spirv_bytes),
+                 sdk::number_item("program_bytes", kernel.built().binary_bytes),
+                 sdk::number_item("from_cache", kernel.built().from_cache ? 1 : 0),
+                 sdk::text_item("binary", kernel.built().binary)});
   }
 
   static void log(const crucible_module& module, crucible_kv_sink sink, void* user) {
-    sdk::report(sink, user, {sdk::text_item("log", module.log)});
+    sdk::report(sink, user, {sdk::text_item("log", module.usual.log + module.large.log)});
   }
 };
 

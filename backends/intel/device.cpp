@@ -51,6 +51,24 @@ MutableLists choose_plans(const Functions& ze, const DeviceFacts& facts) {
                      {{"where", "plans"}});
 }
 
+constexpr std::uint32_t kUsualSubgroup = 16;  // 64 bytes of the commonest type: a line of the cache
+constexpr std::uint32_t kSubgroupVersion = ZE_MAKE_VERSION(1, 1);  // of SPIR-V, in which kernels demand their size
+
+/// A team is a sub-group of the size that most kernels are compiled for anyway, or a group as wide as an execution
+/// unit's vectors. None where groups are too small for one, or share too little memory.
+void choose_teams(crucible_device& device) {
+  const DeviceFacts& facts = device.facts;
+  const auto& sizes = facts.subgroup_sizes;
+  device.by_subgroups = options().get_bool("subgroups") && !sizes.empty() && facts.spirv_version >= kSubgroupVersion;
+  std::uint32_t lanes = facts.lanes;
+  if (device.by_subgroups) {
+    const bool has_usual = std::ranges::find(sizes, kUsualSubgroup) != sizes.end();
+    lanes = has_usual ? kUsualSubgroup : *std::ranges::max_element(sizes);
+  }
+  if (facts.group_size >= lanes && facts.shared_bytes >= sdk::kTeamSharedBytes && std::has_single_bit(lanes))
+    device.team_lanes = lanes;
+}
+
 crucible_status open(crucible_str device_id, crucible_device** out) {
   return sdk::guard([&] {
     sdk::require(out != nullptr, "device.open: no place for the device");
@@ -59,10 +77,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->ze = &ze;
     device->facts = find_device(ze, device_id);
     device->group_size = static_cast<std::uint32_t>(options().get_u64("group_size"));
-    const bool has_room =
-        device->facts.group_size >= device->facts.lanes && device->facts.shared_bytes >= sdk::kTeamSharedBytes;
-    if (options().get_bool("teams") && has_room && std::has_single_bit(device->facts.lanes))
-      device->team_lanes = device->facts.lanes;
+    if (options().get_bool("teams")) choose_teams(*device);
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     const DeviceFacts& facts = device->facts;
@@ -96,8 +111,12 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
     sdk::report(
         sink, user,
         {sdk::text_item("name", facts.name), sdk::text_item("vendor", "Intel"), sdk::text_item("driver", facts.version),
-         sdk::text_item("dialect", "spirv"), sdk::math_item(), sdk::number_item("threads", facts.units * facts.lanes),
-         sdk::number_item("lanes", facts.lanes), sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
+         sdk::text_item("dialect", "spirv"), sdk::math_item(),
+         sdk::number_item("threads", facts.units * device->lanes()), sdk::number_item("lanes", device->lanes()),
+         sdk::text_item("teams", device->team_lanes == 1 ? "none"
+                                 : device->by_subgroups  ? "subgroups"
+                                                         : "groups"),
+         sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
          sdk::number_item("group_size", device->group_size),
          sdk::text_item(
              "plans", device->mutable_lists.usable() ? "mutable" : "recorded (" + device->mutable_lists.why_not + ")"),

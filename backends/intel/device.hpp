@@ -26,6 +26,8 @@ struct DeviceFacts {
   std::uint64_t units = 1, megahertz = 0, memory_bytes = 0, largest_buffer_bytes = 0;   // units: execution units
   std::uint32_t lanes = 8;                                                              // of one execution unit
   std::uint32_t argument_bytes = 0, group_size = 1, group_count = 1, shared_bytes = 0;  // at most; shared by a group
+  std::vector<std::uint32_t> subgroup_sizes;                                            // that a kernel may demand
+  std::uint32_t spirv_version = 0;                                                      // as ZE_MAKE_VERSION
   std::uint32_t queue_group = 0;                                                        // one that computes
   std::uint64_t ticks_per_second = 1, tick_mask = UINT64_MAX;                           // of kernel time stamps
   bool has_f64 = false, rounds_division = false, keeps_subnormals = false;
@@ -46,6 +48,8 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_intel::DeviceFacts facts;
   std::uint32_t group_size = 128;
   std::uint32_t team_lanes = 1;  // work-items that may do an item together
+  bool by_subgroups = false;     // they are a sub-group; else a group
+  std::uint32_t lanes() const { return team_lanes > 1 ? team_lanes : facts.lanes; }
   std::string cache_dir;
   crucible_intel::MutableLists mutable_lists;
   crucible_intel::OwnedContext context;

@@ -1,6 +1,7 @@
 // Asking all drivers for their devices: see device.hpp.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "backends/intel/device.hpp"
 #include "plugins/sdk/device_table.hpp"
@@ -62,9 +63,13 @@ DeviceFacts facts_of(const Functions& ze, ze_driver_handle_t driver, ze_device_h
   check(ze.zeDeviceGetComputeProperties(device, &compute), "zeDeviceGetComputeProperties");
   facts.shared_bytes = compute.maxSharedLocalMemory;
   facts.group_size = std::max(1u, std::min(compute.maxTotalGroupSize, compute.maxGroupSizeX));
+  facts.subgroup_sizes.assign(
+      compute.subGroupSizes,
+      compute.subGroupSizes + std::min<std::uint32_t>(compute.numSubGroupSizes, std::size(compute.subGroupSizes)));
   facts.group_count = std::max(1u, compute.maxGroupCountX);
   auto module = typed<ze_device_module_properties_t>(ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES);
   check(ze.zeDeviceGetModuleProperties(device, &module), "zeDeviceGetModuleProperties");
+  facts.spirv_version = module.spirvVersionSupported;
   facts.argument_bytes = module.maxArgumentsSize;
   facts.has_f64 = (module.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0;
   facts.rounds_division = (module.fp32flags & ZE_DEVICE_FP_FLAG_ROUNDED_DIVIDE_SQRT) != 0;

@@ -350,6 +350,70 @@ TEST_F(Intel, CompiledModulesAreKeptAndADamagedOneIsMadeAgain) {
   std::filesystem::remove_all(folder);
 }
 
+/// buffer[0][i] = the sum of `count` products of buffer[1][i] with 1, 2, ..., all of which are kept to the end.
+KernelSource many_sums(std::int64_t count) {
+  IrBuilder b;
+  for (std::uint32_t i = 0; i < 2; ++i) b.add_buffer(DType::kF32, i == 0);
+  const ExprId item = b.open_grid(LoopMode::kSerial);
+  std::vector<kernel::VariableId> kept;
+  for (std::int64_t i = 0; i < count; ++i) kept.push_back(b.declare(b.real(0, DType::kF32)));
+  b.open_for(b.integer(0), b.integer(2), LoopMode::kSerial);
+  const ExprId value = b.let(b.load(1, item));
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const ExprId factor = b.real(static_cast<double>(i + 1), DType::kF32);
+    b.set(kept[i], b.add(b.variable(kept[i]), b.binary(kernel::Operation::kMultiply, value, factor)));
+  }
+  b.close();
+  ExprId sum = b.let(b.variable(kept[0]));
+  for (std::size_t i = 1; i < kept.size(); ++i) sum = b.let(b.add(sum, b.variable(kept[i])));
+  b.store(0, item, sum);
+  b.close();
+  return {"many_" + std::to_string(count), "", kernel::serialize_ir(b.finish())};
+}
+
+TEST_F(Intel, KernelsThatKeepManyNumbersHaveLargeRegisters) {
+  const auto files_of = [&](const std::vector<KernelSource>& kernels) {
+    const Module module = take(Module::compile(device_, kernels));
+    std::map<std::string, std::string> files;
+    const auto sink = [](void* user, const crucible_kv* items, std::uint32_t count) {
+      for (std::uint32_t i = 0; i < count; ++i) {
+        if (std::string_view(items[i].key.data, items[i].key.size) == "register_file")
+          *static_cast<std::string*>(user) = std::string(items[i].s.data, items[i].s.size);
+      }
+    };
+    for (const KernelSource& kernel : kernels) {
+      std::string& file = files[kernel.name];
+      const auto told = device_->backend().compile_table().kernel_info(take(module.kernel(kernel.name)), sink, &file);
+      EXPECT_TRUE(to_result(told, "kernel_info"));
+    }
+    return files;
+  };
+  using Files = std::map<std::string, std::string>;
+  EXPECT_EQ(files_of({many_sums(4), many_sums(64)}), (Files{{"many_4", "usual"}, {"many_64", "large"}}));
+  const std::vector<float> values = {1, 2, 3, -4};
+  for (const char* registers : {"auto", "usual", "large"}) {
+    Options wanted = options("/dev/null");
+    wanted["registers"] = registers;
+    reopen(wanted);
+    if (std::string_view(registers) != "auto") {
+      EXPECT_EQ(files_of({many_sums(4), many_sums(64)}), (Files{{"many_4", registers}, {"many_64", registers}}));
+    }
+    EXPECT_EQ(run(many_sums(64), 2, 4, values), (std::vector<float>{4160, 8320, 12480, -16640})) << registers;
+  }
+}
+
+TEST_F(Intel, TeamsAreSubgroupsUnlessGroupsAreAskedFor) {
+  EXPECT_EQ(property("teams"), "subgroups");
+  EXPECT_EQ(property("lanes"), "16");
+  Options wanted = options("/dev/null");
+  wanted["subgroups"] = "false";
+  reopen(wanted);
+  EXPECT_EQ(property("teams"), "groups");
+  wanted["teams"] = "false";
+  reopen(wanted);
+  EXPECT_EQ(property("teams"), "none");
+}
+
 TEST_F(Intel, TooMuchMemoryIsSaidInNumbers) {
   const auto buffer = Buffer::allocate(device_, std::uint64_t{1} << 50, 64);
   ASSERT_FALSE(buffer);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/intel/tables.hpp"
+#include "plugins/sdk/thread_kernel.hpp"
 
 namespace crucible_intel {
 namespace {
@@ -27,9 +28,13 @@ std::uint32_t parameter_of(const crucible_kernel& kernel, std::uint32_t index) {
 Launch plan_launch(crucible_device& device, const sdk::ListedOp& op) {
   const crucible_kernel& kernel = *op.kernel;
   Launch launch;
-  const bool is_team = kernel.lanes > 1;  // then a group does an item
-  launch.group_size = is_team ? kernel.lanes : std::min(device.group_size, device.facts.group_size);
-  const std::int64_t groups = is_team ? op.grid : (op.grid + launch.group_size - 1) / launch.group_size;
+  launch.group_size = std::min(device.group_size, device.facts.group_size);
+  std::int64_t groups = (op.grid + launch.group_size - 1) / launch.group_size;
+  if (kernel.lanes > 1) {
+    const sdk::LaunchShape shape = sdk::launch_shape(op.grid, kernel.most_threads, device.facts.units, kernel.lanes);
+    launch.group_size = shape.threads;
+    groups = shape.blocks;
+  }
   launch.groups = static_cast<std::uint32_t>(std::min({groups, kMostGroups, std::int64_t{device.facts.group_count}}));
   if (kernel.parameters.front().kind != spirv::ParameterKind::kTable) return launch;
   const std::uint64_t bytes = op.addresses.size() * sizeof(op.addresses[0]);

@@ -7,9 +7,9 @@
 #include "backends/opencl/program.hpp"
 #include "backends/opencl/tables.hpp"
 #include "backends/opencl/text.hpp"
-#include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/named_kernels.hpp"
+#include "plugins/sdk/team_kernel.hpp"
 #include "plugins/spirv/emit_kernel.hpp"
 #include "plugins/spirv/ordered_loops.hpp"
 
@@ -40,14 +40,16 @@ Source plan_arguments(const crucible_device& device, const std::string& name, co
 
 /// Sets the kernels' arguments and the module's code. Errors: those of printing and writing.
 void write_c(crucible_module& module, const Sources& sources) {
-  module.code = sdk::math_text(sdk::dialect_opencl()) + "\n";
+  module.code = text_before_kernels(*module.device) + "\n";
   for (const auto& [name, source] : sources) {
     crucible_kernel& kernel = module.kernels.at(name);
     for (std::uint32_t i = 0; i < source.kernel.scalars.size(); ++i) {
       const sdk::Type type = source.kernel.scalars[i];
       kernel.scalars.push_back({.kind = spirv::ParameterKind::kScalar, .index = i, .type = type, .given = type});
     }
-    module.code += kernel_text(source.kernel, name, module.device->mapping, source.buffers) + "\n";
+    const KernelText text = kernel_text(source.kernel, name, *module.device, source.buffers);
+    kernel.shape = text.shape;
+    module.code += text.text + "\n";
   }
 }
 
@@ -72,7 +74,13 @@ void write_spirv(crucible_module& module, const Sources& sources) {
   spirv::KernelModule written;
   for (const auto& [name, source] : sources) {
     crucible_kernel& kernel = module.kernels.at(name);
-    kernel.scalars = written.add(source.kernel, name, {.buffers = in_spirv(source.buffers), .by_chunks = by_chunks});
+    const bool by_subgroups = device.teams == Teams::kSubgroups;
+    const sdk::Team team = sdk::plan_team(source.kernel, device.team_lanes, by_subgroups);
+    kernel.scalars = written.add(
+        source.kernel, name,
+        {.buffers = in_spirv(source.buffers), .by_chunks = by_chunks, .team = &team, .by_subgroups = by_subgroups});
+    if (team.lanes > 1)
+      kernel.shape = {.lanes = team.lanes, .most_threads = team.lanes * (by_subgroups ? team.most : 1)};
     std::erase_if(kernel.scalars,
                   [](const spirv::Parameter& parameter) { return parameter.kind != spirv::ParameterKind::kScalar; });
     kernel.takes_chunk = by_chunks;
@@ -122,12 +130,13 @@ struct Modules {
   }
 
   static void describe(const crucible_kernel& kernel, crucible_kv_sink sink, void* user) {
-    sdk::report(sink, user,
-                {sdk::text_item("name", kernel.name), sdk::number_item("buffers", kernel.buffer_count),
-                 sdk::number_item("code_bytes", kernel.module->code.size()),
-                 sdk::number_item("program_bytes", kernel.module->binary_bytes),
-                 sdk::number_item("from_cache", kernel.module->from_cache ? 1 : 0),
-                 sdk::text_item("binary", kernel.module->binary)});
+    sdk::report(
+        sink, user,
+        {sdk::text_item("name", kernel.name), sdk::number_item("buffers", kernel.buffer_count),
+         sdk::number_item("lanes", kernel.shape.lanes), sdk::number_item("code_bytes", kernel.module->code.size()),
+         sdk::number_item("program_bytes", kernel.module->binary_bytes),
+         sdk::number_item("from_cache", kernel.module->from_cache ? 1 : 0),
+         sdk::text_item("binary", kernel.module->binary)});
   }
 
   static void log(const crucible_module& module, crucible_kv_sink sink, void* user) {

@@ -1,6 +1,8 @@
 // Device table: what the platforms' devices are called and can do, opening one with a context and a queue.
 #include "backends/opencl/device.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <memory>
 #include <string_view>
 
@@ -9,6 +11,7 @@
 #include "plugins/sdk/device_table.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/mathematics.hpp"
+#include "plugins/sdk/team_kernel.hpp"
 #include "plugins/sdk/text.hpp"
 
 namespace crucible_opencl {
@@ -76,6 +79,58 @@ void choose_language(crucible_device& device) {
   device.language = Language::kSpirv;
 }
 
+/// A block's arrays, and a number of 64 bits for each work-item of it.
+constexpr std::uint64_t kTeamLocalBytes = sdk::kTeamSharedBytes + 8 * std::uint64_t{sdk::kMostBlockThreads};
+constexpr std::uint64_t kUsualLanes = 32, kLeastLanes = 8;
+
+/// Work-items of a sub-group: a vector of 64 bytes of the commonest type, or as many as the device has.
+std::uint64_t subgroup_lanes(const DeviceFacts& facts) {
+  const auto has = [&](std::uint64_t lanes) {
+    return std::ranges::find(facts.subgroup_sizes, lanes) != facts.subgroup_sizes.end();
+  };
+  for (const std::uint64_t lanes : {std::uint64_t{16}, kUsualLanes, kLeastLanes}) {
+    if (has(lanes)) return lanes;
+  }
+  return 0;
+}
+
+/// As the options `teams` and `lanes` say: by themselves not on processors, whose compilers make vectors of a
+/// work-item's loops. Errors: UNAVAILABLE when they ask for what the device does not have, INVALID_ARGUMENT for chunks
+/// or a number of lanes that is none.
+void choose_teams(crucible_device& device) {
+  const DeviceFacts& facts = device.facts;
+  const std::string teams = options().get_text("teams"), mapping = options().get_text("mapping");
+  std::uint64_t lanes = options().get_u64("lanes");
+  const bool is_asked = teams == "groups" || teams == "subgroups";
+  if (teams == "none" || (teams == "auto" && (facts.is_processor() || mapping == "chunks"))) return;
+  const auto refuse = [&](crucible_code code, const std::string& why) {
+    if (!is_asked) return;
+    throw sdk::Failure(code,
+                       "teams = " + teams + " cannot be had on " + facts.id + " (" + facts.name + ", " +
+                           facts.platform_name + "): " + why,
+                       {{"where", "teams"}});
+  };
+  if (mapping == "chunks")
+    return refuse(CRUCIBLE_E_INVALID_ARGUMENT, "they do items, not chunks; set mapping to items");
+  const bool by_subgroups = teams == "subgroups" || (teams == "auto" && subgroup_lanes(facts) != 0);
+  if (lanes == 0) lanes = by_subgroups ? subgroup_lanes(facts) : facts.in_step != 0 ? facts.in_step : kUsualLanes;
+  if (by_subgroups && std::ranges::find(facts.subgroup_sizes, lanes) == facts.subgroup_sizes.end())
+    return refuse(CRUCIBLE_E_UNAVAILABLE,
+                  lanes == 0 ? "it lets no kernel demand the width of a sub-group (cl_intel_required_subgroup_size); "
+                               "set teams to groups"
+                             : "it has no sub-groups of " + std::to_string(lanes) + "; set lanes to 0");
+  if (!std::has_single_bit(lanes) || lanes < 2)
+    return refuse(CRUCIBLE_E_INVALID_ARGUMENT, "lanes are a power of two, and not " + std::to_string(lanes));
+  if (facts.group_size < sdk::kMostBlockThreads || facts.local_bytes < kTeamLocalBytes)
+    return refuse(CRUCIBLE_E_UNAVAILABLE, "its groups have at most " + std::to_string(facts.group_size) +
+                                              " work-items, which share " + std::to_string(facts.local_bytes) +
+                                              " bytes, and " + std::to_string(sdk::kMostBlockThreads) + " and " +
+                                              std::to_string(kTeamLocalBytes) + " are needed");
+  device.teams = by_subgroups ? Teams::kSubgroups : Teams::kGroups;
+  device.team_lanes = static_cast<std::uint32_t>(lanes);
+  device.mapping = Mapping::kItems;
+}
+
 /// As the option `plans` says. Errors: UNAVAILABLE when it asks for what the driver does not have.
 void choose_plans(crucible_device& device) {
   const std::string plans = options().get_text("plans");
@@ -122,6 +177,7 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     const std::string mapping = options().get_text("mapping");
     const bool chunks = mapping == "chunks" || (mapping == "auto" && facts.is_processor());
     device->mapping = chunks ? Mapping::kChunks : Mapping::kItems;
+    choose_teams(*device);
     device->watchdog.start(facts.id, options().get_u64("timeout_s"));
     device->cache_dir = options().get_text("cache_dir");
     device->memory = choose_memory(cl, facts, options().get_text("memory"));
@@ -154,8 +210,9 @@ crucible_status properties(crucible_device* device, crucible_kv_sink sink, void*
                 {sdk::text_item("name", facts.name), sdk::text_item("vendor", facts.vendor), sdk::math_item(),
                  sdk::text_item("platform", facts.platform_name), sdk::text_item("version", facts.version),
                  sdk::text_item("driver", facts.driver), sdk::text_item("dialect", dialect_name(device->language)),
-                 sdk::number_item("threads", facts.threads()), sdk::number_item("lanes", facts.lanes()),
-                 sdk::number_item("register_bytes", facts.register_bytes),
+                 sdk::number_item("threads", device->threads()), sdk::number_item("lanes", device->lanes()),
+                 sdk::text_item("teams", name(device->teams)),
+                 sdk::number_item("register_bytes", device->has_teams() ? 0 : facts.register_bytes),
                  sdk::number_item("largest_buffer_bytes", facts.largest_buffer_bytes),
                  sdk::text_item("mapping", device->mapping == Mapping::kChunks ? "chunks" : "items"),
                  sdk::text_item("memory", name(device->memory.kind)), sdk::text_item("plans", plans_text(*device)),
@@ -206,6 +263,18 @@ crucible_status score(crucible_str device_id, const crucible_kv* workload, std::
 
 std::string_view dialect_name(Language language) {
   return language == Language::kSpirv ? "spirv" : sdk::dialect_opencl().name;
+}
+
+std::string_view name(Teams teams) {
+  switch (teams) {
+    case Teams::kNone:
+      return "none";
+    case Teams::kGroups:
+      return "groups";
+    case Teams::kSubgroups:
+      return "subgroups";
+  }
+  return "";
 }
 
 void finish(crucible_device& device, const Queue& queue, std::string_view what) {

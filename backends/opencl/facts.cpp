@@ -16,6 +16,9 @@ namespace {
 
 // Of cl_khr_device_uuid and cl_khr_pci_bus_info; older headers lack them.
 constexpr cl_device_info kDeviceUuid = 0x106A, kDevicePciBusInfo = 0x410F;
+// Of cl_nv_device_attribute_query and cl_amd_device_attribute_query: how many work-items go in step; and of
+// cl_intel_required_subgroup_size.
+constexpr cl_device_info kWarpSize = 0x4003, kWaveWidth = 0x4043, kSubgroupSizes = 0x4108;
 constexpr cl_device_info kDeviceIlVersion = 0x105B;  // the same number in OpenCL 2.1 and in cl_khr_il_program
 
 std::string platform_text(const Functions& cl, cl_platform_id platform, cl_platform_info what) {
@@ -64,6 +67,18 @@ std::string pci_of(const Functions& cl, cl_device_id device) {
   return text;
 }
 
+std::vector<std::size_t> sizes_of_subgroups(const Functions& cl, const DeviceFacts& facts) {
+  const bool has_shuffles = facts.has("cl_intel_subgroups") || facts.has("cl_khr_subgroup_shuffle");
+  std::size_t bytes = 0;
+  if (!has_shuffles || !facts.has("cl_intel_required_subgroup_size") ||
+      cl.clGetDeviceInfo(facts.device, kSubgroupSizes, 0, nullptr, &bytes) != CL_SUCCESS)
+    return {};
+  std::vector<std::size_t> sizes(bytes / sizeof(std::size_t));
+  const bool is_told =
+      !sizes.empty() && cl.clGetDeviceInfo(facts.device, kSubgroupSizes, bytes, sizes.data(), nullptr) == CL_SUCCESS;
+  return is_told ? sizes : std::vector<std::size_t>();
+}
+
 DeviceFacts facts_of(const Functions& cl, cl_platform_id platform, cl_device_id device, std::size_t index) {
   DeviceFacts facts;
   facts.id = "opencl:" + std::to_string(index);
@@ -85,6 +100,11 @@ DeviceFacts facts_of(const Functions& cl, cl_platform_id platform, cl_device_id 
         4 * std::uint64_t{device_number<cl_uint>(cl, device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)};
     facts.register_bytes = vector_bytes * (vector_bytes >= 64 ? 32 : 16);
   }
+  facts.group_size = std::max<std::size_t>(1, device_number<std::size_t>(cl, device, CL_DEVICE_MAX_WORK_GROUP_SIZE));
+  facts.local_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_LOCAL_MEM_SIZE);
+  if (facts.has("cl_nv_device_attribute_query")) facts.in_step = device_number<cl_uint>(cl, device, kWarpSize);
+  if (facts.has("cl_amd_device_attribute_query")) facts.in_step = device_number<cl_uint>(cl, device, kWaveWidth);
+  facts.subgroup_sizes = sizes_of_subgroups(cl, facts);
   facts.megahertz = device_number<cl_uint>(cl, device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
   facts.memory_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_GLOBAL_MEM_SIZE);
   facts.largest_buffer_bytes = device_number<cl_ulong>(cl, device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
@@ -139,8 +159,8 @@ std::vector<DeviceFacts> list_devices(const Functions& cl) {
     for (const cl_device_id device : devices) all.push_back(facts_of(cl, platform, device, all.size()));
   }
   if (all.empty()) {
-    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE, "none of the " + std::to_string(count) +
-                                                   " OpenCL platforms has a device" + kAdvice);
+    throw sdk::Failure(CRUCIBLE_E_UNAVAILABLE,
+                       "none of the " + std::to_string(count) + " OpenCL platforms has a device" + kAdvice);
   }
   return all;
 }

@@ -15,8 +15,9 @@ struct crucible_kernel {
   std::uint32_t buffer_count = 0, scalar_count = 0;
   crucible_opencl::Buffers buffers = crucible_opencl::Buffers::kArguments;
   std::vector<crucible::spirv::Parameter>
-      scalars;  // the arguments behind the buffers; C takes each scalar once, as f64
-  bool takes_chunk = true;                          // behind begin and end
+      scalars;              // the arguments behind the buffers; C takes each scalar once, as f64
+  bool takes_chunk = true;  // behind begin and end
+  crucible_opencl::ItemShape shape;
 };
 
 struct crucible_module {

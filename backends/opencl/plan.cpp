@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/opencl/tables.hpp"
+#include "plugins/sdk/thread_kernel.hpp"
 
 namespace crucible_opencl {
 namespace {
@@ -22,8 +23,7 @@ constexpr std::size_t kGroupSize = 128, kMostGroups = std::size_t{1} << 20;
 
 template <class Value>
 void set_argument(const crucible_device& device, cl_kernel kernel, std::uint32_t index, const Value& value) {
-  check(device.cl->clSetKernelArg(kernel, index, sizeof(value), &value),
-        "clSetKernelArg " + std::to_string(index));
+  check(device.cl->clSetKernelArg(kernel, index, sizeof(value), &value), "clSetKernelArg " + std::to_string(index));
 }
 
 void set_scalar(const crucible_device& device, cl_kernel kernel, std::uint32_t index, const ScalarArgument& argument) {
@@ -44,9 +44,20 @@ std::int64_t choose_sizes(const crucible_device& device, const sdk::ListedOp& op
   check(device.cl->clGetKernelWorkGroupInfo(result.kernel.get(), device.facts.device, CL_KERNEL_WORK_GROUP_SIZE,
                                             sizeof(most), &most, nullptr),
         "clGetKernelWorkGroupInfo");
+  const ItemShape& shape = op.kernel->shape;
+  const std::int64_t items = (op.grid + shape.items - 1) / shape.items;
+  if (shape.lanes > 1) {
+    // A group has room for one team at least: the kernel demands it, or is compiled for a sub-group.
+    const std::uint32_t threads =
+        static_cast<std::uint32_t>(std::min<std::size_t>(most, shape.most_threads)) / shape.lanes * shape.lanes;
+    const auto wanted = sdk::launch_shape(items, std::max(threads, shape.lanes), device.facts.units, shape.lanes);
+    result.local_size = wanted.threads;
+    result.global_size = std::size_t{wanted.blocks} * wanted.threads;
+    return 0;
+  }
   result.local_size = std::clamp<std::size_t>(most, 1, kGroupSize);
-  const std::size_t grid = static_cast<std::size_t>(op.grid);
-  result.global_size = std::min((grid - 1) / result.local_size + 1, kMostGroups) * result.local_size;
+  const std::size_t wanted = static_cast<std::size_t>(items);
+  result.global_size = std::min((wanted - 1) / result.local_size + 1, kMostGroups) * result.local_size;
   return 0;
 }
 
@@ -85,8 +96,8 @@ std::uint32_t set_table(crucible_device& device, std::size_t index, const sdk::L
   }
   if (memories.size() > kTableMemories) {
     sdk::refuse_op(index, std::to_string(op.places.size()) + " buffers in " + std::to_string(memories.size()) +
-                       " allocations, and a kernel with so many takes them from " + std::to_string(kTableMemories) +
-                       ": put them into one");
+                              " allocations, and a kernel with so many takes them from " +
+                              std::to_string(kTableMemories) + ": put them into one");
   }
   launch.table = make_table(device, table);
   std::uint32_t argument = 0;
@@ -130,6 +141,7 @@ Launch plan_launch(crucible_device& device, std::size_t index, const sdk::Listed
   const crucible_kernel& kernel = *op.kernel;
   cl_int code = CL_SUCCESS;
   const Functions& cl = *device.cl;
+  sdk::require_alignment(index, op, kernel.name, kernel.shape.alignment);
   launch.kernel = KernelObject(cl, cl.clCreateKernel(kernel.module->program.get(), kernel.name.c_str(), &code));
   check(code, "plan.build: clCreateKernel of " + kernel.name);
   cl_kernel const object = launch.kernel.get();
@@ -166,7 +178,8 @@ void enqueue(crucible_plan& plan, std::size_t index, std::vector<Event>* events)
   cl_event event = nullptr;
   check(device.cl->clEnqueueNDRangeKernel(device.queue.get(), launch.kernel.get(), 1, nullptr, &launch.global_size,
                                           &launch.local_size, 0, nullptr, events != nullptr ? &event : nullptr),
-        "clEnqueueNDRangeKernel");
+        "clEnqueueNDRangeKernel of " + op.kernel->name + ", " + std::to_string(launch.global_size) +
+            " work-items in groups of " + std::to_string(launch.local_size));
   if (events != nullptr) events->emplace_back(*device.cl, event);
 }
 

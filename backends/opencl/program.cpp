@@ -11,7 +11,6 @@ using namespace crucible;
 
 namespace {
 
-constexpr const char* kLanguage = "-cl-std=CL1.2";
 constexpr std::size_t kLongestLog = 4000;  // of an error's text
 
 std::string build_log(const crucible_device& device, cl_program program) {
@@ -45,11 +44,19 @@ Program load(const crucible_device& device, const std::string& bytes, const std:
   const unsigned char* place = reinterpret_cast<const unsigned char*>(bytes.data());
   const std::size_t size = bytes.size();
   cl_int status = CL_SUCCESS, code = CL_SUCCESS;
-  Program program(cl, cl.clCreateProgramWithBinary(device.context.get(), 1, &device.facts.device, &size, &place,
-                                                   &status, &code));
+  Program program(
+      cl, cl.clCreateProgramWithBinary(device.context.get(), 1, &device.facts.device, &size, &place, &status, &code));
   if (code != CL_SUCCESS || status != CL_SUCCESS) return {};
   code = cl.clBuildProgram(program.get(), 1, &device.facts.device, flags.c_str(), nullptr, nullptr);
   return code == CL_SUCCESS ? std::move(program) : Program();
+}
+
+/// The oldest language that has what the texts use, "" for SPIR-V. Khronos' sub-groups belong to 2.0 or newer, Intel's
+/// to all.
+std::string language_flag(const crucible_device& device) {
+  if (device.language == Language::kSpirv) return "";
+  if (device.teams != Teams::kSubgroups || device.facts.has("cl_intel_subgroups")) return "-cl-std=CL1.2";
+  return device.facts.version.starts_with("OpenCL 2.") ? "-cl-std=CL2.0" : "-cl-std=CL3.0";
 }
 
 Program create(const crucible_device& device, const std::string& given) {
@@ -72,8 +79,7 @@ Program compile(const crucible_device& device, const std::string& given, const s
   Program program = create(device, given);
   cl_int code = cl.clBuildProgram(program.get(), 1, &device.facts.device, flags.c_str(), nullptr, nullptr);
   if (code != CL_SUCCESS && !device.facts.rounds_division)  // perhaps it does not take what it does not promise
-    code = cl.clBuildProgram(program.get(), 1, &device.facts.device, device.language == Language::kC ? kLanguage : "",
-                             nullptr, nullptr);
+    code = cl.clBuildProgram(program.get(), 1, &device.facts.device, language_flag(device).c_str(), nullptr, nullptr);
   log = build_log(device, program.get());
   if (code == CL_SUCCESS) return program;
   if (code != CL_BUILD_PROGRAM_FAILURE) check(code, "compile: clBuildProgram with " + flags);
@@ -88,18 +94,18 @@ bool driver_has_cache(const DeviceFacts& facts) { return facts.version.find("PoC
 
 }  // namespace
 
-std::string build_flags(Language language) {
+std::string build_flags(const crucible_device& device) {
   // Nothing that fuses, reorders or flushes: every -cl-fast flag is left out on purpose.
-  constexpr std::string_view kRounding = "-cl-fp32-correctly-rounded-divide-sqrt";
-  return language == Language::kC ? std::string(kLanguage) + " " + std::string(kRounding) : std::string(kRounding);
+  const std::string language = language_flag(device);
+  return language + (language.empty() ? "" : " ") + "-cl-fp32-correctly-rounded-divide-sqrt";
 }
 
 Built build_program(const crucible_device& device, const std::string& code, bool is_careful) {
   const DeviceFacts& facts = device.facts;
-  const std::string flags = build_flags(device.language) + (is_careful ? " -cl-opt-disable" : "");
+  const std::string flags = build_flags(device) + (is_careful ? " -cl-opt-disable" : "");
   const sdk::BinaryCache cache("opencl", driver_has_cache(facts) ? sdk::BinaryCache::off() : device.cache_dir);
-  const std::string key = facts.platform_name + "\n" + facts.name + "\n" + facts.version + "\n" + facts.driver + "\n" +
-                          flags + "\n" + code;
+  const std::string key =
+      facts.platform_name + "\n" + facts.name + "\n" + facts.version + "\n" + facts.driver + "\n" + flags + "\n" + code;
   Built built;
   if (const std::string bytes = cache.find(key); !bytes.empty()) {
     built.program = load(device, bytes, flags);

@@ -22,6 +22,6 @@ Built build_program(const crucible_device& device, const std::string& code, bool
 
 /// The flags that it is compiled with; where a device promises no correctly rounded division and its compiler refuses
 /// them, it is compiled without that one.
-std::string build_flags(Language language);
+std::string build_flags(const crucible_device& device);
 
 }  // namespace crucible_opencl

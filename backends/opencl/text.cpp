@@ -7,6 +7,7 @@
 #include "backends/opencl/text.hpp"
 
 #include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/mathematics.hpp"
 
 namespace crucible_opencl {
 
@@ -14,9 +15,14 @@ using namespace crucible;
 
 namespace {
 
+const sdk::Dialect& language_of(Teams teams) {
+  if (teams == Teams::kGroups) return sdk::dialect_opencl_groups();
+  return teams == Teams::kSubgroups ? sdk::dialect_opencl_subgroups() : sdk::dialect_opencl();
+}
+
 /// The loop over items as the mapping has it; for chunks a plain one, with what helps a compiler to vectorise it.
-sdk::Dialect dialect_for(Mapping mapping) {
-  sdk::Dialect dialect = sdk::dialect_opencl();
+sdk::Dialect dialect_for(Mapping mapping, Teams teams) {
+  sdk::Dialect dialect = language_of(teams);
   dialect.kernel = "static inline void ";
   if (mapping == Mapping::kChunks) {
     dialect.first_item = dialect.item_step = "";
@@ -55,10 +61,21 @@ Place place_of(std::size_t i, Buffers buffers) {
 
 }  // namespace
 
-std::string kernel_text(const sdk::Kernel& kernel, std::string_view name, Mapping mapping, Buffers buffers) {
-  const bool chunks = mapping == Mapping::kChunks;
+std::string text_before_kernels(const crucible_device& device) { return sdk::math_text(language_of(device.teams)); }
+
+KernelText kernel_text(const sdk::Kernel& kernel, std::string_view name, const crucible_device& device,
+                       Buffers buffers) {
+  const bool chunks = device.mapping == Mapping::kChunks;
+  const sdk::Dialect dialect = dialect_for(device.mapping, device.teams);
+  sdk::Team team = device.has_teams() ? sdk::plan_threads(kernel, device.team_lanes) : sdk::Team();
+  if (device.teams == Teams::kGroups) team.most = 1;
+  const bool is_team = team.lanes > 1;
   const std::string function = "items_of_" + std::string(name);
-  std::string parameters, arguments, memories;
+  std::string parameters, arguments, memories, shared;
+  for (const sdk::SharedArray& array : sdk::shared_arrays(kernel, dialect, team)) {
+    shared += "  " + std::string(dialect.shared) + array.type + " " + array.name + array.size + ";\n";
+    arguments += array.name + ", ";
+  }
   for (std::size_t i = 0; buffers == Buffers::kTable && i < kTableMemories; ++i) {
     parameters += "__global uchar* m" + std::to_string(i) + ", ";
     memories += (i == 0 ? "m" : ", m") + std::to_string(i);
@@ -73,12 +90,27 @@ std::string kernel_text(const sdk::Kernel& kernel, std::string_view name, Mappin
     parameters += std::string(sdk::scalar_type(kernel.scalars[i])) + " s" + std::to_string(i) + ", ";
     arguments += "s" + std::to_string(i) + ", ";
   }
-  std::string text = sdk::print_kernel(kernel, dialect_for(mapping), function);
-  text += std::string("__kernel ") + (chunks ? "__attribute__((reqd_work_group_size(1, 1, 1))) " : "") + "void " +
-          std::string(name) + "(" + parameters + "long begin, long end, long chunk) {\n";
-  if (buffers == Buffers::kTable) text += "  __global uchar* const m[] = {" + memories + "};\n";
-  if (chunks) text += "  begin += (long)get_global_id(0) * chunk;\n  end = min(begin + chunk, end);\n";
-  return text + "  " + function + "(" + arguments + "begin, end);\n}\n";
+  KernelText result;
+  result.text = sdk::print_kernel(kernel, dialect, function, team) + "__kernel ";
+  const auto of_size = [&](const std::string& attribute, std::uint32_t size, std::string_view rest = "") {
+    result.text += "__attribute__((" + attribute + "(" + std::to_string(size) + std::string(rest) + "))) ";
+  };
+  if (chunks) of_size("reqd_work_group_size", 1, ", 1, 1");
+  const bool is_whole_group = is_team && (device.teams == Teams::kGroups || team.warps > 1);
+  if (is_whole_group) of_size("reqd_work_group_size", team.lanes, ", 1, 1");
+  if (is_team && device.teams == Teams::kSubgroups) of_size("intel_reqd_sub_group_size", device.team_lanes);
+  result.text += "void " + std::string(name) + "(" + parameters + "long begin, long end, long chunk) {\n" + shared;
+  if (buffers == Buffers::kTable) result.text += "  __global uchar* const m[] = {" + memories + "};\n";
+  if (chunks) result.text += "  begin += (long)get_global_id(0) * chunk;\n  end = min(begin + chunk, end);\n";
+  result.text += "  " + function + "(" + arguments + "begin, end);\n}\n";
+  result.shape = {.lanes = team.lanes,
+                  .most_threads = is_team ? team.lanes * team.most : 0,
+                  .alignment = sdk::assumed_alignment(kernel, dialect, team)};
+  for (const sdk::Stmt& stmt : kernel.body) {
+    const auto wide = team.wide.find(&stmt);
+    if (wide != team.wide.end()) result.shape.items = wide->second.width;
+  }
+  return result;
 }
 
 std::uint64_t argument_bytes(const sdk::Kernel& kernel, Buffers buffers) {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugins/sdk/kernel_ir.hpp"
 #include "plugins/sdk/team_kernel.hpp"
@@ -50,7 +51,20 @@ struct Dialect {
   // is not negative by a positive number of 32 bits.
   // `meet_all`: where all threads of a block meet so.
   std::string_view thread, shared, meet, meet_all;
+  // `local`: the address space of pointers to what a block's threads share, with a space behind it. Where a language
+  // has one, only the kernel itself declares such arrays (shared_arrays()): the function gets them as its first
+  // parameters.
+  std::string_view local = {};
+  // true: lanes tell each other numbers by an array `crucible_words` of a block's threads, a u64 for each.
+  bool has_words = false;
 };
+
+/// An array that the threads of a block share.
+struct SharedArray {
+  std::string type, name, size;  // of each element; all of the dimensions, with brackets
+};
+/// Of a kernel that a team does, in the order of the function's parameters.
+std::vector<SharedArray> shared_arrays(const Kernel& kernel, const Dialect& dialect, const Team& team);
 
 /// What the text of `kernel` relies on for its buffers' addresses: a multiple of this.
 std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect, const Team& team = {});
@@ -62,6 +76,11 @@ const Dialect& dialect_c();
 const Dialect& dialect_cuda();
 const Dialect& dialect_hip();
 const Dialect& dialect_opencl();
+/// OpenCL C for devices whose work-items run in step, with teams: sub-groups, whose width the kernel demands by
+/// intel_reqd_sub_group_size; or groups of work-items, which tell each other numbers by memory. A team of the latter is
+/// all of its group.
+const Dialect& dialect_opencl_subgroups();
+const Dialect& dialect_opencl_groups();
 
 /// The function `name` for a kernel of read_kernel(). Deterministic, whatever the locale. Threads: any.
 /// With a team, of plan_team() for this kernel: its threads do an item together, and a block has at most team.most

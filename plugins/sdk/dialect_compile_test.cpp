@@ -56,21 +56,27 @@ class Folder {
   std::filesystem::path path;
 };
 
-/// "" when clang takes the prelude and the kernels of some random programs; else its words.
-std::string check(const Dialect& dialect, const std::string& declarations, const std::string& flags) {
+/// "" when clang takes the prelude and the kernels of some random programs; else its words. `lanes`: of teams, whose
+/// kernels then stand without those of many launches.
+std::string check(const Dialect& dialect, const std::string& declarations, const std::string& flags,
+                  std::uint32_t lanes = 1) {
   const Folder folder;
   std::string text = math_text(dialect);
   std::set<std::string> names;
   std::vector<BatchPart> parts;
+  std::size_t teams = 0;
   for (std::uint64_t seed = 200; seed < 215; ++seed) {
     const graph::RandomProgram random = graph::random_program({.seed = seed});
-    const auto scheduled = kernel::schedule(random.program, {});
+    const auto scheduled =
+        kernel::schedule(random.program, {.device = {.workers = 64, .lanes = static_cast<int>(lanes)}});
     if (!scheduled) return scheduled.error().message;
     for (const kernel::Kernel& kernel : scheduled->kernels) {
       if (!names.insert(kernel.name).second) continue;
       const Kernel ir = read_kernel(kernel.ir.data(), kernel.ir.size());
-      text += print_kernel(ir, dialect, kernel.name);
-      if (dialect.meet.empty()) continue;
+      const Team team = lanes > 1 ? plan_threads(ir, lanes) : Team();
+      text += print_kernel(ir, dialect, kernel.name, team);
+      teams += team.lanes > 1 ? 1 : 0;
+      if (dialect.meet.empty() || lanes > 1) continue;
       parts.push_back(print_thread_kernel(ir, dialect, kernel.name).batch);
       if (parts.back().text.empty()) return kernel.name + " cannot be in a batch";
       if (parts.size() < 3) continue;
@@ -79,6 +85,7 @@ std::string check(const Dialect& dialect, const std::string& declarations, const
       parts.clear();
     }
   }
+  if (lanes > 1 && teams < 20) return "too few teams to mean anything";
   if (names.size() < 50) return "too few kernels to mean anything";
   std::ofstream(folder.path / "declarations.h") << declarations;
   std::ofstream(folder.path / "kernels.txt") << text;
@@ -103,6 +110,19 @@ TEST(SdkDialects, ClangTakesTheTextsInOpenCl) {
   if (!has_clang()) GTEST_SKIP() << "no clang-19";
   EXPECT_EQ(check(dialect_opencl(), "", "-x cl -cl-std=CL3.0 -target spir64 -Xclang -finclude-default-header"), "");
   EXPECT_EQ(check(dialect_opencl(), "", "-x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header"), "");
+}
+
+TEST(SdkDialects, ClangTakesTheTextsOfTeamsInOpenCl) {
+  if (!has_clang()) GTEST_SKIP() << "no clang-19";
+  const std::string flags = "-x cl -target spir64 -Xclang -finclude-default-header -cl-std=";
+  Dialect groups = dialect_opencl_groups(), subgroups = dialect_opencl_subgroups();
+  groups.kernel = subgroups.kernel = "static inline void ";  // a kernel cannot take the arrays of a group
+  EXPECT_EQ(check(groups, "", flags + "CL1.2", 16), "");
+  EXPECT_EQ(check(groups, "", flags + "CL3.0", 32), "");
+  EXPECT_EQ(check(subgroups, "", flags + "CL3.0 -Ucl_intel_subgroups", 32), "");
+  // clang has the macro and not the functions.
+  const std::string intels = "uint __attribute__((overloadable)) intel_sub_group_shuffle(uint, uint);\n";
+  EXPECT_EQ(check(subgroups, intels, flags + "CL1.2 -Dcl_intel_subgroups", 16), "");
 }
 
 TEST(SdkDialects, ClangTakesTheTextsInCuda) {

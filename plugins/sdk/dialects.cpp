@@ -2,6 +2,7 @@
 #include <string>
 
 #include "plugins/sdk/c_dialect.hpp"
+#include "plugins/sdk/opencl_teams.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -324,5 +325,45 @@ const Dialect& dialect_c() { return kC; }
 const Dialect& dialect_cuda() { return kCuda; }
 const Dialect& dialect_hip() { return kHip; }
 const Dialect& dialect_opencl() { return kOpenCl; }
+
+namespace {
+
+Dialect with_teams(const std::string& preamble) {
+  Dialect dialect = kOpenCl;
+  dialect.preamble = preamble;
+  dialect.shared = dialect.local = "__local ";
+  dialect.meet_all = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);";
+  dialect.inner_loop = "#pragma unroll 4";
+  return dialect;
+}
+
+}  // namespace
+
+const Dialect& dialect_opencl_subgroups() {
+  static const std::string preamble = std::string(kOpenClPreamble) + std::string(opencl_subgroup_preamble());
+  static const Dialect dialect = [] {
+    Dialect made = with_teams(preamble);
+    // How work-items are dealt out to sub-groups is the driver's choice.
+    made.thread = "(get_sub_group_id() * get_max_sub_group_size() + get_sub_group_local_id())";
+    made.first_item =
+        "(int64_t)get_group_id(0) * get_local_size(0) + get_sub_group_id() * get_max_sub_group_size() + "
+        "get_sub_group_local_id()";
+    made.meet = "sub_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);";
+    return made;
+  }();
+  return dialect;
+}
+
+const Dialect& dialect_opencl_groups() {
+  static const std::string preamble = std::string(kOpenClPreamble) + std::string(opencl_group_preamble());
+  static const Dialect dialect = [] {
+    Dialect made = with_teams(preamble);
+    made.thread = "get_local_id(0)";
+    made.meet = made.meet_all;
+    made.has_words = true;
+    return made;
+  }();
+  return dialect;
+}
 
 }  // namespace crucible::sdk

@@ -72,6 +72,7 @@ class Printer : private ExprPrinter {
  public:
   using ExprPrinter::ExprPrinter;
   std::string run(std::string_view name);
+  std::vector<SharedArray> shared_arrays() const;
 
  private:
   void line(int indent, std::string_view what) {
@@ -103,6 +104,7 @@ class Printer : private ExprPrinter {
 
   // print_team.cpp
   void print_team(int indent);
+  bool declares_shared() const { return dialect_.local.empty(); }
   std::string of_team(std::string_view threads) const;
   static std::string exchange(Type type) { return "warps_" + std::string(name(type)); }
   void meet(int indent);

@@ -12,6 +12,15 @@ void refuse_op(std::size_t index, const std::string& what) {
                 {{"op", std::to_string(index)}});
 }
 
+void require_alignment(std::size_t index, const ListedOp& launch, const std::string& kernel, std::uint32_t bytes) {
+  for (std::size_t b = 0; b < launch.addresses.size(); ++b) {
+    if (launch.addresses[b] % bytes == 0) continue;
+    refuse_op(index, "buffer " + std::to_string(b) + " of kernel " + kernel +
+                         " lies at an address that is no multiple of " + std::to_string(bytes) +
+                         " bytes, as its accesses of several elements need it: place it so");
+  }
+}
+
 namespace {
 
 void check_shape(std::uint32_t index, const crucible_op& op, const ListedOp& read, const KernelShape& shape) {

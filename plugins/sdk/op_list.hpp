@@ -76,6 +76,9 @@ struct OpChecks {
 /// Errors: INVALID_ARGUMENT naming the op that is wrong, and what is wrong with it.
 [[noreturn]] void refuse_op(std::size_t index, const std::string& what);
 
+/// Errors: INVALID_ARGUMENT naming the first of a launch's buffers that lies at no multiple of so many bytes.
+void require_alignment(std::size_t index, const ListedOp& launch, const std::string& kernel, std::uint32_t bytes);
+
 /// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call that
 /// is not taken.
 OpList read_ops(const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, const OpChecks& checks);

@@ -48,6 +48,12 @@ std::string Printer::pointer(std::size_t i) const {
 std::string Printer::parameters() const {
   if (dialect_.packed_arguments) return "void* const* buffers, const double* scalars, int64_t begin, int64_t end";
   std::string list;
+  if (!declares_shared()) {
+    for (const SharedArray& array : shared_arrays()) {
+      const std::size_t row = array.size.find(']') + 1;  // a pointer to what the first dimension counts
+      list += std::string(dialect_.local) + array.type + " (*" + array.name + ")" + array.size.substr(row) + ", ";
+    }
+  }
   for (std::size_t i = 0; i < kernel_.buffers.size(); ++i)
     list += std::string(dialect_.global) + pointer(i) + "b" + text(i) + ", ";
   for (std::uint32_t i = 0; i < kernel_.scalars.size(); ++i)
@@ -221,6 +227,10 @@ std::uint32_t assumed_alignment(const Kernel& kernel, const Dialect& dialect, co
 }
 
 std::string_view scalar_type(Type type) { return type == Type::kI64 ? "int64_t" : "double"; }
+
+std::vector<SharedArray> shared_arrays(const Kernel& kernel, const Dialect& dialect, const Team& team) {
+  return Printer(kernel, dialect, team).shared_arrays();
+}
 
 std::string print_kernel(const Kernel& kernel, const Dialect& dialect, std::string_view name, const Team& team) {
   return Printer(kernel, dialect, team).run(name);

@@ -15,25 +15,39 @@ std::string number(std::int64_t value) { return std::to_string(value); }
 
 }  // namespace
 
+/// What the threads of a block share.
+std::vector<SharedArray> Printer::shared_arrays() const {
+  std::vector<SharedArray> all;
+  if (!is_team()) return all;
+  for (std::uint32_t i = 0; i < kernel_.arrays.size(); ++i) {
+    if (team_.registers.contains(i)) continue;
+    all.push_back(
+        {memory_type(kernel_.arrays[i].type), "all_a" + text(i), "[" + text(team_.most) + "][" + elements(i) + "]"});
+  }
+  for (const Type type : team_.joined) {
+    if (team_.warps > 1) all.push_back({memory_type(type), exchange(type), "[" + text(team_.warps) + "]"});
+  }
+  if (dialect_.has_words) all.push_back({"uint64_t", "crucible_words", "[" + text(team_.lanes * team_.most) + "]"});
+  return all;
+}
+
 /// The lane of this thread, and where its team's arrays lie.
 void Printer::print_team(int indent) {
-  const std::string lanes = text(team_.lanes);
-  line(indent, "const int32_t lane = " + std::string(dialect_.thread) + " % " + lanes + ";");
+  const std::string lanes = text(team_.lanes), thread(dialect_.thread);
+  line(indent, "const int32_t lane = " + thread + " % " + lanes + ";");
+  if (declares_shared()) {
+    for (const SharedArray& array : shared_arrays())
+      line(indent, std::string(dialect_.shared) + array.type + " " + array.name + array.size + ";");
+  }
   for (std::uint32_t i = 0; i < kernel_.arrays.size(); ++i) {
     const std::string type = memory_type(kernel_.arrays[i].type), name = "a" + text(i);
     if (const auto own = team_.registers.find(i); own != team_.registers.end()) {
       line(indent, type + " " + name + "[" + text(own->second.elements) + "];");
       continue;
     }
-    line(indent,
-         std::string(dialect_.shared) + type + " all_" + name + "[" + text(team_.most) + "][" + elements(i) + "];");
-    line(indent,
-         type + "* const " + name + " = all_" + name + "[" + std::string(dialect_.thread) + " / " + lanes + "];");
+    line(indent, std::string(dialect_.local) + type + "* const " + name + " = all_" + name + "[" + thread + " / " +
+                     lanes + "];");
   }
-  if (team_.warps == 1) return;
-  for (const Type type : team_.joined)
-    line(indent,
-         std::string(dialect_.shared) + memory_type(type) + " " + exchange(type) + "[" + text(team_.warps) + "];");
 }
 
 /// A number of threads, as a number of teams.

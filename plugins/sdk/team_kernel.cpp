@@ -220,7 +220,7 @@ class Planner {
     for (const Type type : team_.joined) bytes += has_shuffles_ && team_.warps > 1 ? team_.warps * size_bytes(type) : 0;
     for (const Type type : has_shuffles_ ? std::set<Type>() : team_.joined)
       bytes += std::int64_t{team_.lanes} * size_bytes(type);
-    team_.most = kMostBlockThreads / team_.lanes;
+    team_.most = team_.warps > 1 ? 1 : kMostBlockThreads / team_.lanes;  // all threads of a block meet then
     if (bytes > 0)
       team_.most = static_cast<std::uint32_t>(std::min<std::int64_t>(team_.most, kTeamSharedBytes / bytes));
     return team_.most > 0;
@@ -235,9 +235,9 @@ class Planner {
 
 }  // namespace
 
-Team plan_team(const Kernel& kernel, std::uint32_t lanes) {
+Team plan_team(const Kernel& kernel, std::uint32_t lanes, bool shuffles) {
   if (lanes <= 1) return {};
-  return Planner(kernel, lanes, false, {}).run();
+  return Planner(kernel, lanes, shuffles, {}).run();
 }
 
 namespace {

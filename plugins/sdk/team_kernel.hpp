@@ -62,8 +62,8 @@ inline constexpr std::uint32_t kTeamSharedBytes = 32 * 1024;
 /// The team for `kernel` on a device whose threads run in step by `lanes`, a power of two. One thread where a team
 /// would be in the way: the kernel has no vector loop, or short ones alone; work outside of them that only one lane
 /// could do; a form that cannot be dealt out; arrays beyond what threads of a block share. Pointers are into `kernel`,
-/// which has to stay as it is.
-Team plan_team(const Kernel& kernel, std::uint32_t lanes);
+/// which has to stay as it is. `shuffles`: lanes join without memory.
+Team plan_team(const Kernel& kernel, std::uint32_t lanes, bool shuffles = false);
 
 /// The same for a language whose threads can tell each other numbers and load several at once (Dialect::meet): joins
 /// and arrays without shared memory where that is possible, wide loops. Where all loops are long, a block does an item.

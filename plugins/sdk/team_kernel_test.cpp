@@ -201,6 +201,26 @@ TEST(SdkTeams, BlocksDoLongRows) {
   EXPECT_GT(count.blocks, 0u);
 }
 
+/// All threads of a block meet there, so that a second team in it would have to do as many items.
+TEST(SdkTeams, ABlockThatDoesAnItemIsOneTeam) {
+  kernel::TestProgram test;
+  const auto x = test.input(DType::kF32, {7, 4800});
+  test.keep(test.op(graph::OpKind::kReduceSum, {x}, {7, 1}, DType::kF32, {.dims = {1}}));
+  const auto scheduled = kernel::schedule(test.program, {.numerics = kernel::Numerics::kFast});
+  ASSERT_TRUE(scheduled) << scheduled.error().message;
+  std::size_t blocks = 0;
+  for (const std::uint32_t lanes : {8u, 16u, 32u}) {
+    for (const kernel::Kernel& source : scheduled->kernels) {
+      const Kernel kernel = read_kernel(source.ir.data(), source.ir.size());
+      const ThreadKernel threads = print_thread_kernel(kernel, dialect_cuda(), "k", lanes);
+      if (threads.lanes <= lanes) continue;
+      EXPECT_EQ(threads.most_threads, threads.lanes) << lanes;
+      ++blocks;
+    }
+  }
+  EXPECT_GE(blocks, 2u);
+}
+
 /// The texts of all kernels of a program with one op, in strict numerics, for `lanes` in step.
 std::vector<ThreadKernel> kernels_of(const kernel::TestProgram& test, std::uint32_t lanes) {
   const auto scheduled = kernel::schedule(test.program, {.numerics = kernel::Numerics::kStrict});

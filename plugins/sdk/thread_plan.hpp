@@ -62,13 +62,7 @@ std::vector<PlannedLaunch> plan_launches(const OpList& list, std::uint64_t table
     const ListedOp& op = list.ops[i];
     if (op.kind != CRUCIBLE_OP_LAUNCH) continue;
     const Kernel& kernel = *op.kernel;
-    for (std::size_t b = 0; b < op.addresses.size(); ++b) {
-      if (op.addresses[b] % kernel.alignment == 0) continue;
-      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT,
-                    "plan.build: op " + std::to_string(i) + ": buffer " + std::to_string(b) + " of kernel " +
-                        kernel.name + " lies at an address that is no multiple of " + std::to_string(kernel.alignment) +
-                        " bytes, as its accesses of several elements need it: place it so");
-    }
+    require_alignment(i, op, kernel.name, kernel.alignment);
     PlannedLaunch& launch = launches[i];
     launch.arguments = kernel.has_table ? std::vector{tables + first[i] * sizeof(std::uint64_t)} : op.addresses;
     launch.first_scalar = static_cast<std::uint32_t>(launch.arguments.size());

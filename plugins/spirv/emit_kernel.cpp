@@ -52,10 +52,11 @@ std::vector<Parameter> KernelWriter::run() {
   take_parameters();
   for (const sdk::IrArray& array : kernel_.arrays) {
     const auto elements = static_cast<std::uint64_t>(std::max<std::int64_t>(array.size, 1));
-    const Id type = module_.array_type(memory_type(module_, array.type), elements);
+    Id type = module_.array_type(memory_type(module_, array.type), elements);
+    if (is_subgroup()) type = module_.array_type(type, form_.team->most);
     arrays_.push_back(is_team() ? module_.group_variable(type) : writer_->local(type));
   }
-  if (is_team()) lane_ = first_of(BuiltIn::kLocalInvocationId);
+  if (is_team()) open_team();
   statement_ = 1;
   block(kernel_.body);
   writer_->effect(Op::kReturn, {});
@@ -64,7 +65,7 @@ std::vector<Parameter> KernelWriter::run() {
   for (const BuiltIn which : used_) built_ins.push_back(module_.built_in(which));
   module_.add_entry_point(writer_->id(), name_, built_ins);
   if (form_.by_chunks) module_.set_group_size(writer_->id(), 1);
-  if (is_team()) module_.set_group_size(writer_->id(), form_.team->lanes);
+  if (is_team()) demand_sizes();
   return parameters_;
 }
 
@@ -242,6 +243,10 @@ void KernelWriter::grid(const sdk::Stmt& stmt) {
     first = add(first, multiply(number, chunk));
     const Id behind = add(first, chunk), is_less = writer_->value(Op::kSLessThan, module_.bool_type(), {behind, end});
     end = writer_->value(Op::kSelect, u64, {is_less, behind, end});
+  } else if (is_subgroup()) {
+    const Id teams = first_of(BuiltIn::kNumSubgroups);
+    first = add(first, add(multiply(number, teams), team_));
+    step = multiply(first_of(BuiltIn::kNumWorkgroups), teams);
   } else {
     first = add(first, number);
     step = first_of(is_team() ? BuiltIn::kNumWorkgroups : BuiltIn::kGlobalSize);

@@ -60,9 +60,12 @@ struct Form {
   Buffers buffers = Buffers::kArguments;
   bool by_chunks =
       false;  // a work-item, alone in its group, does `chunk` neighbours: processors, whose work-items are loops
-  // A group of team->lanes work-items does an item together; null, or a team of one: each work-item does its own. Of
-  // plan_team() for this kernel, borrowed for the call; not by chunks.
+  // team->lanes work-items do an item together; null, or a team of one: each work-item does its own. Of plan_team() for
+  // this kernel, borrowed for the call; not by chunks.
   const crucible::sdk::Team* team = nullptr;
+  // A team is a sub-group, whose size the kernel demands, and a group has up to team->most of them: for plan_team()
+  // with joins by shuffles. false: a group is one team.
+  bool by_subgroups = false;
 };
 
 /// One module with any number of kernels, which share the functions that they call.

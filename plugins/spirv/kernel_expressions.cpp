@@ -1,6 +1,6 @@
 // Expressions of kernels as instructions: see kernel_writer.hpp and the table in docs/kernel-ir.md.
-#include "plugins/spirv/kernel_writer.hpp"
 #include "plugins/sdk/error.hpp"
+#include "plugins/spirv/kernel_writer.hpp"
 
 namespace crucible::spirv {
 
@@ -99,8 +99,14 @@ Id KernelWriter::compute(const Expr& e) {
       return load(e.type, buffer_element(e.id, expr(e.in[0])));
     case sdk::Op::kElement:
       return load(e.type, array_element(e.id, expr(e.in[0])));
-    case sdk::Op::kConvert:
+    case sdk::Op::kConvert: {
+      const sdk::Expr& from = kernel_.exprs[e.in[0]];
+      // A number that is written down is rounded here: a device without f64 cannot.
+      const bool is_rounded = from.operation == sdk::Op::kReal && from.type == Type::kF64 &&
+                              (e.type == Type::kF32 || e.type == Type::kBF16);
+      if (is_rounded) return convert(number(Type::kF32, from.real), Type::kF32, e.type);
       return convert(expr(e.in[0]), operand_type(e), e.type);
+    }
     case sdk::Op::kAssume:
       return expr(e.in[0]);
     case sdk::Op::kIsNan: {

@@ -34,6 +34,10 @@ Id KernelWriter::number(Type type, double value) {
 
 Id KernelWriter::first_of(BuiltIn which) {
   used_.insert(which);
+  if (SpirvModule::is_number(which)) {
+    const Id number = writer_->load(module_.int_type(32), module_.built_in(which), 4);
+    return writer_->value(Op::kUConvert, module_.int_type(64), {number});
+  }
   const Id u64 = module_.int_type(64), vector = module_.vector_type(u64, 3);
   return writer_->value(Op::kCompositeExtract, u64, {writer_->load(vector, module_.built_in(which), 32), 0});
 }
@@ -46,6 +50,7 @@ Id KernelWriter::buffer_element(std::uint32_t buffer, Id index) {
 Id KernelWriter::array_element(std::uint32_t array, Id index) {
   const Id pointer = module_.pointer_type(is_team() ? Storage::kWorkgroup : Storage::kFunction,
                                           memory_type(module_, kernel_.arrays[array].type));
+  if (is_subgroup()) return writer_->value(Op::kInBoundsAccessChain, pointer, {arrays_[array], team_, index});
   return writer_->value(Op::kInBoundsAccessChain, pointer, {arrays_[array], index});
 }
 

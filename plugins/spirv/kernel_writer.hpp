@@ -56,6 +56,10 @@ class KernelWriter {
 
   // ---- team_statements.cpp ----
   bool is_team() const { return form_.team != nullptr && form_.team->lanes > 1; }
+  bool is_subgroup() const { return is_team() && form_.by_subgroups; }
+  void open_team();
+  void demand_sizes();
+  void join_by_shuffles(const sdk::TeamReduction& reduction);
   /// As all work-items of a team execute it.
   void team_statement(const sdk::Stmt& stmt);
   void deal(const sdk::Stmt& loop, const std::vector<sdk::TeamReduction>& reductions);
@@ -67,7 +71,7 @@ class KernelWriter {
   Id is_lane_below(std::uint32_t width);
 
   // ---- kernel_values.cpp ----
-  /// The first component of a built-in vector.
+  /// The first component of a built-in vector, or a built-in number, as i64.
   Id first_of(BuiltIn which);
   Id i64(std::int64_t value) { return module_.int_constant(64, static_cast<std::uint64_t>(value)); }
   Id add(Id a, Id b) { return writer_->value(Op::kIAdd, module_.int_type(64), {a, b}); }
@@ -123,6 +127,7 @@ class KernelWriter {
   std::uint64_t statement_ = 0;
   std::set<BuiltIn> used_;
   Id lane_ = 0;                         // of a team
+  Id team_ = 0;                         // which one of its group's sub-groups it is
   std::map<sdk::Type, Id> exchanges_;   // arrays with an element per lane, shared by the group
   bool is_dealt_ = false;               // inside of a loop whose turns the lanes share
   std::size_t met_at_ = 0;              // the writer's size after the last meeting

@@ -8,9 +8,9 @@
 namespace crucible::spirv {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x07230203, kVersion = 0x00010000;
+constexpr std::uint32_t kMagic = 0x07230203, kVersion = 0x00010000, kSubgroupVersion = 0x00010100;
 constexpr std::uint32_t kPhysical64 = 2, kOpenCl = 2, kModelKernel = 6;
-constexpr std::uint32_t kLocalSize = 17, kContractionOff = 31;     // execution modes
+constexpr std::uint32_t kLocalSize = 17, kContractionOff = 31, kSubgroupSize = 35;  // execution modes
 constexpr std::uint32_t kDecorationBuiltIn = 11, kDecorationConstant = 22, kDecorationParameter = 38;
 constexpr std::uint32_t kInline = 1;  // function control
 
@@ -126,7 +126,8 @@ Id SpirvModule::float_constant(std::uint32_t bits, double value) {
 Id SpirvModule::built_in(BuiltIn which) {
   Id& id = built_ins_[static_cast<std::uint32_t>(which)];
   if (id != 0) return id;
-  const Id pointer = pointer_type(Storage::kInput, vector_type(int_type(64), 3));
+  const Id of_type = is_number(which) ? int_type(32) : vector_type(int_type(64), 3);
+  const Id pointer = pointer_type(Storage::kInput, of_type);
   id = new_id();
   append(globals_, Op::kVariable, {pointer, id, static_cast<std::uint32_t>(Storage::kInput)});
   append(decorations_, Op::kDecorate, {id, kDecorationBuiltIn, static_cast<std::uint32_t>(which)});
@@ -157,10 +158,18 @@ void SpirvModule::set_group_size(Id function, std::uint32_t size) {
   append(modes_, Op::kExecutionMode, {function, kLocalSize, size, 1, 1});
 }
 
+void SpirvModule::set_subgroup_size(Id function, std::uint32_t size) {
+  add_capability(Capability::kSubgroupDispatch);
+  append(modes_, Op::kExecutionMode, {function, kSubgroupSize, size});
+}
+
 Words SpirvModule::words() const {
-  Words all = {kMagic, kVersion, 0, next_, 0};
+  const bool demands_subgroups = capabilities_.contains(Capability::kSubgroupDispatch);
+  Words all = {kMagic, demands_subgroups ? kSubgroupVersion : kVersion, 0, next_, 0};
   for (const Capability capability : capabilities_)
     append(all, Op::kCapability, {static_cast<std::uint32_t>(capability)});
+  if (capabilities_.contains(Capability::kSubgroupShuffle))
+    append(all, Op::kExtension, text_words("SPV_INTEL_subgroups"));
   Words import = {cl_functions_};
   const Words set = text_words("OpenCL.std");
   import.insert(import.end(), set.begin(), set.end());

@@ -3,7 +3,8 @@
 // through it.
 //
 // The form is OpenCL's: Kernel, Physical64, memory model OpenCL, version 1.0: nothing newer is needed, so any driver
-// will do. Capabilities are those that the types and instructions in use need.
+// will do; 1.1, and SPV_INTEL_subgroups, where a kernel demands the size of its sub-groups. Capabilities are those that
+// the types and instructions in use need.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ using Words = std::vector<std::uint32_t>;
 
 /// Instructions that are written, with the numbers of the specification (https://registry.khronos.org/SPIR-V/).
 enum class Op : std::uint16_t {
+  kExtension = 10,
   kExtInstImport = 11,
   kExtInst = 12,
   kMemoryModel = 14,
@@ -106,6 +108,7 @@ enum class Op : std::uint16_t {
   kReturn = 253,
   kReturnValue = 254,
   kUnreachable = 255,
+  kSubgroupShuffleXor = 5574,  // SPV_INTEL_subgroups
 };
 
 enum class Capability : std::uint32_t {
@@ -117,6 +120,8 @@ enum class Capability : std::uint32_t {
   kInt64 = 11,
   kInt16 = 22,
   kInt8 = 39,
+  kSubgroupDispatch = 58,
+  kSubgroupShuffle = 5568,  // SPV_INTEL_subgroups
 };
 
 enum class Storage : std::uint32_t { kInput = 1, kWorkgroup = 4, kCrossWorkgroup = 5, kFunction = 7 };
@@ -125,7 +130,10 @@ enum class BuiltIn : std::uint32_t {
   kWorkgroupId = 26,
   kLocalInvocationId = 27,
   kGlobalInvocationId = 28,
-  kGlobalSize = 31
+  kGlobalSize = 31,
+  kNumSubgroups = 38,  // these three are one number of 32 bits
+  kSubgroupId = 40,
+  kSubgroupLane = 41
 };
 enum class ParameterAttribute : std::uint32_t { kNoAlias = 4, kNoWrite = 6 };
 /// Functions of the extended instruction set OpenCL.std.
@@ -165,8 +173,9 @@ class SpirvModule {
   Id float_constant(std::uint32_t bits, double value);
   Id null_constant(Id of_type) { return constant(Op::kConstantNull, of_type, {}); }
 
-  /// The variable that holds a built-in vector of three u64.
+  /// The variable that holds a built-in vector of three u64, or a u32 of what counts sub-groups.
   Id built_in(BuiltIn which);
+  static bool is_number(BuiltIn which) { return which >= BuiltIn::kNumSubgroups; }
   /// A variable that the work-items of a group share, uninitialised.
   Id group_variable(Id type);
   Id cl_functions() const { return cl_functions_; }
@@ -176,6 +185,8 @@ class SpirvModule {
   void add_entry_point(Id function, std::string_view name, const Words& built_ins);
   /// Its groups have so many work-items, in one dimension.
   void set_group_size(Id function, std::uint32_t size);
+  /// Its sub-groups have so many.
+  void set_subgroup_size(Id function, std::uint32_t size);
   /// A whole function, from OpFunction to OpFunctionEnd.
   void append_function(const Words& words) { functions_.insert(functions_.end(), words.begin(), words.end()); }
 

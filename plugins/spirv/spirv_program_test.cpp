@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -21,18 +22,24 @@ using namespace crucible;
 struct Emitted {
   Words words;
   std::map<std::string, std::vector<Parameter>> kernels;
-  std::map<std::string, std::uint32_t> lanes;  // of those that teams do
+  std::map<std::string, sdk::Team> teams;  // of those that teams do
+  bool by_subgroups = false;
+  /// Work-items of a group; of several sub-groups where there is room.
+  std::size_t group_of(const sdk::Team& team) const {
+    return std::size_t{team.lanes} * (by_subgroups ? std::min(team.most, 3u) : 1);
+  }
 };
 
-Emitted emit(const kernel::Schedule& schedule, std::uint32_t lanes = 1) {
+Emitted emit(const kernel::Schedule& schedule, std::uint32_t lanes = 1, bool by_subgroups = false) {
   KernelModule module;
   Emitted emitted;
+  emitted.by_subgroups = by_subgroups;
   for (const kernel::Kernel& kernel : schedule.kernels) {
     if (emitted.kernels.contains(kernel.name)) continue;
     const sdk::Kernel read = sdk::read_kernel(kernel.ir.data(), kernel.ir.size());
-    const sdk::Team team = sdk::plan_team(read, lanes);
-    if (team.lanes > 1) emitted.lanes[kernel.name] = team.lanes;
-    emitted.kernels[kernel.name] = module.add(read, kernel.name, {.team = &team});
+    sdk::Team team = sdk::plan_team(read, lanes, by_subgroups);
+    emitted.kernels[kernel.name] = module.add(read, kernel.name, {.team = &team, .by_subgroups = by_subgroups});
+    if (team.lanes > 1) emitted.teams[kernel.name] = std::move(team);
   }
   emitted.words = module.words();
   return emitted;
@@ -44,8 +51,9 @@ Result<std::vector<graph::Bytes>> run_on_device(const graph::RandomProgram& rand
   return kernel::run_schedule(random.program, schedule, random.values, random.slots, options,
                               [&](const kernel::Launch& launch) -> Result<void> {
                                 const std::string& name = schedule.kernels[launch.step.kernel].name;
-                                const auto team = emitted.lanes.find(name);
-                                const std::size_t group = team == emitted.lanes.end() ? 0 : team->second;
+                                const auto team = emitted.teams.find(name);
+                                const std::size_t group =
+                                    team == emitted.teams.end() ? 0 : emitted.group_of(team->second);
                                 program.run(name, emitted.kernels.at(name), launch.buffers, launch.scalars,
                                             launch.begin, launch.end, group == 0 ? 24 : 5 * group, group);
                                 return {};
@@ -60,7 +68,7 @@ std::uint64_t seeds(std::uint64_t usual) {
 
 /// `lanes`: of a device whose work-items run in step; teams of as many do items together.
 void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std::uint64_t count,
-             std::uint32_t lanes = 1) {
+             std::uint32_t lanes = 1, bool by_subgroups = false) {
   if (const std::string reason = testing::DeviceProgram::no_device(); !reason.empty()) GTEST_SKIP() << reason;
   std::size_t teams = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
@@ -69,8 +77,8 @@ void compare(kernel::Numerics numerics, bool fuse, std::uint64_t first_seed, std
         random.program,
         {.claims = {}, .fuse = fuse, .numerics = numerics, .device = {.lanes = static_cast<int>(lanes)}});
     ASSERT_TRUE(schedule) << schedule.error().message;
-    const Emitted emitted = emit(*schedule, lanes);
-    teams += emitted.lanes.size();
+    const Emitted emitted = emit(*schedule, lanes, by_subgroups);
+    teams += emitted.teams.size();
     const auto interpreter = kernel::ScheduleInterpreter::create(random.program, *schedule);
     ASSERT_TRUE(interpreter) << interpreter.error().message;
     const kernel::RunOptions options = {.in_place = seed % 2 == 0, .pieces = seed % 3 == 0 ? 3 : 1};
@@ -99,6 +107,9 @@ TEST(SpirvProgram, EveryModuleIsValid) {
     ASSERT_EQ(testing::validate(words), "") << "seed " << seed;
     ASSERT_EQ(testing::validate(with_ordered_loops(words)), "") << "seed " << seed;
     ASSERT_EQ(testing::validate(emit(*schedule, 16).words), "") << "seed " << seed << ", teams";
+    const Words subgroups = emit(*schedule, 16, true).words;
+    ASSERT_EQ(testing::validate(subgroups), "") << "seed " << seed << ", sub-groups";
+    ASSERT_EQ(testing::validate(with_ordered_loops(subgroups)), "") << "seed " << seed << ", sub-groups";
   }
 }
 
@@ -128,6 +139,11 @@ TEST(SpirvProgram, UnfusedStrictBitsAreTheInterpreters) { compare(kernel::Numeri
 TEST(SpirvProgram, TeamsHaveTheInterpretersBits) {
   compare(kernel::Numerics::kStrict, true, 1000, seeds(6), 16);
   compare(kernel::Numerics::kStrict, true, 1100, seeds(3), 32);
+}
+
+TEST(SpirvProgram, TeamsThatAreSubgroupsHaveTheInterpretersBits) {
+  compare(kernel::Numerics::kStrict, true, 1200, seeds(6), 16, true);
+  compare(kernel::Numerics::kStrict, true, 1300, seeds(3), 32, true);
 }
 
 TEST(SpirvProgram, FastBitsAreTheInterpretersToo) { compare(kernel::Numerics::kFast, true, 900, seeds(6)); }

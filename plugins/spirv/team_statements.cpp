@@ -1,4 +1,5 @@
-// Statements that the work-items of a group execute together: see plugins/sdk/team_kernel.hpp. A group is one team.
+// Statements that the work-items of a team execute together: see plugins/sdk/team_kernel.hpp. A group is one team, or
+// its sub-groups are one each.
 #include "plugins/spirv/kernel_writer.hpp"
 
 namespace crucible::spirv {
@@ -7,15 +8,25 @@ using sdk::Type;
 
 namespace {
 
-// Numbers of the specification: the scope Workgroup; acquire and release, of the group's memory and of the device's.
-constexpr std::uint32_t kGroupScope = 2, kSeesAll = 0x8 | 0x100 | 0x200;
+// Numbers of the specification: scopes; acquire and release, of the group's memory and of the device's.
+constexpr std::uint32_t kGroupScope = 2, kSubgroupScope = 3, kSeesAll = 0x8 | 0x100 | 0x200;
 constexpr std::uint32_t kPlainLoop = 0;  // loop control
 
 }  // namespace
 
+void KernelWriter::open_team() {
+  lane_ = first_of(is_subgroup() ? BuiltIn::kSubgroupLane : BuiltIn::kLocalInvocationId);
+  if (is_subgroup()) team_ = first_of(BuiltIn::kSubgroupId);
+}
+
+void KernelWriter::demand_sizes() {
+  is_subgroup() ? module_.set_subgroup_size(writer_->id(), form_.team->lanes)
+                : module_.set_group_size(writer_->id(), form_.team->lanes);
+}
+
 void KernelWriter::meet() {
   if (writer_->size() == met_at_) return;
-  const Id scope = module_.int_constant(32, kGroupScope);
+  const Id scope = module_.int_constant(32, is_subgroup() ? kSubgroupScope : kGroupScope);
   writer_->effect(Op::kControlBarrier, {scope, scope, module_.int_constant(32, kSeesAll)});
   met_at_ = writer_->size();
 }
@@ -60,6 +71,7 @@ void KernelWriter::deal(const sdk::Stmt& stmt, const std::vector<sdk::TeamReduct
 
 /// The lanes' values of one variable become one, halving the lanes, which all get it.
 void KernelWriter::join(const sdk::TeamReduction& reduction) {
+  if (is_subgroup()) return join_by_shuffles(reduction);
   const Type type = kernel_.variables[reduction.variable].type;
   const Id variable = variables_[reduction.variable].pointer, element = memory_type(module_, type);
   Id& all = exchanges_[type];
@@ -78,6 +90,23 @@ void KernelWriter::join(const sdk::TeamReduction& reduction) {
   }
   store(type, variable, load(type, at(i64(0))));
   meet();
+}
+
+/// The same; what is narrower than 32 bits goes as so many, which every device shuffles.
+void KernelWriter::join_by_shuffles(const sdk::TeamReduction& reduction) {
+  module_.add_capability(Capability::kSubgroupShuffle);
+  const Type type = kernel_.variables[reduction.variable].type;
+  const bool is_narrow = size_bytes(type) < 4;
+  const Id variable = variables_[reduction.variable].pointer, word = module_.int_type(32);
+  Id value = load(type, variable);
+  for (std::uint32_t width = form_.team->lanes / 2; width > 0; width /= 2) {
+    const Id mask = module_.int_constant(32, width);
+    const Id given = is_narrow ? convert(value, type, Type::kI32) : value;
+    Id other = writer_->value(Op::kSubgroupShuffleXor, is_narrow ? word : value_type(module_, type), {given, mask});
+    if (is_narrow) other = convert(other, Type::kI32, type);
+    value = combine(reduction.op, type, value, other);
+  }
+  store(type, variable, value);
 }
 
 }  // namespace crucible::spirv

@@ -88,8 +88,11 @@ std::string validate(const Words& module) {
       std::filesystem::temp_directory_path() / fmt::format("crucible-spirv-{}.spv", getpid());
   std::ofstream(file, std::ios::binary)
       .write(reinterpret_cast<const char*>(module.data()), static_cast<std::streamsize>(module.size() * 4));
+  // OpenCL 2.1 has SPIR-V 1.0, 2.2 what is newer.
+  const std::string environment = module[1] > 0x10000 ? "opencl2.2" : "opencl2.1";
   std::FILE* pipe = popen(
-      fmt::format("{} --target-env opencl2.1 {} 2>&1; echo \"exit code $?\"", kValidator, file.string()).c_str(), "r");
+      fmt::format("{} --target-env {} {} 2>&1; echo \"exit code $?\"", kValidator, environment, file.string()).c_str(),
+      "r");
   std::string said;
   char line[512];
   while (pipe != nullptr && std::fgets(line, sizeof line, pipe) != nullptr) said += line;

@@ -176,9 +176,10 @@ def check_modules(document, tools):
         row.of = len(document["intel"][mode])
         for module in document["intel"][mode]:
             (name,), words = module["names"], module["words"]
-            said, text = tools.kept.get(["spirv 1", words], lambda: compilers.check_spirv(words))
+            said, text = tools.kept.get(["spirv 2", words], lambda: compilers.check_spirv(words))
             row.problems += [(name, sentence) for sentence in [said] if sentence]
-            row.problems += [(name, sentence) for sentence in rules.scan_spirv(text).get(name, ["has no entry point"])]
+            found = rules.scan_spirv(text, module["computes_in_f64"])
+            row.problems += [(name, sentence) for sentence in found.get(name, ["has no entry point"])]
             row.numbers[name] = {"registers": 0, "spill_bytes": 0, "stack_bytes": 0, "code_bytes": 4 * len(words)}
         rows.append(row)
     return rows

@@ -89,15 +89,28 @@ ordered_json batches_of(const Kernels& kernels, const Vendor& vendor) {
   return all;
 }
 
-/// A module each, so that a word of the validator is about one kernel; with the teams that the plugin gives them.
+/// Functions that are called by number are computed in f64 (docs/kernels.md, "Mathematics"). A number that is written
+/// down is rounded by the plugin, but for f16.
+bool computes_in_f64(const sdk::Kernel& kernel) {
+  const auto is_f64 = [](const auto& of) { return of.type == sdk::Type::kF64; };
+  const auto computes = [&](const sdk::Expr& e) {
+    const bool is_half = e.operation == sdk::Op::kConvert && e.type == sdk::Type::kF16;
+    return e.operation == sdk::Op::kCall || (is_f64(e) && e.operation != sdk::Op::kReal) ||
+           (is_half && is_f64(kernel.exprs[e.in[0]]));
+  };
+  return std::ranges::any_of(kernel.buffers, is_f64) || std::ranges::any_of(kernel.exprs, computes);
+}
+
+/// A module each, so that a word of the validator is about one kernel; with the teams that the plugin gives
+/// them: sub-groups.
 ordered_json modules_of(const Kernels& kernels, int lanes) {
   ordered_json all = ordered_json::array();
   for (const auto& [name, found] : kernels) {
     const sdk::Kernel kernel = sdk::read_kernel(found.kernel.ir.data(), found.kernel.ir.size());
-    const sdk::Team team = sdk::plan_team(kernel, static_cast<std::uint32_t>(lanes));
+    const sdk::Team team = sdk::plan_team(kernel, static_cast<std::uint32_t>(lanes), true);
     crucible::spirv::KernelModule module;
-    (void)module.add(kernel, name, {.team = &team});
-    all.push_back({{"names", {name}}, {"words", module.words()}});
+    (void)module.add(kernel, name, {.team = &team, .by_subgroups = true});
+    all.push_back({{"names", {name}}, {"words", module.words()}, {"computes_in_f64", computes_in_f64(kernel)}});
   }
   return all;
 }

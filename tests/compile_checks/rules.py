@@ -236,9 +236,9 @@ def amd_sequences(counter, may_fuse):
 
 # ---- SPIR-V
 
-def scan_spirv(disassembly):
+def scan_spirv(disassembly, computes_in_f64=True):
     """A module as spirv-dis writes it. Fused is what OpenCL's fma is called for alone, so that the mode of each entry
-    point is enough."""
+    point is enough. One whose kernels compute nothing in f64 must run on devices that have none."""
     names = dict(re.findall(r"OpEntryPoint Kernel (%\w+) \"([^\"]+)\"", disassembly))
     found = {name: [] for name in names.values()}
     modes = collections.defaultdict(set)
@@ -257,6 +257,8 @@ def scan_spirv(disassembly):
         f"{word} is an approximation"
         for word in re.findall(r"OpExtInst %\w+ %\w+ ((?:native|half)_\w+|mad)\b", disassembly)
     ]
+    if not computes_in_f64 and "OpCapability Float64" in disassembly:
+        everywhere.append("asks for Float64 and computes nothing in it")
     for problems in found.values():
         problems += everywhere
     return found if found else {"(module)": ["has no kernel"]}

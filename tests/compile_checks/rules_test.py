@@ -102,6 +102,9 @@ class Texts(unittest.TestCase):
         self.assertIn("reorder", words_of(rules.scan_spirv(SPIRV + "OpDecorate %9 FPFastMathMode AllowRecip\n")))
         self.assertIn("native_exp is an approximation",
                       words_of(rules.scan_spirv(SPIRV + "%9 = OpExtInst %2 %3 native_exp %4\n")))
+        self.assertEqual(rules.scan_spirv("OpCapability Float64\n" + SPIRV), {"k": []})
+        self.assertIn("asks for Float64",
+                      words_of(rules.scan_spirv("OpCapability Float64\n" + SPIRV, computes_in_f64=False)))
         self.assertEqual(rules.scan_spirv(SPIRV + "%9 = OpExtInst %2 %3 vload_half %4\n%8 = OpExtInst %2 %3 fma %4\n"),
                          {"k": []})
 

@@ -169,6 +169,14 @@ def opencl_drivers():
     return drivers
 
 
+def opencl_teams():
+    """The same with work-items that do an item together, as they do on graphics cards: by groups of them, and by
+    sub-groups where the driver has those."""
+    ways = {name: "subgroups" if name == "Intel's" else "groups" for name in opencl_drivers()}
+    return {f"{name}, by {ways[name]}": [*options, "--set", f"backend.opencl.teams={ways[name]}"]
+            for name, options in opencl_drivers().items()}
+
+
 class OpenCl(Folder):
     """Replays on each OpenCL driver that is here."""
 
@@ -190,6 +198,27 @@ class OpenCl(Folder):
                 self.assertEqual(first["result_sha256"], second["result_sha256"])
                 devices.add(first["device"])
         self.assertEqual(len(devices), len(drivers), devices)
+
+    def test_teams_are_verified(self):
+        """In fast numerics, with lanes that sum up for themselves; strict ones are Strict's."""
+        teams = opencl_teams()
+        if not teams:
+            self.skipTest("there is no OpenCL device: install ocl-icd-libopencl1 and pocl-opencl-icd")
+        for name, options in teams.items():
+            with self.subTest(name):
+                self.assertIs(self.replay(*options)["verified"], True)
+
+    def test_teams_in_spirv_have_the_bits_of_opencl_c(self):
+        library = os.environ.get("CRUCIBLE_INTEL_OPENCL")
+        if not library:
+            self.skipTest("CRUCIBLE_INTEL_OPENCL names no driver; ci/test installs one")
+        driver = ["--set", f"backend.opencl.library={library}", "--numerics", "strict"]
+        expected = self.replay(*driver)["result_sha256"]
+        for teams in ("groups", "subgroups"):
+            with self.subTest(teams):
+                by_module = self.replay(*driver, "--set", "backend.opencl.language=spirv", "--set",
+                                        f"backend.opencl.teams={teams}")
+                self.assertEqual(by_module["result_sha256"], expected)
 
     def test_spirv_has_the_bits_of_opencl_c(self):
         library = os.environ.get("CRUCIBLE_INTEL_OPENCL")

@@ -46,6 +46,8 @@ class Strict(e2e_test.Folder):
             settings["gcc"] = ["--set", "backend.cpu.compiler=gcc"]
         for driver, options in opencl_drivers().items():
             settings[f"OpenCL, {driver}"] = ["--backend", "opencl", *options]
+        for name, options in e2e_test.opencl_teams().items():
+            settings[f"OpenCL, {name}"] = ["--backend", "opencl", *options]
         for name, options in settings.items():
             with self.subTest(name):
                 self.assertEqual(self.outcome(trace, *options), expected)

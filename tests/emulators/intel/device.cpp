@@ -108,6 +108,8 @@ ze_result_t zeDeviceGetComputeProperties(ze_device_handle_t, ze_device_compute_p
       1024;
   properties->maxGroupCountX = properties->maxGroupCountY = properties->maxGroupCountZ = UINT32_MAX;
   properties->maxSharedLocalMemory = 65536;
+  properties->numSubGroupSizes = 3;
+  for (std::uint32_t i = 0; i < properties->numSubGroupSizes; ++i) properties->subGroupSizes[i] = 8u << i;
   return ZE_RESULT_SUCCESS;
 }
 

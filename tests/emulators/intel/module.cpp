@@ -102,6 +102,9 @@ std::string flags_of_cl(const char* given) {
   constexpr std::string_view kNoOptimisation = "-ze-opt-disable";
   if (const std::size_t at = flags.find(kNoOptimisation); at != std::string::npos)
     flags.replace(at, kNoOptimisation.size(), "-cl-opt-disable");
+  constexpr std::string_view kLargeRegisters = "-ze-opt-large-register-file";  // a processor's are as they are
+  if (const std::size_t at = flags.find(kLargeRegisters); at != std::string::npos)
+    flags.erase(at, kLargeRegisters.size());
   return flags;
 }
 
