@@ -121,18 +121,18 @@ class Finder {
   /// Ops without a module that serve the states of one module alone: in the forward pass, of those that no gradient
   /// needs; in the backward pass, of those whose results go nowhere else, for all of the first module serves it alone.
   void by_what_they_change() {
-    std::vector<PathId> serves(home_.size(), kNowhere);
+    serves_.assign(home_.size(), kNowhere);
     std::vector<bool> feeds_backward(home_.size(), false);
     for (OpId op = static_cast<OpId>(home_.size()); op-- > 0;) {
       for (const auto& output : program_.ops[op].outputs) {
-        serves[op] = joined(serves[op], ends_[output.value]);
+        serves_[op] = joined(serves_[op], ends_[output.value]);
         for (const OpId user : users_[output.value]) {
-          serves[op] = joined(serves[op], serves[user]);
+          serves_[op] = joined(serves_[op], serves_[user]);
           if (phase_of(user) == Phase::kBackward || feeds_backward[user]) feeds_backward[op] = true;
         }
       }
       const bool is_free = home_[op] == 0 && (phase_of(op) == Phase::kOptimizer || !feeds_backward[op]);
-      if (is_free && serves[op] != kNowhere && serves[op] != kMany) home_[op] = serves[op];
+      if (is_free && serves_[op] != kNowhere && serves_[op] != kMany) home_[op] = serves_[op];
     }
   }
 
@@ -186,8 +186,10 @@ class Finder {
   }
 
   /// Ops of the backward pass. First those whose operands tell of modules of the forward pass: the one that comes last
-  /// there. Then what only scales or converts a gradient: it belongs to whoever takes the result. Then the rest, joins
-  /// of gradients: the first module of those that they come from, for a join ends what its module does.
+  /// there, or the one that they serve alone where that comes later still, for the gradient of a parameter reads what
+  /// the module before it made. Then what only scales or converts a gradient: it belongs to whoever takes the result.
+  /// Then the rest, joins of gradients: the first module of those that they come from, for a join ends what its module
+  /// does.
   void by_what_they_read() {
     measure_depths();
     std::vector<OpId> open;
@@ -198,6 +200,8 @@ class Finder {
         const PathId told = input.is_scalar() ? 0 : told_by(input.value);
         if (told != 0 && (last == 0 || first_[told] > first_[last])) last = told;
       }
+      const PathId served = serves_[op];
+      if (last != 0 && served != kNowhere && served != kMany && first_[last] < first_[served]) last = served;
       home_[op] = last;
       if (last == 0) open.push_back(op);
     }
@@ -245,6 +249,7 @@ class Finder {
   graph::IdLists users_;
   Paths paths_;
   std::vector<PathId> home_;
+  std::vector<PathId> serves_;                // per op: the module whose states alone come of it
   std::vector<PathId> state_home_, ends_;     // per value: of the state that it is, or becomes
   std::vector<std::uint32_t> level_, first_;  // per op; per path
 };
