@@ -70,7 +70,7 @@ Result<ContentHash> Blobs::put(std::string_view bytes) const {
     const auto there = get(hash, bytes.size());
     if (there && *there) return hash;
   }
-  CRUCIBLE_TRY_VOID(files_.write(Room::kBlobs, hash, pack(bytes)));
+  CRUCIBLE_TRY([[maybe_unused]] const FileFacts facts, files_.write(Room::kBlobs, hash, pack(bytes)));
   return hash;
 }
 

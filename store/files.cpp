@@ -252,7 +252,7 @@ std::optional<FileFacts> Files::facts(Room room, const ContentHash& name) const 
   return facts_of(status);
 }
 
-Result<void> Files::write(Room room, const ContentHash& name, std::string_view bytes) const {
+Result<FileFacts> Files::write(Room room, const ContentHash& name, std::string_view bytes) const {
   const std::string temporary = temporary_name(), file_name = name.hex().substr(2);
   const std::filesystem::path path = folder_ / kRoomNames[static_cast<int>(room)] / name.hex().substr(0, 2) / file_name;
   if (!is_writable_) return cannot("write", path, EROFS);
@@ -262,6 +262,8 @@ Result<void> Files::write(Room room, const ContentHash& name, std::string_view b
   if (file < 0) return cannot("write", path, errno);
   int reason = write_all(file, bytes);
   if (reason == 0 && is_durable && fsync(file) != 0) reason = errno;
+  struct stat status {};
+  if (reason == 0 && fstat(file, &status) != 0) reason = errno;
   if (!file.reset() && reason == 0) reason = errno;  // some file systems report a full disk only here
   if (reason == 0 && renameat(temporary_, temporary.c_str(), folder, file_name.c_str()) != 0) reason = errno;
   if (reason != 0) {
@@ -269,7 +271,7 @@ Result<void> Files::write(Room room, const ContentHash& name, std::string_view b
     return cannot("write", path, reason);
   }
   if (is_durable) (void)fsync(folder);  // not every file system can; the file is whole either way
-  return {};
+  return facts_of(status);
 }
 
 void Files::remove(Room room, const ContentHash& name) const {

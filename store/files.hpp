@@ -59,7 +59,7 @@ class Files {
   std::string front(Room room, const ContentHash& name, std::size_t count) const;
   std::optional<FileFacts> facts(Room room, const ContentHash& name) const;
   /// Replaces what is there. Errors: kBadInput with the reason; then nothing changed.
-  Result<void> write(Room room, const ContentHash& name, std::string_view bytes) const;
+  Result<FileFacts> write(Room room, const ContentHash& name, std::string_view bytes) const;
   void remove(Room room, const ContentHash& name) const;
   /// Moves a file into quarantine/, where nothing is read from. False: it is still there.
   bool set_aside(Room room, const ContentHash& name) const;

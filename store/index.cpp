@@ -15,7 +15,8 @@ std::string file_name() { return fmt::format("index-{}.db", kVersion); }
 
 constexpr const char* kSchema = R"(
 CREATE TABLE IF NOT EXISTS entries(key BLOB PRIMARY KEY, kind TEXT NOT NULL, fields BLOB NOT NULL, maker TEXT NOT NULL,
-  made_ns INTEGER NOT NULL, bytes INTEGER NOT NULL, last_use INTEGER NOT NULL) WITHOUT ROWID;
+  made_ns INTEGER NOT NULL, bytes INTEGER NOT NULL, last_use INTEGER NOT NULL,
+  modified_ns INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS entries_by_use ON entries(last_use);
 CREATE INDEX IF NOT EXISTS entries_by_kind ON entries(kind, last_use);
 CREATE TABLE IF NOT EXISTS outputs(key BLOB NOT NULL, blob BLOB NOT NULL, PRIMARY KEY(key, blob)) WITHOUT ROWID;
@@ -133,7 +134,7 @@ Result<void> Index::commit() {
   return done;
 }
 
-Result<void> Index::add(const Statement& statement) {
+Result<void> Index::add(const Statement& statement, std::int64_t modified_ns) {
   CRUCIBLE_STORE_ALONE;
   const ContentHash key = hash_of(statement.key);
   std::uint64_t bytes = 0;
@@ -141,13 +142,14 @@ Result<void> Index::add(const Statement& statement) {
   CRUCIBLE_TRY_VOID(database_->query("UPDATE state SET value=value+1 WHERE name='use'").run());
   CRUCIBLE_TRY_VOID(database_
                         ->query("INSERT OR REPLACE INTO entries VALUES(?,?,?,?,?,?,"
-                                "(SELECT value FROM state WHERE name='use'))")
+                                "(SELECT value FROM state WHERE name='use'),?)")
                         .bind_hash(1, key)
                         .bind_text(2, statement.key.kind)
                         .bind_bytes(3, encode(statement.key))
                         .bind_text(4, statement.maker)
                         .bind(5, statement.made_ns)
                         .bind(6, static_cast<std::int64_t>(bytes))
+                        .bind(7, modified_ns)
                         .run());
   CRUCIBLE_TRY_VOID(database_->query("DELETE FROM outputs WHERE key=?").bind_hash(1, key).run());
   for (const Output& output : statement.outputs) {
@@ -168,12 +170,12 @@ Result<void> Index::add_blob(const ContentHash& blob, std::uint64_t unpacked, st
       .run();
 }
 
-Result<bool> Index::has(Room room, const ContentHash& name) {
+Result<bool> Index::has(Room room, const ContentHash& name, const FileFacts& facts) {
   CRUCIBLE_STORE_ALONE;
-  return database_
-      ->query(room == Room::kActions ? "SELECT 1 FROM entries WHERE key=?" : "SELECT 1 FROM blobs WHERE hash=?")
-      .bind_hash(1, name)
-      .step();
+  Query query = database_->query(room == Room::kActions ? "SELECT 1 FROM entries WHERE key=? AND modified_ns=?"
+                                                        : "SELECT 1 FROM blobs WHERE hash=? AND stored=?");
+  const auto size = static_cast<std::int64_t>(facts.size);
+  return query.bind_hash(1, name).bind(2, room == Room::kActions ? facts.modified_ns : size).step();
 }
 
 Result<void> Index::remove_entry(const ContentHash& key) {

@@ -46,9 +46,11 @@ class Index {
   bool is_in_memory() const { return is_in_memory_; }
   bool is_damaged() const { return database_->is_damaged(); }
 
-  Result<void> add(const Statement& statement);
+  /// `modified_ns`: of the entry's file, by which one sees that the row is of this very file.
+  Result<void> add(const Statement& statement, std::int64_t modified_ns);
   Result<void> add_blob(const ContentHash& blob, std::uint64_t unpacked, std::uint64_t stored);
-  Result<bool> has(Room room, const ContentHash& name);
+  /// Whether there is a row of this very file.
+  Result<bool> has(Room room, const ContentHash& name, const FileFacts& facts);
   Result<void> remove_entry(const ContentHash& key);
   Result<void> remove_blob(const ContentHash& blob);
   /// The entries were used just now, in this order, after all that were used before.

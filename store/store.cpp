@@ -47,8 +47,10 @@ void Store::say(const std::string& words) {
 std::shared_ptr<Index> Store::index() {
   const std::lock_guard lock(open_mutex_);
   if (index_ || index_failed_) return index_;
-  Result<std::shared_ptr<Index>> opened =
-      Index::open(files_, tell_, [this](Index& fresh) { return index_files(fresh, false); });
+  Result<std::shared_ptr<Index>> opened = Index::open(files_, tell_, [this](Index& fresh) -> Result<void> {
+    CRUCIBLE_TRY([[maybe_unused]] const std::uint64_t newer, index_files(fresh, false));
+    return {};
+  });
   if (opened) {
     index_ = *std::move(opened);
   } else {
@@ -75,7 +77,8 @@ void Store::note(const Result<void>& done, const std::shared_ptr<Index>& index) 
   if (const auto alone = files_.lock_alone()) Index::set_aside(files_, tell_);
 }
 
-Result<void> Store::index_files(Index& index, bool only_new) {
+Result<std::uint64_t> Store::index_files(Index& index, bool only_new) {
+  std::uint64_t newer = 0;
   Result<void> done = index.begin();
   bool is_begun = done.has_value();
   std::size_t rows = 0;
@@ -89,39 +92,41 @@ Result<void> Store::index_files(Index& index, bool only_new) {
     }
     return done.has_value();
   };
-  if (!is_begun) return done;
+  if (!is_begun) return done.error();
   files_.walk(Room::kBlobs, [&](const ContentHash& name, const FileFacts& facts) {
     if (only_new) {
-      const Result<bool> has = index.has(Room::kBlobs, name);
+      const Result<bool> has = index.has(Room::kBlobs, name, facts);
       if (has && *has) return true;
     }
     const std::uint64_t unpacked = said_size(files_.front(Room::kBlobs, name, kFrontBytes));
     return page(index.add_blob(name, unpacked, facts.size));
   });
-  files_.walk(Room::kActions, [&](const ContentHash& name, const FileFacts&) {
+  files_.walk(Room::kActions, [&](const ContentHash& name, const FileFacts& facts) {
     if (!done) return false;
     if (only_new) {
-      const Result<bool> has = index.has(Room::kActions, name);
+      const Result<bool> has = index.has(Room::kActions, name, facts);
       if (has && *has) return true;
     }
     const auto bytes = files_.read(Room::kActions, name, kStatementLimit);
     if (!bytes || !*bytes) return true;
     const Result<Envelope> envelope = parse_envelope(**bytes);
     const Result<Statement> statement = envelope ? parse_statement(envelope->payload) : envelope.error();
+    if (!statement && statement.error().code == ErrorCode::kUnavailable) ++newer;
     if (!statement || hash_of(statement->key) != name) return true;  // verify() and get() say so
-    return page(index.add(*statement));
+    return page(index.add(*statement, facts.modified_ns));
   });
-  if (!is_begun) return done;
+  if (!is_begun) return done.error();
   const Result<void> committed = index.commit();
-  return done ? committed : done;
+  if (!done || !committed) return (done ? committed : done).error();
+  return newer;
 }
 
 Result<void> Store::publish(const Statement& statement, const std::string& bytes, const std::shared_ptr<Index>& index) {
-  CRUCIBLE_TRY_VOID(files_.write(Room::kActions, hash_of(statement.key), bytes));
+  CRUCIBLE_TRY(const FileFacts written, files_.write(Room::kActions, hash_of(statement.key), bytes));
   if (!index) return {};
   const auto add = [&]() -> Result<void> {
     CRUCIBLE_TRY_VOID(index->begin());
-    Result<void> done = index->add(statement);
+    Result<void> done = index->add(statement, written.modified_ns);
     for (const Output& output : statement.outputs) {
       const auto facts = files_.facts(Room::kBlobs, output.blob);
       if (done && facts) done = index->add_blob(output.blob, output.size, facts->size);
@@ -152,8 +157,15 @@ Result<void> Store::put(const ActionKey& key, const std::vector<NewOutput>& outp
     }
   }
   const std::shared_ptr<Index> rows = files_.is_writable() ? index() : nullptr;
+  const Result<void> done = put_locked(key, outputs, maker, evidence, rows);
+  if (rows && rows->is_damaged()) note(Error{ErrorCode::kUnavailable, "it is damaged"}, rows);
+  return done;
+}
+
+Result<void> Store::put_locked(const ActionKey& key, const std::vector<NewOutput>& outputs, const std::string& maker,
+                               const std::map<std::string, std::string>& evidence, const std::shared_ptr<Index>& rows) {
   CRUCIBLE_TRY(const FolderLock lock, files_.lock_shared());
-  Statement statement{key, {}, maker, now_ns(), evidence};
+  Statement statement{key, {}, maker, options_.now_ns ? options_.now_ns() : now_ns(), evidence};
   for (const NewOutput& output : outputs) {
     CRUCIBLE_TRY(const ContentHash blob, blobs_.put(output.bytes));
     statement.outputs.push_back({output.name, blob, output.bytes.size()});

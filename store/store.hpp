@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -42,7 +44,8 @@ struct StoreOptions {
   Tell tell;                        // a thing is said once; may be empty
   Place* second = nullptr;          // outlives the store
   Trust second_trust{Policy::kEnforce, {}};
-  bool is_durable = true;  // false: no fsync, for benchmarks
+  bool is_durable = true;                // false: no fsync, for benchmarks
+  std::function<std::int64_t()> now_ns;  // since 1970; empty: the system's clock
 };
 
 /// A blob that goes in with its answer.
@@ -125,10 +128,16 @@ class Store {
   /// Null: it cannot be had, which was said. Not while the folder is locked: making one locks it.
   std::shared_ptr<Index> index();
   Result<std::shared_ptr<Index>> needed_index();
+  template <class Run>
+  auto with_index(const Run& run) -> decltype(run(std::declval<Index&>()));
+  Result<Collected> collect_by(Index& index, std::uint64_t limit);
+  Result<Explanation> explain_by(Index& index, const ActionKey& key) const;
   void note(const Result<void>& done, const std::shared_ptr<Index>& index);
-  Result<void> fill(Index& index);
-  Result<void> reconcile(Index& index);
-  Result<void> index_files(Index& index, bool only_new);
+  Result<void> put_locked(const ActionKey& key, const std::vector<NewOutput>& outputs, const std::string& maker,
+                          const std::map<std::string, std::string>& evidence, const std::shared_ptr<Index>& rows);
+  /// Both return how many entries are of a newer version: what they name is not known.
+  Result<std::uint64_t> reconcile(Index& index);
+  Result<std::uint64_t> index_files(Index& index, bool only_new);
   Entry entry_here(const ContentHash& key);
   Entry judge(const ContentHash& key, std::string bytes, const Trust& trust, const std::string& place);
   bool is_complete(const Statement& statement) const;

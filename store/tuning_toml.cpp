@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -104,9 +105,8 @@ std::optional<Scalar> scalar(std::string_view text) {
   if (const auto whole = std::from_chars(text.data(), end, integer); whole.ec == std::errc() && whole.ptr == end) {
     return integer;
   }
-  if (const auto real = std::from_chars(text.data(), end, number); real.ec == std::errc() && real.ptr == end) {
-    return number;
-  }
+  const auto real = std::from_chars(text.data(), end, number);
+  if (real.ec == std::errc() && real.ptr == end && std::isfinite(number)) return number;
   return std::nullopt;
 }
 

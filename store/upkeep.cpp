@@ -14,16 +14,25 @@ constexpr std::size_t kPage = 500;
 
 }  // namespace
 
+// An index that turns out to be damaged is made again, once.
+template <class Run>
+auto Store::with_index(const Run& run) -> decltype(run(std::declval<Index&>())) {
+  CRUCIBLE_TRY(std::shared_ptr<Index> rows, needed_index());
+  auto result = run(*rows);
+  if (result || !rows->is_damaged()) return result;
+  note(result.error(), rows);
+  CRUCIBLE_TRY(rows, needed_index());
+  return run(*rows);
+}
+
 Result<Totals> Store::totals() {
   flush_uses();
-  CRUCIBLE_TRY(const std::shared_ptr<Index> rows, needed_index());
-  return rows->totals();
+  return with_index([](Index& rows) { return rows.totals(); });
 }
 
 Result<void> Store::list(std::string_view kind, std::size_t limit, const std::function<bool(const EntryRow&)>& visit) {
   flush_uses();
-  CRUCIBLE_TRY(const std::shared_ptr<Index> rows, needed_index());
-  return rows->entries(kind, limit, visit);
+  return with_index([&](Index& rows) { return rows.entries(kind, limit, visit); });
 }
 
 Result<std::optional<FolderLock>> Store::lock_for_reading() const {
@@ -73,8 +82,8 @@ Result<Verified> Store::verify() {
   return verified;
 }
 
-Result<void> Store::reconcile(Index& index) {
-  CRUCIBLE_TRY_VOID(index_files(index, true));
+Result<std::uint64_t> Store::reconcile(Index& index) {
+  CRUCIBLE_TRY(const std::uint64_t newer, index_files(index, true));
   for (const Room room : {Room::kBlobs, Room::kActions}) {
     ContentHash after;
     for (;;) {
@@ -88,10 +97,10 @@ Result<void> Store::reconcile(Index& index) {
         done = room == Room::kBlobs ? index.remove_blob(name) : index.remove_entry(name);
       }
       CRUCIBLE_TRY_VOID(index.commit());
-      if (!done) return done;
+      if (!done) return done.error();
     }
   }
-  return {};
+  return newer;
 }
 
 Result<Collected> Store::collect(std::uint64_t limit) {
@@ -99,19 +108,22 @@ Result<Collected> Store::collect(std::uint64_t limit) {
     return Error{ErrorCode::kBadInput, fmt::format("the store {} cannot be written", files_.folder().string())};
   }
   flush_uses();
-  CRUCIBLE_TRY(const std::shared_ptr<Index> rows, needed_index());
+  return with_index([&](Index& rows) { return collect_by(rows, limit); });
+}
+
+Result<Collected> Store::collect_by(Index& index, std::uint64_t limit) {
   CRUCIBLE_TRY(const FolderLock lock, files_.lock_alone());
   files_.clear_temporary();
-  CRUCIBLE_TRY_VOID(reconcile(*rows));
+  CRUCIBLE_TRY(const std::uint64_t newer, reconcile(index));
   Collected collected;
-  CRUCIBLE_TRY(collected.bytes_before, rows->stored_bytes());
+  CRUCIBLE_TRY(collected.bytes_before, index.stored_bytes());
   collected.bytes_after = collected.bytes_before;
   const auto remove_blob = [&](const ContentHash& blob) {
     const auto facts = files_.facts(Room::kBlobs, blob);
     files_.remove(Room::kBlobs, blob);
     collected.bytes_after -= std::min(collected.bytes_after, facts ? facts->size : 0);
     ++collected.blobs;
-    return rows->remove_blob(blob);
+    return index.remove_blob(blob);
   };
   const auto remove_all = [&](const std::vector<ContentHash>& blobs) -> Result<void> {
     for (const ContentHash& blob : blobs) CRUCIBLE_TRY_VOID(remove_blob(blob));
@@ -120,10 +132,10 @@ Result<Collected> Store::collect(std::uint64_t limit) {
   const auto remove_oldest = [&](const std::vector<ContentHash>& keys) -> Result<void> {
     for (const ContentHash& key : keys) {
       if (collected.bytes_after <= limit) break;
-      CRUCIBLE_TRY(const std::vector<ContentHash> blobs, rows->only_of(key));
+      CRUCIBLE_TRY(const std::vector<ContentHash> blobs, index.only_of(key));
       // The entry first: it is never there without its blobs.
       files_.remove(Room::kActions, key);
-      CRUCIBLE_TRY_VOID(rows->remove_entry(key));
+      CRUCIBLE_TRY_VOID(index.remove_entry(key));
       ++collected.entries;
       CRUCIBLE_TRY_VOID(remove_all(blobs));
     }
@@ -133,24 +145,31 @@ Result<Collected> Store::collect(std::uint64_t limit) {
     for (;;) {
       CRUCIBLE_TRY(const std::vector<ContentHash> names, next());
       if (names.empty()) return {};
-      CRUCIBLE_TRY_VOID(rows->begin());
+      CRUCIBLE_TRY_VOID(index.begin());
       const Result<void> done = remove(names);
-      CRUCIBLE_TRY_VOID(rows->commit());
+      CRUCIBLE_TRY_VOID(index.commit());
       if (!done) return done;
     }
   };
-  CRUCIBLE_TRY_VOID(by_pages([&] { return rows->blobs_without_entry(kPage); }, remove_all));
+  if (newer == 0) {
+    CRUCIBLE_TRY_VOID(by_pages([&] { return index.blobs_without_entry(kPage); }, remove_all));
+  } else {
+    say(fmt::format("blobs that no entry names stay: {} of a newer version may name them", newer));
+  }
   CRUCIBLE_TRY_VOID(by_pages(
       [&]() -> Result<std::vector<ContentHash>> {
         if (collected.bytes_after <= limit) return std::vector<ContentHash>();
-        return rows->oldest(kPage);
+        return index.oldest(kPage);
       },
       remove_oldest));
   return collected;
 }
 
 Result<Explanation> Store::explain(const ActionKey& key) {
-  CRUCIBLE_TRY(const std::shared_ptr<Index> rows, needed_index());
+  return with_index([&](Index& rows) { return explain_by(rows, key); });
+}
+
+Result<Explanation> Store::explain_by(Index& index, const ActionKey& key) const {
   const ContentHash hash = hash_of(key);
   Explanation out{key, files_.facts(Room::kActions, hash).has_value(), std::nullopt, {}};
   // Fewer differences are nearer; of as many, the same region is; of those, what was used last.
@@ -168,8 +187,8 @@ Result<Explanation> Store::explain(const ActionKey& key) {
     out.differences = std::move(found);
     return true;
   };
-  CRUCIBLE_TRY_VOID(rows->entries(key.kind, 0, look));
-  if (!out.nearest) CRUCIBLE_TRY_VOID(rows->entries("", 0, look));
+  CRUCIBLE_TRY_VOID(index.entries(key.kind, 0, look));
+  if (!out.nearest) CRUCIBLE_TRY_VOID(index.entries("", 0, look));
   return out;
 }
 
