@@ -18,11 +18,11 @@ CREATE TABLE IF NOT EXISTS entries(key BLOB PRIMARY KEY, kind TEXT NOT NULL, fie
   made_ns INTEGER NOT NULL, bytes INTEGER NOT NULL, last_use INTEGER NOT NULL,
   modified_ns INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS entries_by_use ON entries(last_use);
-CREATE INDEX IF NOT EXISTS entries_by_kind ON entries(kind, last_use);
 CREATE TABLE IF NOT EXISTS outputs(key BLOB NOT NULL, blob BLOB NOT NULL, PRIMARY KEY(key, blob)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS outputs_by_blob ON outputs(blob);
 CREATE TABLE IF NOT EXISTS blobs(hash BLOB PRIMARY KEY, unpacked INTEGER NOT NULL, stored INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS misses(key BLOB PRIMARY KEY, fields BLOB NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS misses_by_age ON misses(at);
 CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT OR IGNORE INTO state VALUES('use', 0);
 INSERT OR IGNORE INTO state VALUES('filled', 0);
@@ -38,7 +38,9 @@ Result<std::int64_t> number(Sqlite& database, std::string_view sql) {
 Result<std::unique_ptr<Sqlite>> connect(const std::filesystem::path& path) {
   CRUCIBLE_TRY(std::unique_ptr<Sqlite> database, Sqlite::open(path));
   // NORMAL: a power cut may take the last rows, which the files have too.
-  const Result<void> begun = database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;");
+  // Checkpoints sync: one for every 16 MiB, and pages of as much are kept in memory.
+  const Result<void> begun = database->execute(
+      "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4096; PRAGMA cache_size=-16384;");
   if (!begun) {
     if (database->is_damaged()) return Error{ErrorCode::kCheckFailed, "is damaged"};
     return begun.error();
@@ -191,17 +193,19 @@ Result<void> Index::remove_blob(const ContentHash& blob) {
 
 Result<void> Index::use(const std::vector<ContentHash>& keys) {
   CRUCIBLE_TRY_VOID(begin());
-  Result<void> done;
-  for (const ContentHash& key : keys) {
-    done = database_->query("UPDATE state SET value=value+1 WHERE name='use'").run();
-    if (done) {
-      done = database_->query("UPDATE entries SET last_use=(SELECT value FROM state WHERE name='use') WHERE key=?")
-                 .bind_hash(1, key)
-                 .run();
+  const auto count = static_cast<std::int64_t>(keys.size());
+  const auto note = [&]() -> Result<void> {
+    CRUCIBLE_TRY_VOID(database_->query("UPDATE state SET value=value+? WHERE name='use'").bind(1, count).run());
+    CRUCIBLE_TRY(const std::int64_t last, number(*database_, "SELECT value FROM state WHERE name='use'"));
+    for (std::int64_t at = 0; at < count; ++at) {
+      CRUCIBLE_TRY_VOID(database_->query("UPDATE entries SET last_use=? WHERE key=?")
+                            .bind(1, last - count + 1 + at)
+                            .bind_hash(2, keys[static_cast<std::size_t>(at)])
+                            .run());
     }
-    if (!done) break;
-  }
-  const Result<void> committed = commit();
+    return {};
+  };
+  const Result<void> done = note(), committed = commit();
   return done ? committed : done;
 }
 

@@ -10,7 +10,7 @@
 namespace crucible::store {
 namespace {
 
-constexpr std::size_t kUsesKept = 64, kSaidLimit = 1000, kRowsAtOnce = 1000;
+constexpr std::size_t kUsesKept = 256, kSaidLimit = 1000, kRowsAtOnce = 1000;
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
