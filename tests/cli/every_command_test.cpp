@@ -33,7 +33,7 @@ const store::ActionKey kKept = {
     .kind = "kernel", .region = {}, .target = {}, .numerics = {}, .toolchain = {}, .options = {}, .specialisation = {}};
 
 /// Arguments with which a command prints something; {d} is the test's folder, where a.crtrace and the other files are,
-/// {k} the key of the entry in its store.
+/// {k} the key of the entry in its store, {r} the hash of a region of a.crtrace.
 struct Row {
   std::string arguments;
   bool prints = true;  // false: on standard output only with --json
@@ -57,6 +57,8 @@ const std::map<std::string, Row> kRows = {
     {"plan", {"{d}/a.crtrace"}},
     {"memplan", {"{d}/a.csv"}},
     {"graph", {"{d}/a.crtrace"}},
+    {"diff", {"{d}/a.crtrace {d}/a.crtrace"}},
+    {"show", {"{r} {d}/a.crtrace"}},
     {"kernels", {"{d}/a.crtrace"}},
     {"store list", {"--store {d}/store"}},
     {"store stats", {"--store {d}/store"}},
@@ -136,8 +138,20 @@ class EveryCommand : public ::testing::Test {
     trace::samples::stream(trace::samples::small_trace(), **writer);
   }
 
-  std::string filled(std::string text) const {
+  /// Of the whole iteration: the first word of twelve digits.
+  std::string region() {
+    EXPECT_EQ(run("graph --regions " + (folder_ / "a.crtrace").string(), Sink::kFile).code, 0);
+    std::istringstream words(out());
+    for (std::string word; words >> word;) {
+      if (word.size() == 12 && word.find_first_not_of("0123456789abcdef") == std::string::npos) return word;
+    }
+    ADD_FAILURE() << "no hash in " << out();
+    return {};
+  }
+
+  std::string filled(std::string text) {
     for (std::size_t at; (at = text.find("{d}")) != std::string::npos;) text.replace(at, 3, folder_.path().string());
+    if (const std::size_t at = text.find("{r}"); at != std::string::npos) text.replace(at, 3, region());
     if (const std::size_t at = text.find("{k}"); at != std::string::npos) text.replace(at, 3, hash_of(kKept).hex());
     return text;
   }
