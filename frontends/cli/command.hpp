@@ -49,6 +49,7 @@ void add_plan(Commands& commands);
 void add_diff(Commands& commands);
 void add_graph(Commands& commands);
 void add_show(Commands& commands);
+void add_store(Commands& commands);
 void add_kernels(Commands& commands);
 void add_devices(Commands& commands);
 void add_health(Commands& commands);

@@ -47,6 +47,7 @@ int run(int argc, char** argv) {
   add_graph(commands);
   add_diff(commands);
   add_show(commands);
+  add_store(commands);
   add_kernels(commands);
   add_devices(commands);
   add_health(commands);

@@ -21,6 +21,7 @@
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "frontends/aten/testing/trace_builder.hpp"
+#include "store/store.hpp"
 
 namespace crucible {
 namespace {
@@ -28,7 +29,11 @@ namespace {
 using aten::TraceBuilder;
 using ::testing::HasSubstr;
 
-/// Arguments with which a command prints something; {d} is the test's folder, where a.crtrace and the other files are.
+const store::ActionKey kKept = {
+    .kind = "kernel", .region = {}, .target = {}, .numerics = {}, .toolchain = {}, .options = {}, .specialisation = {}};
+
+/// Arguments with which a command prints something; {d} is the test's folder, where a.crtrace and the other files are,
+/// {k} the key of the entry in its store, {r} the hash of a region of a.crtrace.
 struct Row {
   std::string arguments;
   bool prints = true;  // false: on standard output only with --json
@@ -52,7 +57,16 @@ const std::map<std::string, Row> kRows = {
     {"plan", {"{d}/a.crtrace"}},
     {"memplan", {"{d}/a.csv"}},
     {"graph", {"{d}/a.crtrace"}},
+    {"diff", {"{d}/a.crtrace {d}/a.crtrace"}},
+    {"show", {"{r} {d}/a.crtrace"}},
     {"kernels", {"{d}/a.crtrace"}},
+    {"store list", {"--store {d}/store"}},
+    {"store stats", {"--store {d}/store"}},
+    {"store explain", {"{k} --store {d}/store"}},
+    {"store verify", {"--store {d}/store"}},
+    {"store gc", {"--limit 1GiB --store {d}/store"}},
+    {"store export", {"{d}/again.crstore --store {d}/store"}},
+    {"store import", {"{d}/kept.crstore --store {d}/store"}},
     {"devices", {""}},
     {"health", {"--backend cpu"}},
     {"doctor", {""}},
@@ -102,6 +116,11 @@ class EveryCommand : public ::testing::Test {
       rank.metadata.rank = number;
       write(rank, number == 0 ? "rank0.crtrace" : "rank1.crtrace");
     }
+    store::StoreOptions options;
+    options.folder = folder_ / "store";
+    const auto kept = store::Store::open(std::move(options));
+    EXPECT_TRUE(kept && (*kept)->put(kKept, {{"a", "bytes"}}, "test"));
+    EXPECT_TRUE(kept && (*kept)->export_to(folder_ / "kept.crstore"));
     std::FILE* csv = std::fopen((folder_ / "a.csv").c_str(), "w");
     std::fputs("id,lower,upper,size\na,0,2,16\nb,1,3,16\n", csv);
     std::fclose(csv);
@@ -119,8 +138,21 @@ class EveryCommand : public ::testing::Test {
     trace::samples::stream(trace::samples::small_trace(), **writer);
   }
 
-  std::string filled(std::string text) const {
+  /// Of the whole iteration: the first word of twelve digits.
+  std::string region() {
+    EXPECT_EQ(run("graph --regions " + (folder_ / "a.crtrace").string(), Sink::kFile).code, 0);
+    std::istringstream words(out());
+    for (std::string word; words >> word;) {
+      if (word.size() == 12 && word.find_first_not_of("0123456789abcdef") == std::string::npos) return word;
+    }
+    ADD_FAILURE() << "no hash in " << out();
+    return {};
+  }
+
+  std::string filled(std::string text) {
     for (std::size_t at; (at = text.find("{d}")) != std::string::npos;) text.replace(at, 3, folder_.path().string());
+    if (const std::size_t at = text.find("{r}"); at != std::string::npos) text.replace(at, 3, region());
+    if (const std::size_t at = text.find("{k}"); at != std::string::npos) text.replace(at, 3, hash_of(kKept).hex());
     return text;
   }
 

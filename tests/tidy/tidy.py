@@ -45,14 +45,14 @@ MAY_INCLUDE = {
                          "frontends/replay"], "frontends/cli": [
                              "core", "runtime", "plugins/kernel_ir", "plugins/loader", "plugins/conformance",
                              "plugins/sdk", "plugins/template", "frontends/aten", "frontends/config",
-                             "frontends/replay", "frontends/cli"
-                         ],
+                             "frontends/replay", "frontends/cli", "store"
+                         ], "store": ["core/base", "store"],
 }
 # foreign header prefix -> the only folders in which it may appear
 FOREIGN = {
     "torch/": ("frontends/torch", "backends/torch"), "ATen/": ("frontends/torch", "backends/torch"),
     "c10/": ("frontends/torch", "backends/torch"), "Python.h": ("frontends/torch",), "oneapi/": ("backends/cpu",),
-    "dnnl": ("backends/cpu",), "CL/": ("backends/opencl",), "level_zero/": ("backends/intel",),
+    "dnnl": ("backends/cpu",), "sqlite3.h": ("store",), "CL/": ("backends/opencl",), "level_zero/": ("backends/intel",),
     "CLI/": ("frontends/cli",), "boost/dll":
         ("plugins/loader",), "boost/graph": ("core/kernel",), "toml++/": ("frontends/config",),
 }
@@ -89,8 +89,8 @@ RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.S)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
-FOLDERS = ("core", "runtime", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci", "cmake",
-           "docs")
+FOLDERS = ("core", "runtime", "store", "hwprofiles", "plugins", "backends", "frontends", "tests", "examples", "ci",
+           "cmake", "docs")
 
 
 def is_test(path):
@@ -194,7 +194,7 @@ def check(path, text):
         yield f"{path}: has a mark of unfinished work"
     if path.parts[0] == "backends" and path.suffix == ".cpp":
         yield from check_options(path, text)
-    if path.suffix in (".hpp", ".h", ".cpp", ".c") and path.parts[0] in ("core", "runtime", "plugins",
+    if path.suffix in (".hpp", ".h", ".cpp", ".c") and path.parts[0] in ("core", "runtime", "plugins", "store",
                                                                          "frontends") and not is_test(path):
         if not str(path).startswith("plugins/template/files/"):
             yield from check_words(path, text)

@@ -1,0 +1,165 @@
+// One place for what is worth keeping: blobs by content, answers by what they depend on, measured choices. An answer is
+// there with all of its blobs or not at all; what is damaged, forged or incomplete is a miss, said once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "store/blobs.hpp"
+#include "store/envelope.hpp"
+#include "store/files.hpp"
+#include "store/index.hpp"
+#include "store/statement.hpp"
+#include "store/tuning.hpp"
+
+namespace crucible::store {
+
+/// A second place to look, such as a server, for what is not here. What it gives is checked as anybody's: bytes by
+/// their hash, entries by their signature.
+class Place {
+ public:
+  virtual ~Place() = default;
+  /// The bytes of the entry's file; nothing: it has none. An error is said, and a miss.
+  virtual Result<std::optional<std::string>> entry(const ContentHash& key) = 0;
+  /// The blob as a zstd frame.
+  virtual Result<std::optional<std::string>> frame(const ContentHash& blob) = 0;
+};
+
+struct StoreOptions {
+  std::filesystem::path folder;
+  bool must_exist = false;
+  Trust trust;
+  std::optional<SecretKey> signer;  // of what is put
+  Tell tell;                        // a thing is said once; may be empty
+  Place* second = nullptr;          // outlives the store
+  Trust second_trust{Policy::kEnforce, {}};
+  bool is_durable = true;                // false: no fsync, for benchmarks
+  std::function<std::int64_t()> now_ns;  // since 1970; empty: the system's clock
+};
+
+/// A blob that goes in with its answer.
+struct NewOutput {
+  std::string name;
+  std::string_view bytes;
+};
+
+struct Verified {
+  std::uint64_t entries = 0, blobs = 0, damaged_blobs = 0, damaged_entries = 0, incomplete_entries = 0,
+                distrusted_entries = 0, newer_entries = 0;
+  bool is_good() const { return damaged_blobs + damaged_entries + incomplete_entries + distrusted_entries == 0; }
+};
+
+struct Collected {
+  std::uint64_t entries = 0, blobs = 0, bytes_before = 0, bytes_after = 0;  // stored
+};
+
+struct Exchanged {
+  std::uint64_t entries = 0, blobs = 0, samples = 0;
+};
+
+struct Explanation {
+  ActionKey key;
+  bool is_there = false;
+  std::optional<ActionKey> nearest;  // of the same kind, another key
+  std::vector<Difference> differences;
+};
+
+/// Threads: any. Processes: any number on one folder.
+class Store {
+ public:
+  /// Errors: kBadInput, in words: no store, of a newer version, damaged.
+  static Result<std::unique_ptr<Store>> open(StoreOptions options);
+  ~Store();
+
+  /// Keeps an answer with its blobs; one of the same key is replaced. Errors: kBadInput: a name that is none, a full
+  /// disk, a folder that cannot be written; then the answer that was there, if any, is there still.
+  Result<void> put(const ActionKey& key, const std::vector<NewOutput>& outputs, const std::string& maker,
+                   const std::map<std::string, std::string>& evidence = {});
+  /// An answer all of whose blobs are there and whose signature counts. Nothing: a miss; why, where there is more to it
+  /// than that nobody put it, was told.
+  std::optional<Statement> get(const ActionKey& key);
+  /// One of its blobs, checked. Nothing: it went away meanwhile, or is damaged: a miss.
+  std::optional<std::string> read(const Output& output);
+
+  /// The folder's. Errors: as Tuning::open().
+  Result<Tuning*> tuning();
+
+  Result<Totals> totals();
+  Result<void> list(std::string_view kind, std::size_t limit, const std::function<bool(const EntryRow&)>& visit);
+  /// The nearest entry to `key`, and in what they differ.
+  Result<Explanation> explain(const ActionKey& key);
+  /// The same by the first digits of the key of an entry or of a miss. Errors: kUsage.
+  Result<Explanation> explain(std::string_view digits);
+  /// Reads everything; moves aside what is damaged, takes away what lacks a blob.
+  Result<Verified> verify();
+  /// Takes away the answers that were used longest ago until the blobs have at most `limit` bytes as stored, and every
+  /// blob that no answer has. Memory: some MiB, however many there are.
+  Result<Collected> collect(std::uint64_t limit);
+  /// Everything as one file, checked by its SHA-256 at its end. Errors: kBadInput.
+  Result<Exchanged> export_to(const std::filesystem::path& file);
+  /// Takes in such a file: nothing of one that is cut off or changed. Each part is checked as anybody's.
+  Result<Exchanged> import_from(const std::filesystem::path& file);
+
+  const Files& files() const { return files_; }
+  bool is_writable() const { return files_.is_writable(); }
+
+ private:
+  /// What one looked for and found.
+  enum class Finding { kAbsent, kGood, kDamaged, kNewer, kDistrusted };
+  struct Entry {
+    Finding finding = Finding::kAbsent;
+    Statement statement;
+    std::string bytes;  // of its file
+  };
+
+  Store(StoreOptions options, Files files);
+  void say(const std::string& words);
+  /// Null: it cannot be had, which was said. Not while the folder is locked: making one locks it.
+  std::shared_ptr<Index> index();
+  Result<std::shared_ptr<Index>> needed_index();
+  template <class Run>
+  auto with_index(const Run& run) -> decltype(run(std::declval<Index&>()));
+  Result<Collected> collect_by(Index& index, std::uint64_t limit);
+  Result<Explanation> explain_by(Index& index, const ActionKey& key) const;
+  void note(const Result<void>& done, const std::shared_ptr<Index>& index);
+  Result<void> put_locked(const ActionKey& key, const std::vector<NewOutput>& outputs, const std::string& maker,
+                          const std::map<std::string, std::string>& evidence, const std::shared_ptr<Index>& rows);
+  /// Both return how many entries are of a newer version: what they name is not known.
+  Result<std::uint64_t> reconcile(Index& index);
+  Result<std::uint64_t> index_files(Index& index, bool only_new);
+  Entry entry_here(const ContentHash& key);
+  Entry judge(const ContentHash& key, std::string bytes, const Trust& trust, const std::string& place);
+  bool is_complete(const Statement& statement) const;
+  void drop_incomplete(const ContentHash& key);
+  bool take_from_second(const Output& output);
+  std::optional<Statement> fetch(const ActionKey& key);
+  Result<void> publish(const Statement& statement, const std::string& bytes, const std::shared_ptr<Index>& index);
+  void note_use(const ContentHash& key);
+  void flush_uses();
+  Result<std::optional<FolderLock>> lock_for_reading() const;
+
+  StoreOptions options_;
+  Files files_;
+  Tell tell_;
+  Blobs blobs_;
+  std::mutex mutex_;  // of what follows
+  std::set<std::string> said_;
+  std::vector<ContentHash> used_;
+  std::mutex open_mutex_;         // while one is opened
+  std::shared_ptr<Index> index_;  // shared with who uses it while a damaged one is replaced
+  std::unique_ptr<Tuning> tuning_;
+  bool index_failed_ = false;
+};
+
+}  // namespace crucible::store
