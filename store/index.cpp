@@ -39,7 +39,7 @@ Result<std::unique_ptr<Sqlite>> connect(const std::filesystem::path& path) {
   CRUCIBLE_TRY(std::unique_ptr<Sqlite> database, Sqlite::open(path));
   // NORMAL: a power cut may take the last rows, which the files have too.
   // Checkpoints sync: one for every 16 MiB, and pages of as much are kept in memory.
-  const Result<void> begun = database->execute(
+  const Result<void> begun = database->execute_patiently(
       "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4096; PRAGMA cache_size=-16384;");
   if (!begun) {
     if (database->is_damaged()) return Error{ErrorCode::kCheckFailed, "is damaged"};

@@ -18,6 +18,7 @@
 namespace crucible::store {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using testing::content_of;
 using ::testing::ElementsAre;
@@ -297,6 +298,18 @@ TEST_F(StoreTest, StatementsAndEnvelopesThatWereChangedAreOthersOrRefused) {
   EXPECT_GT(taken, 20u);  // the trials reach what is behind the syntax
   EXPECT_LT(taken, 9'000u);
   EXPECT_FALSE(parse_statement(std::string(100'000, '[')));
+}
+
+TEST_F(StoreTest, AFolderThatOthersCanWriteIsSaid) {
+  opened();
+  EXPECT_THAT(place_.said, IsEmpty());
+  std::filesystem::permissions(place_.folder(), std::filesystem::perms(0777));
+  opened();
+  EXPECT_THAT(place_.said, ElementsAre(AllOf(HasSubstr("can put answers into it"), HasSubstr("all users can write"))));
+  StoreOptions options = place_.options();
+  options.trust.policy = Policy::kEnforce;
+  opened(std::move(options));
+  EXPECT_EQ(place_.said.size(), 1u);
 }
 
 // ---- signatures
