@@ -223,6 +223,11 @@ TEST_F(StoreTest, LinksInAStoreLeadNowhere) {
   std::filesystem::remove(blob_file(1));
   std::filesystem::create_symlink(place_.path() / "outside", blob_file(1));
   EXPECT_FALSE(store->get(numbered_key(1)));
+  EXPECT_FALSE(store->read({"kernel.o", testing::hash_of_bytes(numbered_bytes(1)), 64}));
+  put(*store, 1);
+  std::filesystem::rename(place_.entry_file(numbered_key(1)), place_.path() / "entry");
+  std::filesystem::create_symlink(place_.path() / "entry", place_.entry_file(numbered_key(1)));
+  EXPECT_FALSE(store->get(numbered_key(1)));
   // A folder that is a link: neither read through nor written through.
   put(*store, 2);
   const std::filesystem::path first = blob_file(2).parent_path();
