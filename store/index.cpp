@@ -39,7 +39,7 @@ Result<std::unique_ptr<Sqlite>> connect(const std::filesystem::path& path) {
   CRUCIBLE_TRY(std::unique_ptr<Sqlite> database, Sqlite::open(path));
   // NORMAL: a power cut may take the last rows, which the files have too.
   // Checkpoints sync: one for every 16 MiB, and pages of as much are kept in memory.
-  const Result<void> begun = database->execute(
+  const Result<void> begun = database->execute_patiently(
       "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4096; PRAGMA cache_size=-16384;");
   if (!begun) {
     if (database->is_damaged()) return Error{ErrorCode::kCheckFailed, "is damaged"};
@@ -75,6 +75,15 @@ std::optional<EntryRow> row_of(const Query& query) {
   if (!fields) return std::nullopt;
   return EntryRow{query.hash(0),    *std::move(fields), query.text(2),
                   query.integer(3), query.integer(4),   static_cast<std::uint64_t>(query.integer(5))};
+}
+
+Result<void> visit_rows(Query& query, const std::function<bool(const EntryRow&)>& visit) {
+  for (;;) {
+    CRUCIBLE_TRY(const bool row, query.step());
+    if (!row) return {};
+    const std::optional<EntryRow> entry = row_of(query);
+    if (entry && !visit(*entry)) return {};
+  }
 }
 
 }  // namespace
@@ -288,12 +297,13 @@ Result<void> Index::entries(std::string_view kind, std::size_t limit,
                                              kind.empty() ? "" : "WHERE kind=?1"));
   if (!kind.empty()) query.bind_text(1, kind);
   query.bind(2, limit == 0 ? std::int64_t{-1} : static_cast<std::int64_t>(limit));
-  for (;;) {
-    CRUCIBLE_TRY(const bool row, query.step());
-    if (!row) return {};
-    const std::optional<EntryRow> entry = row_of(query);
-    if (entry && !visit(*entry)) return {};
-  }
+  return visit_rows(query, visit);
+}
+
+Result<void> Index::scan(std::string_view kind, const std::function<bool(const EntryRow&)>& visit) {
+  CRUCIBLE_STORE_ALONE;
+  Query query = database_->query(fmt::format("SELECT {} FROM entries WHERE ?1='' OR kind=?1", kColumns));
+  return visit_rows(query.bind_text(1, kind), visit);
 }
 
 Result<std::vector<EntryRow>> Index::between(const ContentHash& low, const ContentHash& high) {

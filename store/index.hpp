@@ -70,6 +70,8 @@ class Index {
   Result<std::vector<ContentHash>> page(Room room, const ContentHash& after, std::size_t count);
   /// Of one kind or ("") all, the latest used first; `limit` 0: all. Ends where `visit` says no.
   Result<void> entries(std::string_view kind, std::size_t limit, const std::function<bool(const EntryRow&)>& visit);
+  /// The same in no order, which is faster by far where there are many.
+  Result<void> scan(std::string_view kind, const std::function<bool(const EntryRow&)>& visit);
   /// Entries whose key begins with `low` and ends before `high`, at most two.
   Result<std::vector<EntryRow>> between(const ContentHash& low, const ContentHash& high);
 

@@ -106,6 +106,16 @@ Result<void> Sqlite::execute(const std::string& sql) {
   return {};
 }
 
+Result<void> Sqlite::execute_patiently(const std::string& sql) {
+  constexpr int kPauseMs = 10;
+  for (int waited_ms = 0;; waited_ms += kPauseMs) {
+    const int code = sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) return {};
+    if ((code & 0xff) != SQLITE_BUSY || waited_ms >= kBusyMs) return error("use");
+    sqlite3_sleep(kPauseMs);
+  }
+}
+
 Query Sqlite::query(std::string_view sql) {
   const auto found = prepared_.find(sql);
   if (found != prepared_.end()) return {*this, found->second};

@@ -62,6 +62,8 @@ class Sqlite {
   ~Sqlite();
 
   Result<void> execute(const std::string& sql);
+  /// The same of what SQLite does not wait for by itself, as several processes turning a new file to WAL at once.
+  Result<void> execute_patiently(const std::string& sql);
   /// An error of preparing it comes with the first step().
   Query query(std::string_view sql);
   /// Rows that the last statement changed.

@@ -3,9 +3,12 @@
 #include "store/store.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <utility>
+
+#include "core/base/file_owners.hpp"
 
 namespace crucible::store {
 namespace {
@@ -33,7 +36,15 @@ Store::~Store() { flush_uses(); }
 
 Result<std::unique_ptr<Store>> Store::open(StoreOptions options) {
   CRUCIBLE_TRY(Files files, Files::open(options.folder, options.must_exist));
-  return std::unique_ptr<Store>(new Store(std::move(options), std::move(files)));
+  std::unique_ptr<Store> store(new Store(std::move(options), std::move(files)));
+  // Unsigned entries are as good as who can write them.
+  const std::vector<std::string> doubts = doubts_about(store->files_.folder(), "the folder");
+  if (!doubts.empty() && store->options_.trust.policy != Policy::kEnforce) {
+    store->say(
+        fmt::format("whoever can write the store {} can put answers into it ({}): chmod it, or use --trust enforce",
+                    store->files_.folder().string(), fmt::join(doubts, "; ")));
+  }
+  return store;
 }
 
 void Store::say(const std::string& words) {

@@ -75,7 +75,7 @@ struct Explanation {
   std::vector<Difference> differences;
 };
 
-/// Threads: any. Processes: any number on one folder.
+/// Threads: any. Processes: any number on one folder; a child opens it anew after a fork.
 class Store {
  public:
   /// Errors: kBadInput, in words: no store, of a newer version, damaged.

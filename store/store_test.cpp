@@ -18,6 +18,7 @@
 namespace crucible::store {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using testing::content_of;
 using ::testing::ElementsAre;
@@ -222,6 +223,11 @@ TEST_F(StoreTest, LinksInAStoreLeadNowhere) {
   std::filesystem::remove(blob_file(1));
   std::filesystem::create_symlink(place_.path() / "outside", blob_file(1));
   EXPECT_FALSE(store->get(numbered_key(1)));
+  EXPECT_FALSE(store->read({"kernel.o", testing::hash_of_bytes(numbered_bytes(1)), 64}));
+  put(*store, 1);
+  std::filesystem::rename(place_.entry_file(numbered_key(1)), place_.path() / "entry");
+  std::filesystem::create_symlink(place_.path() / "entry", place_.entry_file(numbered_key(1)));
+  EXPECT_FALSE(store->get(numbered_key(1)));
   // A folder that is a link: neither read through nor written through.
   put(*store, 2);
   const std::filesystem::path first = blob_file(2).parent_path();
@@ -297,6 +303,18 @@ TEST_F(StoreTest, StatementsAndEnvelopesThatWereChangedAreOthersOrRefused) {
   EXPECT_GT(taken, 20u);  // the trials reach what is behind the syntax
   EXPECT_LT(taken, 9'000u);
   EXPECT_FALSE(parse_statement(std::string(100'000, '[')));
+}
+
+TEST_F(StoreTest, AFolderThatOthersCanWriteIsSaid) {
+  opened();
+  EXPECT_THAT(place_.said, IsEmpty());
+  std::filesystem::permissions(place_.folder(), std::filesystem::perms(0777));
+  opened();
+  EXPECT_THAT(place_.said, ElementsAre(AllOf(HasSubstr("can put answers into it"), HasSubstr("all users can write"))));
+  StoreOptions options = place_.options();
+  options.trust.policy = Policy::kEnforce;
+  opened(std::move(options));
+  EXPECT_EQ(place_.said.size(), 1u);
 }
 
 // ---- signatures

@@ -35,7 +35,7 @@ Result<std::unique_ptr<Sqlite>> connect(const std::filesystem::path& path) {
     return database->is_damaged() ? Error{ErrorCode::kCheckFailed, error.message} : error;
   };
   // FULL: what add() said is kept stays kept through a power cut.
-  if (const auto set = database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"); !set) {
+  if (const auto set = database->execute_patiently("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"); !set) {
     return failed(set.error());
   }
   std::int64_t version = 0;

@@ -177,18 +177,20 @@ Result<Explanation> Store::explain_by(Index& index, const ActionKey& key) const 
     return 2 * differences.size() + (other.region == key.region ? 0 : 1);
   };
   std::size_t least = 0;
+  std::int64_t last_use = 0;
   const auto look = [&](const EntryRow& row) {
     if (row.key == hash) return true;
     std::vector<Difference> found = differences(key, row.fields);
     const std::size_t far = distance(found, row.fields);
-    if (out.nearest && far >= least) return true;
+    if (out.nearest && (far > least || (far == least && row.last_use < last_use))) return true;
     least = far;
+    last_use = row.last_use;
     out.nearest = row.fields;
     out.differences = std::move(found);
     return true;
   };
-  CRUCIBLE_TRY_VOID(index.entries(key.kind, 0, look));
-  if (!out.nearest) CRUCIBLE_TRY_VOID(index.entries("", 0, look));
+  CRUCIBLE_TRY_VOID(index.scan(key.kind, look));
+  if (!out.nearest) CRUCIBLE_TRY_VOID(index.scan("", look));
   return out;
 }
 
