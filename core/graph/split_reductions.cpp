@@ -18,12 +18,16 @@ constexpr std::int64_t kLeastTerms = 1024, kMostTerms = 16384, kWantedParts = 40
 constexpr std::int64_t kWholeTensor = 16384;  // elements from which one result is made of parts
 // Rows: as many results as GPUs have warps at work are enough; fewer are cut where rows are long.
 constexpr std::int64_t kEnoughRows = 1024, kLongRow = 8192, kLongRowOfSeveral = 4096, kSeveralRows = 16;
+// Half of that where all rows together have so many terms that a second launch is the smaller part, and a row lies in
+// several runs (a channel of several pictures), each of which is too short for more than a few warps.
+constexpr std::int64_t kLongRowOfMuch = 2048, kMuch = std::int64_t{1} << 19, kRuns = 4;
 // Columns: neighbouring results lie side by side, 32 to a warp.
 constexpr std::int64_t kEnoughColumns = 32768, kTallColumn = 128, kSlab = 64;
 
 /// What is asked of a reduction: its kept elements, its terms for each, and whether the innermost dimension is reduced.
 struct Shape {
   std::int64_t results = 1, terms = 1;
+  std::int64_t run = 1;  // of the terms those that the last dimensions have, all of them reduced
   bool by_rows = true;
 };
 
@@ -33,6 +37,7 @@ Shape shape_of(const View& view, const std::vector<bool>& reduced) {
     if (view.sizes[d] == 1) continue;
     (reduced[d] ? shape.terms : shape.results) *= view.sizes[d];
     shape.by_rows = reduced[d];
+    shape.run = reduced[d] ? shape.run * view.sizes[d] : 1;
   }
   return shape;
 }
@@ -53,7 +58,8 @@ std::optional<std::int64_t> wanted_terms(const Shape& shape, SplitFor reader) {
         std::min(shape.terms / kSlab, std::max<std::int64_t>(2, 4 * kEnoughColumns / shape.results));
     return (shape.terms + parts - 1) / parts;
   }
-  const std::int64_t longest = shape.results >= kSeveralRows ? kLongRowOfSeveral : kLongRow;
+  const bool is_much = shape.results * shape.terms >= kMuch && shape.terms / shape.run >= kRuns;
+  const std::int64_t longest = shape.results < kSeveralRows ? kLongRow : is_much ? kLongRowOfMuch : kLongRowOfSeveral;
   if (shape.results >= kEnoughRows || shape.terms < longest) return std::nullopt;
   return terms_of_a_part(shape);
 }

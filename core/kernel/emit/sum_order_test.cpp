@@ -112,17 +112,20 @@ struct Parts {
 
 std::optional<Parts> parts_of(const Case& c) {
   const auto is_reduced = [&](std::size_t d) { return std::ranges::count(c.dims, static_cast<std::int64_t>(d)) > 0; };
-  std::int64_t results = 1, terms = 1;
+  std::int64_t results = 1, terms = 1, last = 1;
   bool by_rows = false;
   for (std::size_t d = 0; d < c.sizes.size(); ++d) {
     if (c.sizes[d] == 1) continue;
     (is_reduced(d) ? terms : results) *= c.sizes[d];
     by_rows = is_reduced(d);
+    last = by_rows ? last * c.sizes[d] : 1;
   }
   std::int64_t about = 0;
   if (results == 1 && terms >= 16384) {
     about = std::clamp<std::int64_t>(terms / 4096, 1024, 16384);
-  } else if (by_rows && results < 1024 && (terms >= 8192 || (terms >= 4096 && results >= 16))) {
+  } else if (by_rows && results < 1024 &&
+             (terms >= 8192 || (terms >= 4096 && results >= 16) ||
+              (terms >= 2048 && results >= 16 && terms * results >= 524288 && terms >= 4 * last))) {
     about = std::clamp<std::int64_t>(results * (terms / 4096), 1024, 16384);
   } else if (!by_rows && results < 32768 && terms >= 128) {
     const std::int64_t parts = std::min<std::int64_t>(terms / 64, std::max<std::int64_t>(2, 131072 / results));
@@ -296,7 +299,9 @@ TEST(SumOrder, IsTheNamedOneForEveryShapeAndLayout) {
            Case{{20, 5003}, {1}, {}},            // a prime: one part
            Case{{8, 6, 40, 40}, {0, 2, 3}, {}},  // a batch norm's statistics of large pictures
            Case{{8, 6, 40, 40}, {0, 2, 3}, {0, 2, 3, 1}},
-           Case{{900, 1100}, {0, 1}, {}},  // parts of parts
+           Case{{16, 256, 14, 14}, {0, 2, 3}, {}},  // of many channels of smaller ones, too
+           Case{{2, 300, 41, 41}, {0, 2, 3}, {}},   // each picture of these is long enough for itself
+           Case{{900, 1100}, {0, 1}, {}},           // parts of parts
            Case{{2048, 6}, {0}, {}, OpKind::kReduceProduct},
            Case{{640, 9}, {0}, {}, OpKind::kReduceSum, DType::kF64},
            Case{{52, 9}, {0}, {}, OpKind::kReduceSum, DType::kF64},
