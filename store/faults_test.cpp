@@ -80,7 +80,8 @@ Sample sample_of(std::uint32_t number) {
     if (!put(**store, number, size_of(number))) _exit(4);
     if (!(*tuning)->add(sample_of(number))) _exit(5);
     if (write(acknowledge, &number, sizeof number) != sizeof number) _exit(6);
-    if (writer == kWriters - 1 && !(*store)->collect(1ull << 40)) _exit(7);
+    if (!got(**store, number)) _exit(7);
+    if (writer == kWriters - 1 && !(*store)->collect(1ull << 40)) _exit(8);
   }
 }
 
