@@ -69,6 +69,7 @@ Result<ContentHash> Blobs::put(std::string_view bytes) const {
   if (files_.facts(Room::kBlobs, hash)) {
     const auto there = get(hash, bytes.size());
     if (there && *there) return hash;
+    if (!there) tell_(there.error().message + "; it is replaced");
   }
   CRUCIBLE_TRY([[maybe_unused]] const FileFacts facts, files_.write(Room::kBlobs, hash, pack(bytes)));
   return hash;
@@ -83,12 +84,8 @@ Result<void> Blobs::put_frame(std::string_view frame, const ContentHash& hash, s
 Result<std::optional<std::string>> Blobs::get(const ContentHash& hash, std::uint64_t limit) const {
   CRUCIBLE_TRY(const std::optional<std::string> frame, files_.read(Room::kBlobs, hash, file_limit(limit)));
   if (!frame) return std::optional<std::string>();
-  Result<std::string> bytes = unpack(*frame, hash, limit);
-  if (bytes) return std::optional(*std::move(bytes));
-  if (bytes.error().code != ErrorCode::kCheckFailed) return bytes.error();
-  const bool is_aside = files_.set_aside(Room::kBlobs, hash);
-  tell_(bytes.error().message + (is_aside ? "; it was moved to quarantine" : "; it is not used"));
-  return std::optional<std::string>();
+  CRUCIBLE_TRY(std::string bytes, unpack(*frame, hash, limit));
+  return std::optional(std::move(bytes));
 }
 
 }  // namespace crucible::store

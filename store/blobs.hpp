@@ -1,5 +1,5 @@
 // Bytes by their SHA-256, each in a file that is one zstd frame. What is given back was checked just before; what does
-// not match is moved aside and said, never given back.
+// not match is never given back.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ class Blobs {
   Result<ContentHash> put(std::string_view bytes) const;
   /// The same of a frame that comes from elsewhere. Errors as unpack().
   Result<void> put_frame(std::string_view frame, const ContentHash& hash, std::uint64_t limit) const;
-  /// Nothing: there is none, or what was there was moved aside. Errors: kBadInput: larger than `limit`, unreadable.
+  /// Nothing: there is none. Errors: kCheckFailed: damaged, and still there; kBadInput: larger than `limit`,
+  /// unreadable.
   Result<std::optional<std::string>> get(const ContentHash& hash, std::uint64_t limit = kBlobLimit) const;
 
  private:

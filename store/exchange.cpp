@@ -184,7 +184,6 @@ Result<void> each_record(const std::filesystem::path& path, Reader& reader,
 
 Result<Exchanged> Store::export_to(const std::filesystem::path& file) {
   CRUCIBLE_TRY(Tuning* const records, tuning());
-  CRUCIBLE_TRY(const std::optional<FolderLock> lock, lock_for_reading());
   Writer writer(file);
   writer.raw(kMagic);
   Exchanged out;

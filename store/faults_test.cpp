@@ -80,7 +80,8 @@ Sample sample_of(std::uint32_t number) {
     if (!put(**store, number, size_of(number))) _exit(4);
     if (!(*tuning)->add(sample_of(number))) _exit(5);
     if (write(acknowledge, &number, sizeof number) != sizeof number) _exit(6);
-    if (writer == kWriters - 1 && !(*store)->collect(1ull << 40)) _exit(7);
+    if (!got(**store, number)) _exit(7);
+    if (writer == kWriters - 1 && !(*store)->collect(1ull << 40)) _exit(8);
   }
 }
 
@@ -122,12 +123,13 @@ TEST(Killed, NothingThatWasKeptIsLost) {
     writers[writer] = start(writer);
   }
   // On a machine that is busy the last ones may not have come to anything yet.
-  while (kept.size() < 50) {
+  for (int waits = 0; kept.size() < 50 && waits < 6000; ++waits) {
     usleep(10'000);
     take();
   }
   for (std::uint32_t writer = 0; writer < kWriters; ++writer) end_one(writer);
   take();
+  EXPECT_GE(kept.size(), 50u);
   close(ends[0]);
   close(ends[1]);
 

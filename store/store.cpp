@@ -222,17 +222,44 @@ Store::Entry Store::judge(const ContentHash& key, std::string bytes, const Trust
   return entry;
 }
 
-Store::Entry Store::entry_here(const ContentHash& key) {
+Store::Entry Store::read_entry(const ContentHash& key) {
   Result<std::optional<std::string>> bytes = files_.read(Room::kActions, key, kStatementLimit);
   if (bytes && !*bytes) return {};
-  Entry entry{Finding::kDamaged, {}, {}};
-  if (bytes) {
-    entry = judge(key, **std::move(bytes), options_.trust, "of the store");
-  } else {
-    say(bytes.error().message);
+  if (bytes) return judge(key, **std::move(bytes), options_.trust, "of the store");
+  say(bytes.error().message);
+  return {Finding::kDamaged, {}, {}};
+}
+
+// What is bad is looked at once more where nobody writes: it may have been mended since, and what was put stays.
+std::optional<FolderLock> Store::alone() {
+  if (!files_.is_writable()) return std::nullopt;
+  Result<FolderLock> lock = files_.lock_alone();
+  if (lock) return *std::move(lock);
+  say(lock.error().message);
+  return std::nullopt;
+}
+
+Store::Entry Store::entry_here(const ContentHash& key) {
+  Entry entry = read_entry(key);
+  if (entry.finding != Finding::kDamaged) return entry;
+  if (const std::optional<FolderLock> lock = alone()) {
+    entry = read_entry(key);
+    if (entry.finding == Finding::kDamaged) (void)files_.set_aside(Room::kActions, key);
   }
-  if (entry.finding == Finding::kDamaged) (void)files_.set_aside(Room::kActions, key);
   return entry;
+}
+
+Result<std::optional<std::string>> Store::blob_here(const ContentHash& blob, std::uint64_t limit) {
+  Result<std::optional<std::string>> bytes = blobs_.get(blob, limit);
+  const auto is_damaged = [&] { return !bytes && bytes.error().code == ErrorCode::kCheckFailed; };
+  if (!is_damaged()) return bytes;
+  bool is_aside = false;
+  if (const std::optional<FolderLock> lock = alone()) {
+    bytes = blobs_.get(blob, limit);
+    is_aside = is_damaged() && files_.set_aside(Room::kBlobs, blob);
+  }
+  if (is_damaged()) say(bytes.error().message + (is_aside ? "; it was moved to quarantine" : "; it is not used"));
+  return bytes;
 }
 
 bool Store::is_complete(const Statement& statement) const {
@@ -242,9 +269,18 @@ bool Store::is_complete(const Statement& statement) const {
   return true;
 }
 
-void Store::drop_incomplete(const ContentHash& key) {
-  say(fmt::format("entry {} lacks a blob that it names: it is taken away, a miss", short_hash(key)));
-  if (files_.is_writable()) files_.remove(Room::kActions, key);
+bool Store::drop_incomplete(const ContentHash& key) {
+  const std::string words = fmt::format("entry {} lacks a blob that it names", key.hex().substr(0, 12));
+  if (!files_.is_writable()) {
+    say(words + ": a miss");
+    return true;
+  }
+  const std::optional<FolderLock> lock = alone();
+  const Entry entry = lock ? read_entry(key) : Entry{};
+  if (entry.finding != Finding::kGood || is_complete(entry.statement)) return false;
+  files_.remove(Room::kActions, key);
+  say(words + ": it is taken away, a miss");
+  return true;
 }
 
 std::optional<Statement> Store::get(const ActionKey& key) {
@@ -261,7 +297,7 @@ std::optional<Statement> Store::get(const ActionKey& key) {
       note_use(hash);
       return std::move(entry.statement);
     }
-    if (entry.statement.key == key) drop_incomplete(hash);
+    if (entry.statement.key == key) (void)drop_incomplete(hash);
   }
   if (std::optional<Statement> fetched = options_.second != nullptr ? fetch(key) : std::nullopt) return fetched;
   if (files_.is_writable()) {
@@ -272,13 +308,13 @@ std::optional<Statement> Store::get(const ActionKey& key) {
 
 std::optional<std::string> Store::read(const Output& output) {
   for (const bool is_again : {false, true}) {
-    Result<std::optional<std::string>> bytes = blobs_.get(output.blob, output.size);
-    if (!bytes) {
+    Result<std::optional<std::string>> bytes = blob_here(output.blob, output.size);
+    if (!bytes && bytes.error().code != ErrorCode::kCheckFailed) {
       say(bytes.error().message);
       return std::nullopt;
     }
-    if (*bytes && (*bytes)->size() == output.size) return **std::move(bytes);
-    if (*bytes) {
+    if (bytes && *bytes && (*bytes)->size() == output.size) return **std::move(bytes);
+    if (bytes && *bytes) {
       say(fmt::format("blob {} has {} bytes, its entry says {}: a miss", output.blob.hex(), (*bytes)->size(),
                       output.size));
       return std::nullopt;

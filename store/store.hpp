@@ -138,16 +138,20 @@ class Store {
   /// Both return how many entries are of a newer version: what they name is not known.
   Result<std::uint64_t> reconcile(Index& index);
   Result<std::uint64_t> index_files(Index& index, bool only_new);
+  Entry read_entry(const ContentHash& key);
+  /// These lock the folder alone where something is bad: not while it is locked.
+  std::optional<FolderLock> alone();
   Entry entry_here(const ContentHash& key);
+  /// Errors: kCheckFailed: it was damaged, which was said; others as Blobs::get().
+  Result<std::optional<std::string>> blob_here(const ContentHash& blob, std::uint64_t limit);
+  bool drop_incomplete(const ContentHash& key);
   Entry judge(const ContentHash& key, std::string bytes, const Trust& trust, const std::string& place);
   bool is_complete(const Statement& statement) const;
-  void drop_incomplete(const ContentHash& key);
   bool take_from_second(const Output& output);
   std::optional<Statement> fetch(const ActionKey& key);
   Result<void> publish(const Statement& statement, const std::string& bytes, const std::shared_ptr<Index>& index);
   void note_use(const ContentHash& key);
   void flush_uses();
-  Result<std::optional<FolderLock>> lock_for_reading() const;
 
   StoreOptions options_;
   Files files_;

@@ -35,18 +35,12 @@ Result<void> Store::list(std::string_view kind, std::size_t limit, const std::fu
   return with_index([&](Index& rows) { return rows.entries(kind, limit, visit); });
 }
 
-Result<std::optional<FolderLock>> Store::lock_for_reading() const {
-  if (!files_.is_writable()) return std::optional<FolderLock>();
-  CRUCIBLE_TRY(FolderLock lock, files_.lock_shared());
-  return std::optional<FolderLock>(std::move(lock));
-}
-
 Result<Verified> Store::verify() {
   const std::shared_ptr<Index> rows = files_.is_writable() ? index() : nullptr;
-  CRUCIBLE_TRY(const std::optional<FolderLock> lock, lock_for_reading());
   Verified verified;
   files_.walk(Room::kBlobs, [&](const ContentHash& name, const FileFacts&) {
-    const auto bytes = blobs_.get(name);
+    const auto bytes = blob_here(name, kBlobLimit);
+    if (bytes && !*bytes) return true;  // taken away by somebody who made room
     if (!bytes) say(bytes.error().message);
     const bool is_good = bytes && *bytes;
     ++(is_good ? verified.blobs : verified.damaged_blobs);
@@ -58,9 +52,8 @@ Result<Verified> Store::verify() {
     bool is_gone = true;
     switch (entry.finding) {
       case Finding::kGood:
-        is_gone = !is_complete(entry.statement);
+        is_gone = !is_complete(entry.statement) && drop_incomplete(name);
         ++(is_gone ? verified.incomplete_entries : verified.entries);
-        if (is_gone) drop_incomplete(name);
         break;
       case Finding::kDamaged:
         ++verified.damaged_entries;

@@ -361,6 +361,32 @@ TEST_F(Exchange, AFileThatWasForgedBringsInNothingThatIsWrong) {
   }
 }
 
+// Its sum is right, its blobs were left out: an entry comes with all of its blobs or not at all.
+TEST_F(Exchange, EntriesWhoseBlobsAreNotInTheFileAreNotTaken) {
+  const std::string whole = content_of(file_);
+  constexpr std::size_t kMagic = 24, kHead = 1 + 32 + 8;
+  std::string forged = whole.substr(0, kMagic);
+  std::size_t left_out = 0;
+  for (std::size_t at = kMagic; at + kHead < whole.size();) {
+    std::size_t bytes = 0;
+    for (std::size_t byte = 8; byte-- > 0;) bytes = bytes << 8 | static_cast<std::uint8_t>(whole[at + 33 + byte]);
+    const bool is_blob = whole[at] == '\1';
+    left_out += is_blob;
+    if (!is_blob) forged += whole.substr(at, kHead + bytes);
+    at += kHead + bytes;
+  }
+  ASSERT_EQ(left_out, 3u);
+  const ContentHash sum = testing::hash_of_bytes(forged);
+  forged.append(reinterpret_cast<const char*>(sum.bytes.data()), sum.bytes.size());
+  write_file(file_, forged);
+  const auto store = opened(other_.options());
+  const auto done = store->import_from(file_);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(done->entries, 0u);
+  EXPECT_EQ(done->samples, 1u);
+  EXPECT_EQ(files_in(other_.folder() / "ac"), 0u);
+}
+
 TEST_F(Exchange, AFileThatCannotBeWrittenIsSaidAndNotThere) {
   const auto store = opened();
   EXPECT_FALSE(store->export_to(place_.path() / "no folder/file"));
