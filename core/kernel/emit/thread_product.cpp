@@ -24,15 +24,11 @@ double cost_of_step(std::int64_t rows, std::int64_t columns, const TileProduct::
 
 }  // namespace
 
-/// The more elements a thread has, the fewer loads each costs; but then fewer threads are there to share the work. A
-/// warp waits for its loads and then computes, while others that share its scheduler compute: a step takes as long as
-/// the one does, or as all of them need to be issued, or to be given the columns from the cache that units share.
-/// Windows overlap, so that theirs come from nearer.
+/// The more elements a thread has, the fewer loads each costs; but then fewer threads are there to share the work.
+/// (Scores that counted what a warp waits for made the smallest cuts, which wait for the shared cache instead.)
 void TileProduct::find_thread_cuts() {
   constexpr std::int64_t kColumns[] = {4, 2, 1};
   constexpr int kUsualWorkers = 4096;
-  constexpr double kWait = 70;                             // cycles of a step, with kStepsAtOnce of them under way
-  const double far = costs_.right > costs_.left ? 0 : 10;  // cycles for a number of each of a unit's threads
   const std::int64_t most_rows = type_ == DType::kF64 ? 8 : 16;
   const double workers = workers_ > 0 ? workers_ : kUsualWorkers;
   const std::int64_t depth = pieces_ > 0 ? std::min(most_k_, kChunk) : most_k_;
@@ -41,12 +37,11 @@ void TileProduct::find_thread_cuts() {
       if (rows > m_ || columns > n_) continue;
       const auto items = static_cast<double>(batches() * std::max<std::int64_t>(pieces_, 1) * count_of(m_, rows) *
                                              count_of(n_, columns));
-      const double warps = items / workers, step = cost_of_step(rows, columns, costs_);
       cuts_.push_back({.tile_rows = rows,
                        .tile_columns = columns,
                        .item_rows = rows,
                        .item_columns = columns,
-                       .score = std::max({kWait + step, warps * step, warps * far * static_cast<double>(columns)}) *
+                       .score = std::max(1.0, items / workers) * cost_of_step(rows, columns, costs_) *
                                 static_cast<double>(std::max<std::int64_t>(depth, 1))});
     }
   }
