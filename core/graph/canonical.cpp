@@ -204,7 +204,8 @@ void Canonical::colour_uses(Roles roles) {
   }
   for (std::size_t v = 0; v < values_.size(); ++v) {
     const ValueId value = values_[v];
-    if (read_counts_[value] > read_inside_[v]) uses_[v] += kLeaves;
+    // Of an operand it says nothing of the part that others read it, too.
+    if (leaf_[v] == 0 && read_counts_[value] > read_inside_[v]) uses_[v] += kLeaves;
     const std::uint32_t state = ends_state_[value];
     if (state == kNone) continue;
     const std::uint32_t start = number_[program_.states[state].start];

@@ -45,8 +45,6 @@ class Canonical {
   /// `ops`: distinct ops, in any order; no path may leave them and come back.
   CanonicalForm form(std::span<const OpId> ops, Roles roles);
 
-  const Program& program() const { return program_; }
-
  private:
   using Colour = std::uint64_t;
 

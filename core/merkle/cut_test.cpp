@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/merkle/homes.hpp"
 #include "core/merkle/region.hpp"
 
 namespace crucible::merkle {
@@ -91,6 +92,43 @@ TEST(Cut, AProgramWithoutOpsIsOnePart) {
   Program p;
   EXPECT_TRUE(cut_by_modules(p).parts.empty());
   EXPECT_EQ(regions_of(std::make_shared<const Program>(p), {}).root().kind, RegionKind::kRun);
+}
+
+/// A part of b's gradient reads what a made and is added up in the backward pass before b's weight takes it.
+TEST(Homes, AGradientIsOfTheModuleThatItServesAlone) {
+  Program p = program_of({{"a", {-1}}, {"b", {0, 0}}, {"", {1}}, {"", {0, 2}}, {"", {3}}, {"", {4, 4}}});
+  const auto weight = static_cast<graph::ValueId>(p.values.size());
+  p.values.push_back({graph::ValueKind::kState, DType::kF32, 4, "b.weight", kNone});
+  p.states = {{weight, 6, 0, 0}};
+  p.ops[1].inputs[1].value = p.ops[5].inputs[1].value = weight;
+  for (const std::size_t op : {2u, 3u, 4u}) p.sources[op].phase = graph::Phase::kBackward;
+  p.sources[5].phase = graph::Phase::kOptimizer;
+  ASSERT_TRUE(verify(p)) << verify(p).error().message;
+  const Homes found = homes(p);
+  for (const std::size_t op : {1u, 2u, 3u, 4u, 5u}) EXPECT_EQ(found.paths.name(found.of[op]), "b") << op;
+}
+
+/// How many turns each loop has, of four equal calls that hand two results on; one of them the other way round.
+std::vector<std::size_t> turns(bool swapped) {
+  std::vector<Call> calls = {{"s", {-1}}, {"s", {0}}};
+  int x = 0, y = 1;
+  for (int i = 0; i < 4; ++i) {
+    if (swapped && i == 2) std::swap(x, y);
+    calls.push_back({fmt::format("m.{}", i), {x}});
+    calls.push_back({fmt::format("m.{}", i), {x, y}});
+    x = static_cast<int>(calls.size()) - 2, y = x + 1;
+  }
+  const RegionTree tree = regions_of(std::make_shared<const Program>(program_of(calls, {x})), {});
+  std::vector<std::size_t> counts;
+  for (const Region& region : tree.regions) {
+    if (region.kind == RegionKind::kLoop) counts.push_back(region.children.size());
+  }
+  return counts;
+}
+
+TEST(Regions, TurnsHandTheirResultsOnAtTheSamePlaces) {
+  EXPECT_EQ(turns(false), std::vector<std::size_t>{4});
+  EXPECT_EQ(turns(true), (std::vector<std::size_t>{2, 2}));
 }
 
 TEST(Regions, WhichResultsLeaveARegionCounts) {

@@ -245,8 +245,7 @@ class Differ {
 }  // namespace
 
 std::string_view name(ChangeKind kind) {
-  constexpr std::array<std::string_view, 8> kNames = {"added",  "removed", "turns", "shape",
-                                                      "number", "wiring",  "role",  "name"};
+  constexpr std::array<std::string_view, 7> kNames = {"added", "removed", "shape", "number", "wiring", "role", "name"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -14,14 +14,13 @@ namespace crucible::merkle {
 enum class ChangeKind : std::uint8_t {
   kAdded,    // a region or an op that only the second has
   kRemoved,  // that only the first has
-  kTurns,    // how often a loop runs
   kShape,    // sizes, strides or element types
   kNumber,   // a fixed number or an attribute; a number that is fixed in one and varies in the other
   kWiring,   // the same ops, from other operands
   kRole,     // what is a state, an input, drawn or shown
   kName      // names alone: such programs are equal
 };
-/// "added", "removed", "turns", "shape", "number", "wiring", "role", "name".
+/// "added", "removed", "shape", "number", "wiring", "role", "name".
 std::string_view name(ChangeKind kind);
 
 struct Change {
