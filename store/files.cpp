@@ -118,6 +118,9 @@ Result<int> format_of(int root, const std::filesystem::path& folder) {
                            folder.string())};
 }
 
+/// The store of runs that are shut in (docs/sandbox.md), which may have been first.
+constexpr std::string_view kConfined = "confined";
+
 bool is_empty(int root) {
   const int copy = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const all = copy < 0 ? nullptr : fdopendir(copy);
@@ -126,7 +129,7 @@ bool is_empty(int root) {
   while (const dirent* const entry = readdir(all)) {
     const std::string_view name = entry->d_name;
     // What another process has that makes this store just now, or was killed at it.
-    empty &= name == "." || name == ".." || name.starts_with("format.") || name == "format";
+    empty &= name == "." || name == ".." || name.starts_with("format.") || name == "format" || name == kConfined;
   }
   closedir(all);
   return empty;
@@ -339,5 +342,9 @@ Result<FolderLock> Files::lock(int how) const {
 
 Result<FolderLock> Files::lock_shared() const { return lock(LOCK_SH); }
 Result<FolderLock> Files::lock_alone() const { return lock(LOCK_EX); }
+
+int Files::open_claims() const {
+  return openat(root_, "claims", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+}
 
 }  // namespace crucible::store

@@ -74,6 +74,8 @@ class Files {
   /// Waits. Errors: kBadInput where the folder cannot be written.
   Result<FolderLock> lock_shared() const;
   Result<FolderLock> lock_alone() const;
+  /// The file of claims.hpp, which the caller closes; -1: there is none and it cannot be made.
+  int open_claims() const;
 
  private:
   Files() = default;

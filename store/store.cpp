@@ -28,7 +28,8 @@ Store::Store(StoreOptions options, Files files)
     : options_(std::move(options)),
       files_(std::move(files)),
       tell_([this](const std::string& words) { say(words); }),
-      blobs_(files_, tell_) {
+      blobs_(files_, tell_),
+      claims_(files_.open_claims()) {
   files_.is_durable = options_.is_durable;
 }
 
@@ -39,9 +40,11 @@ Result<std::unique_ptr<Store>> Store::open(StoreOptions options) {
   std::unique_ptr<Store> store(new Store(std::move(options), std::move(files)));
   // Unsigned entries are as good as who can write them.
   const std::vector<std::string> doubts = doubts_about(store->files_.folder(), "the folder");
+  store->is_open_to_others_ = !doubts.empty();
   if (!doubts.empty() && store->options_.trust.policy != Policy::kEnforce) {
     store->say(
-        fmt::format("whoever can write the store {} can put answers into it ({}): chmod it, or use --trust enforce",
+        fmt::format("whoever can write the store {} can put answers into it ({}): until you chmod it, or let only "
+                    "signed ones count, no code in it is run",
                     store->files_.folder().string(), fmt::join(doubts, "; ")));
   }
   return store;

@@ -17,6 +17,7 @@
 
 #include "core/base/result.hpp"
 #include "store/blobs.hpp"
+#include "store/claims.hpp"
 #include "store/envelope.hpp"
 #include "store/files.hpp"
 #include "store/index.hpp"
@@ -113,6 +114,11 @@ class Store {
 
   const Files& files() const { return files_; }
   bool is_writable() const { return files_.is_writable(); }
+  /// Whether what is in it may be executed: nobody else can put answers into the folder, or those that he puts there
+  /// are no hits because they are not signed. Where not, the reason was told when it was opened.
+  bool is_executable() const { return !is_open_to_others_ || options_.trust.policy == Policy::kEnforce; }
+  /// Who makes the answer of a key, among all that use the folder.
+  Claims& claims() { return claims_; }
 
  private:
   /// What one looked for and found.
@@ -157,6 +163,8 @@ class Store {
   Files files_;
   Tell tell_;
   Blobs blobs_;
+  Claims claims_;
+  bool is_open_to_others_ = false;
   std::mutex mutex_;  // of what follows
   std::set<std::string> said_;
   std::vector<ContentHash> used_;

@@ -15,9 +15,9 @@
 #include <mutex>
 
 #include "backends/amd/options.hpp"
-#include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/kept.hpp"
 
 namespace crucible_amd {
 
@@ -104,7 +104,7 @@ Compiler choose(const crucible_device& device) {
   }
   if (option == "auto") {
     const std::string broken =
-        verdict_on(*found, architecture_of(*device.driver, device.facts.device), device.facts.name, device.cache_dir);
+        verdict_on(*found, architecture_of(*device.driver, device.facts.device), device.facts.name);
     if (!broken.empty()) return instead_of_hiprtc(device, broken_words(*found, broken), CRUCIBLE_E_UNAVAILABLE);
   }
   Compiler chosen;
@@ -200,16 +200,17 @@ std::string try_hiprtc(const Hiprtc& compiler, const std::string& architecture, 
   return ended < 0 ? "" : words_of_end(status, seconds);  // a host that ignores SIGCHLD does not learn it
 }
 
-std::string verdict_on(const Hiprtc& compiler, const std::string& architecture, const std::string& device_name,
-                       const std::string& cache_dir) {
+std::string verdict_on(const Hiprtc& compiler, const std::string& architecture, const std::string& device_name) {
   constexpr std::string_view kWorks = "works";
-  const sdk::BinaryCache cache("amd", cache_dir);
-  const std::string key =
-      "trial of " + compiler.describe() + "\n" + identity_of(compiler.file) + "\n" + architecture + "\n" + device_name;
-  const std::string kept = cache.find(key);
+  const sdk::KeptKey key{.content = "",
+                         .target = architecture + " " + device_name,
+                         .toolchain = compiler.describe() + " " + identity_of(compiler.file),
+                         .options = "",
+                         .kind = "compiler trial"};
+  const std::string kept = sdk::find_kept(key);
   if (!kept.empty()) return kept == kWorks ? "" : kept;
   const std::string found = try_hiprtc(compiler, architecture, kTrialSeconds);
-  cache.add(key, found.empty() ? std::string(kWorks) : found);
+  sdk::keep(key, found.empty() ? std::string(kWorks) : found);
   return found;
 }
 

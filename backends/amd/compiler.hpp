@@ -28,7 +28,7 @@ struct Compiler {
 };
 
 /// As option `compiler` says; with `auto` HIPRTC where it loads and passes its trial, else clang. The trial is made
-/// once per process, and its verdict kept in the cache's folder for that very library and device. Threads: any. Errors:
+/// once per process, and its verdict kept for that very library and device. Threads: any. Errors:
 /// those of hiprtc() and clang(), both where neither can be used; INCOMPATIBLE when clang is to be used and nobody says
 /// for which architecture.
 const Compiler& compiler_of(crucible_device& device);
@@ -43,8 +43,7 @@ std::string architecture_of(const Hip& hip, int device);
 /// it, as "a segmentation fault ends it". Threads: any; the child is a copy of this process with this thread alone.
 std::string try_hiprtc(const Hiprtc& compiler, const std::string& architecture, unsigned seconds);
 
-/// The same, by what is kept in `cache_dir` of an earlier trial of that very file for a device of that name.
-std::string verdict_on(const Hiprtc& compiler, const std::string& architecture, const std::string& device_name,
-                       const std::string& cache_dir);
+/// The same, by what the host has kept of an earlier trial of that very file for a device of that name.
+std::string verdict_on(const Hiprtc& compiler, const std::string& architecture, const std::string& device_name);
 
 }  // namespace crucible_amd

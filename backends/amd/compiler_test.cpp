@@ -17,6 +17,7 @@
 #include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/testing/device_plugin.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
+#include "plugins/sdk/testing/kept_in_memory.hpp"
 
 namespace crucible_amd {
 namespace {
@@ -47,6 +48,9 @@ void use(const std::map<std::string, std::string, std::less<>>& options) {
     *value = {found->second.data(), found->second.size()};
     return 1;
   };
+  host.find_kept = sdk::kept_in_memory::find;
+  host.free_kept = sdk::kept_in_memory::give_back;
+  host.keep = sdk::kept_in_memory::keep;
   sdk::set_host(&host);
 }
 
@@ -234,20 +238,20 @@ TEST_F(AmdCodeObjects, OfAnotherArchitectureAreRefusedWithWhatToSet) {
 TEST(AmdTrial, AVerdictIsKeptAndBelongsToItsFile) {
   if (!fs::exists(CRUCIBLE_TEST_EMULATED_HIP)) GTEST_SKIP() << "no emulated runtime was built";
   const sdk::ScratchFolder folder;
-  const std::string cache = (folder.path() / "cache").string(), copy = (folder.path() / "libhiprtc.so.6").string();
+  const std::string copy = (folder.path() / "libhiprtc.so.6").string();
   fs::copy_file(kBroken, copy);
   use({{"library", CRUCIBLE_TEST_EMULATED_HIP}, {"hiprtc", copy}});
   const Hiprtc& compiler = hiprtc(hip());
   setenv("CRUCIBLE_BROKEN_HIPRTC", "crash", 1);
-  EXPECT_THAT(verdict_on(compiler, "gfx942", "a device", cache), HasSubstr("signal 11"));
+  EXPECT_THAT(verdict_on(compiler, "gfx942", "a device"), HasSubstr("signal 11"));
   setenv("CRUCIBLE_BROKEN_HIPRTC", "", 1);
-  EXPECT_THAT(verdict_on(compiler, "gfx942", "a device", cache), HasSubstr("signal 11"));  // it is not asked again
-  EXPECT_EQ(verdict_on(compiler, "gfx90a", "a device", cache), "");  // for another architecture it is
-  EXPECT_THAT(verdict_on(compiler, "gfx942", "a device", cache), HasSubstr("signal 11"));
+  EXPECT_THAT(verdict_on(compiler, "gfx942", "a device"), HasSubstr("signal 11"));  // it is not asked again
+  EXPECT_EQ(verdict_on(compiler, "gfx90a", "a device"), "");  // for another architecture it is
+  EXPECT_THAT(verdict_on(compiler, "gfx942", "a device"), HasSubstr("signal 11"));
   fs::last_write_time(copy, fs::file_time_type::clock::now() + std::chrono::hours(1));
-  EXPECT_EQ(verdict_on(compiler, "gfx942", "a device", cache), "");  // and when it is another file
+  EXPECT_EQ(verdict_on(compiler, "gfx942", "a device"), "");  // and when it is another file
   setenv("CRUCIBLE_BROKEN_HIPRTC", "crash", 1);
-  EXPECT_EQ(verdict_on(compiler, "gfx942", "a device", cache), "");
+  EXPECT_EQ(verdict_on(compiler, "gfx942", "a device"), "");
 }
 
 }  // namespace

@@ -51,7 +51,6 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
                          facts.id + " (" + facts.name + ") is in compute mode PROHIBITED: allow programs on it");
     }
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
-    device->cache_dir = options().get_text("cache_dir");
     device->batching = sdk::batching_of(options().get_text("batches"));
     if (options().get_bool("teams")) device->team_lanes = static_cast<std::uint32_t>(facts.wave);
     std::string note;

@@ -99,11 +99,6 @@ constexpr sdk::OptionSpec kSpecs[] = {
      .from_folder = sdk::FromFolder::kNeedsTrust},
     sdk::kBatchesOption,
     sdk::kTimeoutOption,
-    {.name = "cache_dir",
-     .type = sdk::OptionType::kPath,
-     .help = "where compiled programs are kept; default: the user's cache folder",
-     .env = "CRUCIBLE_CACHE_DIR",
-     .from_folder = sdk::FromFolder::kNeedsTrust},
 };
 constexpr sdk::Options kOptions(kSpecs);
 

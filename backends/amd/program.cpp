@@ -1,9 +1,9 @@
 // From text to code that is loaded on the device.
 #include "backends/amd/compiler.hpp"
 #include "backends/amd/kernel.hpp"
-#include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/kept.hpp"
 
 namespace crucible_amd {
 
@@ -25,13 +25,15 @@ Module load(crucible_device& device, const std::string& bytes, const std::string
 }
 
 /// The bytes of one batch; `built` gets everything but the module.
-std::string compile(const Compiler& compiler, const sdk::BinaryCache& cache, const crucible_device& device,
-                    const sdk::KernelBatch& batch, Built& built) {
+std::string compile(const Compiler& compiler, const crucible_device& device, const sdk::KernelBatch& batch,
+                    Built& built) {
   // HIPRTC asks the device for its architecture, so that the device is part of the key.
-  std::string key = compiler.describe() + "\n" + version_text(device.driver->version) + "\n" + device.facts.name + "\n";
-  key += compiler.flags(*device.driver, batch.is_careful) + "\n" + batch.text;
+  const sdk::KeptKey key{.content = batch.text,
+                         .target = device.facts.name,
+                         .toolchain = compiler.describe() + ", HIP " + version_text(device.driver->version),
+                         .options = compiler.flags(*device.driver, batch.is_careful)};
   built.code = "code object";
-  return sdk::compile_or_find(cache, key, built, [&] {
+  return sdk::compile_or_find(key, built, [&] {
     return compiler.compile(*device.driver, batch.text, sdk::names_of(batch), batch.is_careful);
   });
 }
@@ -40,12 +42,11 @@ std::string compile(const Compiler& compiler, const sdk::BinaryCache& cache, con
 
 std::vector<Built> GraphApi::build_programs(crucible_device& device, const std::vector<sdk::KernelBatch>& batches) {
   const Compiler& compiler = compiler_of(device);
-  const sdk::BinaryCache cache("amd", device.cache_dir);
   const Current current(device);  // modules of a failed attempt are unloaded here
   std::vector<Built> all(batches.size());
   sdk::for_each_batch(batches.size(), [&](std::size_t i) {
     const Current on_this_thread(device);
-    all[i].module = load(device, compile(compiler, cache, device, batches[i], all[i]), sdk::names_of(batches[i]));
+    all[i].module = load(device, compile(compiler, device, batches[i], all[i]), sdk::names_of(batches[i]));
   });
   return all;
 }

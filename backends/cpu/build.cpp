@@ -1,11 +1,14 @@
 #include "backends/cpu/build.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 #include <system_error>
 
 #include "backends/cpu/device.hpp"
@@ -21,10 +24,26 @@ constexpr int kSignalled = 128;  // run_all's statuses above it are signals
 constexpr int kKilled = kSignalled + 9;
 constexpr std::uintmax_t kLittleSpace = 1 << 20;
 
-std::filesystem::path temporary_pattern() {
+constexpr std::string_view kWorkName = "crucible-build-";
+
+std::filesystem::path temporary_folder() {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  return (error ? std::filesystem::path("/tmp") : folder) / "crucible-build-XXXXXX";
+  return error ? std::filesystem::path("/tmp") : folder;
+}
+
+/// Removes what compilations left that were killed more than a day ago.
+void remove_leftovers() {
+  const auto yesterday = std::filesystem::file_time_type::clock::now() - std::chrono::hours(24);
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(temporary_folder(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!entry->path().filename().string().starts_with(kWorkName)) continue;
+    struct stat status = {};
+    std::error_code ignored;
+    if (lstat(entry->path().c_str(), &status) != 0 || status.st_uid != geteuid() || !S_ISDIR(status.st_mode)) continue;
+    if (entry->last_write_time(ignored) < yesterday && !ignored) std::filesystem::remove_all(entry->path(), ignored);
+  }
 }
 
 /// Even shares of the text, longest kernels first, each to the file that has least so far.
@@ -34,11 +53,11 @@ std::vector<std::vector<const Text*>> split(std::vector<const Text*> texts) {
   std::vector<std::vector<const Text*>> files(
       std::min<std::size_t>(static_cast<std::size_t>(usable_processors()), most));
   std::vector<std::size_t> load(files.size(), 0);
-  std::stable_sort(texts.begin(), texts.end(), [](auto* a, auto* b) { return a->text.size() > b->text.size(); });
+  std::stable_sort(texts.begin(), texts.end(), [](auto* a, auto* b) { return a->key.content.size() > b->key.content.size(); });
   for (const Text* text : texts) {
     const auto lightest = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
     files[lightest].push_back(text);
-    load[lightest] += text->text.size() + 200;
+    load[lightest] += text->key.content.size() + 200;
   }
   return files;
 }
@@ -77,7 +96,7 @@ std::string write_source(const std::filesystem::path& file, const std::string& b
                          const std::vector<const Text*>& texts) {
   std::ofstream stream(file, std::ios::binary);
   stream << before << mathematics << "\n";
-  for (const Text* text : texts) stream << text->text << "\n";
+  for (const Text* text : texts) stream << text->key.content << "\n";
   return stream.flush() ? "" : "cannot write " + file.string() + ": " + std::strerror(errno);
 }
 
@@ -134,18 +153,13 @@ std::vector<Outcome> compile_objects(const Compiler& compiler, const std::string
 
 }  // namespace
 
-WorkFolder::WorkFolder(const std::vector<std::filesystem::path>& patterns) {
-  std::string name, problem;
-  for (const std::filesystem::path& pattern : patterns) {
-    name = pattern.string();
-    if (mkdtemp(name.data()) != nullptr) {
-      path_ = name;
-      return;
-    }
-    problem = std::strerror(errno);
+WorkFolder::WorkFolder() {
+  std::string name = (temporary_folder() / (std::string(kWorkName) + "XXXXXX")).string();
+  if (mkdtemp(name.data()) == nullptr) {
+    throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot create a folder like " + name + " for the compiler: " +
+                                              std::strerror(errno) + "; set TMPDIR to a folder with room");
   }
-  throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot create a folder like " + name + " for the compiler: " + problem +
-                                            "; set TMPDIR to a folder with room");
+  path_ = name;
 }
 
 WorkFolder::~WorkFolder() {
@@ -163,12 +177,10 @@ void WorkFolder::keep(const std::filesystem::path& stem) {
   }
 }
 
-Build::Build(const Compiler& compiler, const KernelCache& cache, std::vector<const Text*> kernels) {
+Build::Build(const Compiler& compiler, std::vector<const Text*> kernels) {
+  remove_leftovers();
   const std::string mathematics = math_text(dialect_c());
-  std::vector<std::filesystem::path> patterns = {temporary_pattern()};
-  // Beside the objects, so that they can be renamed into place.
-  if (cache.usable()) patterns.insert(patterns.begin(), cache.folder() / KernelCache::kWorkName);
-  folders_.push_back(std::make_unique<WorkFolder>(patterns));
+  folders_.push_back(std::make_unique<WorkFolder>());
   WorkFolder* folder = folders_.back().get();
   std::vector<Object> tried;
   for (std::vector<const Text*>& file : split(std::move(kernels)))
@@ -179,7 +191,7 @@ Build::Build(const Compiler& compiler, const KernelCache& cache, std::vector<con
     if (!outcomes[i].is_good) {
       if (first_problem.empty()) {
         first_problem = outcomes[i].in_words(compiler);
-        folders_.push_back(std::make_unique<WorkFolder>(std::vector{temporary_pattern()}));
+        folders_.push_back(std::make_unique<WorkFolder>());
         folder = folders_.back().get();
       }
       tried[i] = {folder->next_stem(), std::move(tried[i].kernels), folder};

@@ -1,6 +1,6 @@
 // From C texts to object files: a folder for the work, as many C files as there are cores, a compiler process for each.
-// A compiler that fails or is killed is asked once more, alone and in the temporary folder: memory, or the disk of the
-// cache, may have been full. Nothing here loads or keeps an object.
+// A compiler that fails or is killed is asked once more, alone: memory may have been short. Nothing here loads or keeps
+// an object.
 #pragma once
 
 #include <filesystem>
@@ -8,22 +8,23 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/cache.hpp"
 #include "backends/cpu/compiler.hpp"
+#include "plugins/sdk/kept.hpp"
 
 namespace crucible_cpu {
 
-/// A kernel to be compiled, with its key in the cache.
+/// A kernel to be compiled, and what it is kept under: its key's content is the C text.
 struct Text {
-  std::string name, text, key;
+  std::string name;
+  crucible::sdk::KeptKey key;
   bool operator<(const Text& other) const { return name < other.name; }
 };
 
 /// A folder for the files of one compilation, removed with all that is in it unless its sources are kept.
 class WorkFolder {
  public:
-  /// Named by the first of the patterns (for mkdtemp) where one can be made. Errors: UNAVAILABLE.
-  explicit WorkFolder(const std::vector<std::filesystem::path>& patterns);
+  /// In the system's folder for temporary files. Errors: UNAVAILABLE.
+  WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
   ~WorkFolder();
@@ -50,7 +51,7 @@ class Build {
  public:
   /// Compiles the kernels. Errors: UNAVAILABLE when no file can be written or the compiler does not work here at all;
   /// INTERNAL with the compiler's words when it does not like the text, which is then kept.
-  Build(const Compiler& compiler, const KernelCache& cache, std::vector<const Text*> kernels);
+  Build(const Compiler& compiler, std::vector<const Text*> kernels);
 
   /// Their files live as long as this.
   const std::vector<Object>& objects() const { return objects_; }

@@ -1,5 +1,5 @@
-// From kernel IR to running kernels, and the cache on disk: what hits, what must not be trusted, what a user is told
-// when clang is missing or does not like the text. Each case has a cache folder of its own.
+// From kernel IR to running kernels, and what is kept of them: what hits, what must not be trusted, what a user is told
+// when clang is missing or does not like the text. Each case has a store of its own.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -38,7 +38,7 @@ class CpuCompile : public CpuTest {
     EXPECT_TRUE(static_cast<bool>(plan.replay()));
     return download<float>(buffer, 1)[0];
   }
-  std::filesystem::path cache() const { return folder_.path() / "cache"; }
+  std::filesystem::path store() const { return folder_.path() / "store"; }
 };
 
 TEST_F(CpuCompile, RunsWhatTheKernelSays) {
@@ -52,7 +52,7 @@ TEST_F(CpuCompile, RunsWhatTheKernelSays) {
   EXPECT_EQ(run(device, module, "k_five"), 5);
 }
 
-TEST_F(CpuCompile, TakesTheSecondTimeFromTheCache) {
+TEST_F(CpuCompile, TakesTheSecondTimeFromTheStore) {
   const auto device = open();
   const std::vector<KernelSource> kernels = {adder("k_a", 1), adder("k_b", 2), adder("k_c", 3), adder("k_d", 4)};
   (void)take(Module::compile(device, kernels));
@@ -78,75 +78,87 @@ TEST_F(CpuCompile, CompilesAnewWhatDiffersInAnyPart) {
   EXPECT_TRUE(take(Module::compile(device, before)).from_cache());
 }
 
-/// Replaces every `before` in a file by `after`, of equal length; how often.
-int patch(const std::filesystem::path& path, const std::string& before, const std::string& after) {
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  int count = 0;
-  for (std::size_t at = 0; (at = bytes.find(before, at)) != std::string::npos; ++count) {
-    bytes.replace(at, before.size(), after);
-  }
-  std::ofstream(path, std::ios::binary) << bytes;
-  return count;
+/// The blobs or the entries of the store.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& room) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(room))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  return files;
 }
 
-std::string bytes_of(float value) { return {reinterpret_cast<const char*>(&value), sizeof(value)}; }
-
-TEST_F(CpuCompile, DoesNotTrustADamagedObject) {
+TEST_F(CpuCompile, DoesNotTrustABlobThatIsDamagedOrAnothers) {
   const auto device = open();
-  const std::vector<KernelSource> kernels = {adder("k_damage", 3.140625)};
+  const std::vector<KernelSource> kernels = {adder("k_damage", 3.140625)}, others = {adder("k_damage", 100)};
   (void)take(Module::compile(device, kernels));
-  int patched = 0;  // it still loads and runs, and adds 100
-  for (const auto& entry : std::filesystem::directory_iterator(cache() / "objects")) {
-    patched += patch(entry.path(), bytes_of(3.140625f), bytes_of(100));
-  }
-  ASSERT_GE(patched, 1);
+  const std::filesystem::path blob = files_in(store() / "cas").at(0);
+  (void)take(Module::compile(device, others));
+  std::filesystem::path other;  // it loads and runs, and adds 100
+  for (const auto& file : files_in(store() / "cas"))
+    if (file != blob) other = file;
+  testing::internal::CaptureStderr();
+  std::filesystem::copy_file(other, blob, std::filesystem::copy_options::overwrite_existing);
   const Module module = take(Module::compile(device, kernels));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("moved to quarantine"));
   EXPECT_FALSE(module.from_cache());
   EXPECT_EQ(run(device, module, "k_damage"), 3.140625f);
   EXPECT_TRUE(take(Module::compile(device, kernels)).from_cache()) << "it was not repaired";
 }
 
-TEST_F(CpuCompile, DoesNotTrustADamagedEntry) {
+TEST_F(CpuCompile, DoesNotTrustAnEntryThatIsDamagedOrAnothers) {
   const auto device = open();
-  const std::vector<KernelSource> kernels = {adder("k_damage", 5)};
-  for (const std::string damage : {"", "../../x", "0", "zz"}) {
-    (void)take(Module::compile(device, kernels));
-    for (const auto& entry : std::filesystem::directory_iterator(cache() / "kernels")) {
-      std::ofstream(entry.path()) << damage << "\n";
+  const std::vector<KernelSource> kernels = {adder("k_damage", 5)}, others = {adder("k_damage", 6)};
+  (void)take(Module::compile(device, kernels));
+  const std::filesystem::path entry = files_in(store() / "ac").at(0);
+  (void)take(Module::compile(device, others));
+  std::filesystem::path other;
+  for (const auto& file : files_in(store() / "ac"))
+    if (file != entry) other = file;
+  testing::internal::CaptureStderr();
+  for (const bool is_copied : {true, false}) {
+    if (is_copied) {
+      std::filesystem::copy_file(other, entry, std::filesystem::copy_options::overwrite_existing);
+    } else {
+      std::ofstream(entry) << "../../x\n";
     }
     const Module module = take(Module::compile(device, kernels));
-    EXPECT_FALSE(module.from_cache()) << damage;
+    EXPECT_FALSE(module.from_cache()) << is_copied;
     EXPECT_EQ(run(device, module, "k_damage"), 5);
     EXPECT_TRUE(take(Module::compile(device, kernels)).from_cache()) << "it was not repaired";
   }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("it is the entry of another key"));
 }
 
 TEST_F(CpuCompile, DoesNotTrustAnObjectWithoutTheKernel) {
   const auto device = open();
-  const std::vector<KernelSource> one = {adder("k_one", 1)}, two = {adder("k_two", 2)};
+  const std::vector<KernelSource> one = {adder("k_one", 1)};
+  const auto kept = keep_in(folder_.path() / "store");
   (void)take(Module::compile(device, one));
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(cache() / "kernels")) files.push_back(entry.path());
-  (void)take(Module::compile(device, two));
-  for (const auto& entry : std::filesystem::directory_iterator(cache() / "kernels")) {
-    if (entry.path() != files[0]) {
-      std::filesystem::copy_file(entry.path(), files[0], std::filesystem::copy_options::overwrite_existing);
-    }
-  }
+  std::optional<store::ActionKey> key;
+  ASSERT_TRUE(kept->list("kernel", 9, [&](const store::EntryRow& row) { return key = row.fields, true; }));
+  ASSERT_TRUE(key);
+  ASSERT_TRUE(kept->put(*key, {{"bytes", "no library"}}, "a test"));
   const Module module = take(Module::compile(device, one));
   EXPECT_FALSE(module.from_cache());
   EXPECT_EQ(run(device, module, "k_one"), 1);
+  EXPECT_TRUE(take(Module::compile(device, one)).from_cache()) << "it was not repaired";
 }
 
 TEST_F(CpuCompile, LeavesNoTemporaryFiles) {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  const std::filesystem::path temporary = folder_.path() / "tmp";
+  const std::filesystem::path old = temporary / "crucible-build-killed", young = temporary / "crucible-build-running";
+  for (const auto& folder : {old, young}) std::filesystem::create_directories(folder);
+  std::filesystem::last_write_time(old, std::filesystem::file_time_type::clock::now() - std::chrono::hours(25));
   const auto device = open();
+  setenv("TMPDIR", temporary.c_str(), 1);
   const std::vector<KernelSource> kernels = {adder("k_a", 1)};
   (void)take(Module::compile(device, kernels));
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(cache()))
-    names.push_back(entry.path().filename().string());
-  EXPECT_THAT(names, testing::UnorderedElementsAre("kernels", "lock", "objects"));
+  kept.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
+  EXPECT_FALSE(std::filesystem::exists(old));
+  std::filesystem::remove(young);
+  EXPECT_TRUE(std::filesystem::is_empty(temporary));
+  EXPECT_TRUE(std::filesystem::is_empty(store() / "tmp"));
 }
 
 TEST_F(CpuCompile, CompilesAKernelOnceThoughTwoThreadsAsk) {
@@ -166,16 +178,38 @@ TEST_F(CpuCompile, CompilesAKernelOnceThoughTwoThreadsAsk) {
   EXPECT_EQ(compiled, 2);
 }
 
-TEST_F(CpuCompile, WorksWithoutACacheThatCanBeUsed) {
-  std::filesystem::create_directory(cache());
-  std::filesystem::permissions(cache(), std::filesystem::perms::all);  // others could put objects there
-  const auto device = open();
+TEST_F(CpuCompile, KeepsNothingWhereOthersCouldPutSomething) {
   const std::vector<KernelSource> kernels = {adder("k_a", 7)};
+  (void)take(Module::compile(open(), kernels));
+  std::filesystem::permissions(store(), std::filesystem::perms::all);
   testing::internal::CaptureStderr();
+  const auto device = open();
   const Module module = take(Module::compile(device, kernels));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("can be written by other users"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("all users can write the folder"));
+  EXPECT_FALSE(module.from_cache());
   EXPECT_EQ(run(device, module, "k_a"), 7);
-  EXPECT_TRUE(std::filesystem::is_empty(cache()));
+  EXPECT_FALSE(take(Module::compile(device, kernels)).from_cache());
+}
+
+TEST_F(CpuCompile, SaysOnceThatNothingCanBeKept) {
+  const auto kept = keep_in(folder_.path() / "store");
+  const auto device = open({}, kept);
+  std::filesystem::remove_all(store() / "tmp");  // as good as a full disk, and root meets it too
+  testing::internal::CaptureStderr();
+  const std::vector<KernelSource> one = {adder("k_a", 7)}, two = {adder("k_b", 8)};
+  EXPECT_EQ(run(device, take(Module::compile(device, one)), "k_a"), 7);
+  EXPECT_EQ(run(device, take(Module::compile(device, two)), "k_b"), 8);
+  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string words = "cpu (compile): compiled kernels are not kept: ";
+  EXPECT_NE(told.find(words), std::string::npos) << told;
+  EXPECT_EQ(told.find(words, told.find(words) + 1), std::string::npos) << told;
+}
+
+TEST_F(CpuCompile, ComesToTermsWithoutAStore) {
+  const auto device = take(take(Backend::load(take(find_backend("cpu")), {}))->open(""));
+  const std::vector<KernelSource> kernels = {adder("k_a", 7)};
+  EXPECT_EQ(run(device, take(Module::compile(device, kernels)), "k_a"), 7);
+  EXPECT_FALSE(take(Module::compile(device, kernels)).from_cache());
 }
 
 TEST_F(CpuCompile, NamesTheErrorOfTheText) {

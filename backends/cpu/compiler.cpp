@@ -16,6 +16,7 @@
 #include "backends/cpu/process.hpp"
 #include "backends/cpu/sanitize.hpp"
 #include "backends/cpu/sdk.hpp"
+#include "plugins/sdk/kept.hpp"
 
 namespace crucible_cpu {
 namespace {
@@ -90,16 +91,19 @@ bool is_clang(const std::filesystem::path& compiler) {
   return version_of(compiler).find("clang") != std::string::npos;
 }
 
-std::string identity_of(const Compiler& compiler, const std::string& features) {
+/// Path, size and time of the program: asking it for its version would cost a process.
+std::string toolchain_of(const Compiler& compiler) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(compiler.path, error);
   struct stat file = {};
   if (error || stat(real.c_str(), &file) != 0) no_compiler(compiler.path.string() + ", which cannot be read");
-  std::string identity = real.string() + "\n" + std::to_string(file.st_size) + "\n" +
-                         std::to_string(file.st_mtim.tv_sec) + "." + std::to_string(file.st_mtim.tv_nsec) + "\n";
-  for (const std::string& flag : compiler.flags) identity += flag + " ";
-  identity += compiler.before;
-  return identity + "\n" + cpuinfo("cpu family") + " " + cpuinfo("model") + " " + cpuinfo("stepping") + "\n" + features;
+  return real.string() + ", " + std::to_string(file.st_size) + " bytes of " + std::to_string(file.st_mtim.tv_sec) +
+         "." + std::to_string(file.st_mtim.tv_nsec);
+}
+
+std::string target_of(const std::string& features) {
+  return "family " + cpuinfo("cpu family") + " model " + cpuinfo("model") + " stepping " + cpuinfo("stepping") +
+         ", features " + crucible::sdk::binary_id(features);
 }
 
 }  // namespace
@@ -155,7 +159,8 @@ Compiler find_compiler(const std::string& wanted, const CompileWay& way) {
   }
   const std::string features = cpuinfo("flags");
   if ((features + " ").find(" avx512f ") != std::string::npos) compiler.flags.push_back("-mprefer-vector-width=512");
-  compiler.identity = identity_of(compiler, features);
+  compiler.toolchain = toolchain_of(compiler);
+  compiler.target = target_of(features);
   return compiler;
 }
 

@@ -11,7 +11,9 @@ struct Compiler {
   std::filesystem::path path;
   std::vector<std::string> flags;
   std::string before;    // C text that stands before the mathematics
-  std::string identity;  // program file, flags and processor: equal identities make equal objects from equal text
+  // What its objects depend on beside the text: equal ones make equal objects.
+  std::string toolchain;  // the program's file and version
+  std::string target;     // the processor
 };
 
 /// How kernels are to be compiled.

@@ -74,7 +74,6 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->threads = chosen_threads();
     device->has_fixed_threads = kOptions.has("threads");
     device->compiler = option("compiler").value_or("");
-    device->cache_dir = option("cache_dir").value_or("");
     device->compile_wait_s = kOptions.get_u64("compile_wait_s");
     device->sanitizes = kOptions.get_bool("sanitize");
     device->onednn = open_onednn(kOptions.get_text("library"), device->library_note);

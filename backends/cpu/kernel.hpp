@@ -23,6 +23,6 @@ struct crucible_kernel {
   std::string name;
   std::uint64_t binary_bytes = 0;  // of the object that has it
   bool from_cache = false;         // it was not compiled for its module
-  std::string binary;              // SHA-256 of the object that has it; "" where it is kept nowhere
+  std::string binary;              // binary_id() of the object that has it
   crucible_cpu::GuardEnter enter = nullptr;  // of the object, where its kernels check themselves
 };

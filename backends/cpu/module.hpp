@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,9 +13,7 @@ namespace crucible_cpu {
 
 struct LoadedObject {
   void* handle = nullptr;
-  std::filesystem::path path;        // where its bytes are, when `bytes` is empty
   std::vector<std::string> kernels;  // names
-  std::string bytes;                 // of objects that came from a binary
 };
 
 }  // namespace crucible_cpu

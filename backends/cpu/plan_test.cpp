@@ -87,8 +87,8 @@ class CpuPlan : public CpuTest, public testing::WithParamInterface<const char*> 
     const KernelsInC in_c(shared_cache_->path());
     device_ = open({{"threads", std::to_string(threads)},
                     {"library", GetParam()},
-                    {"cache_dir", shared_cache_->path() / "cache"},
-                    {"compiler", in_c.compiler()}});
+                    {"compiler", in_c.compiler()}},
+                   keep_in(shared_cache_->path() / "store"));
     std::vector<KernelSource> kernels;
     for (const auto& [name, text] : kTexts) kernels.push_back(in_c.add(name, text));
     module_.emplace(take(Module::compile(device_, kernels)));

@@ -97,7 +97,7 @@ TEST_F(CpuReport, DescribesTheOptionsThatItAsksFor) {
     EXPECT_NE(row["help"].second, "") << names.back();
     EXPECT_THAT(row["type"].second, testing::AnyOf("bool", "u64", "str", "choice", "path"));
   }
-  EXPECT_THAT(names, IsSupersetOf({"threads", "compiler", "cache_dir", "library"}));
+  EXPECT_THAT(names, IsSupersetOf({"threads", "compiler", "library"}));
 }
 
 }  // namespace

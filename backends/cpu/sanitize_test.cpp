@@ -42,8 +42,8 @@ class Sanitize : public CpuTest {
     in_c_.emplace(shared_cache_->path());
     device_ = open({{"sanitize", "true"},
                     {"threads", "2"},
-                    {"cache_dir", shared_cache_->path() / "cache"},
-                    {"compiler", in_c_->compiler()}});
+                    {"compiler", in_c_->compiler()}},
+                   keep_in(shared_cache_->path() / "store"));
     std::vector<KernelSource> kernels;
     for (const auto& [name, body] : kTexts) kernels.push_back(in_c_->add(name, text_of(name, body)));
     module_.emplace(take(Module::compile(device_, kernels)));
@@ -141,7 +141,7 @@ TEST_F(Sanitize, AHostThatGivesNoSizesHasUndefinedOperationsFound) {
 
 TEST_F(Sanitize, KernelsThatDoNotCheckAreOthers) {
   close();
-  const auto plain = open({{"cache_dir", shared_cache_->path() / "cache"}, {"compiler", in_c_->compiler()}});
+  const auto plain = open({{"compiler", in_c_->compiler()}}, keep_in(shared_cache_->path() / "store"));
   const std::vector<KernelSource> kernels = {in_c_->add("k_store", text_of("k_store", kTexts[0][1]))};
   const Module module = take(Module::compile(plain, kernels));
   const Buffer buffer = make_buffer(plain, 4096);

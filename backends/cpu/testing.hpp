@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/kept.hpp"
 #include "plugins/loader/testing/kernels_in_c.hpp"
 
 #if defined(__SANITIZE_THREAD__)
@@ -65,13 +66,13 @@ class TemporaryFolder {
 
 inline bool has_clang() { return !clang_path().empty(); }
 
-/// Each test has a kernel cache of its own, unless it gives a folder.
+/// Each test has a store of its own, unless it gives one.
 class CpuTest : public testing::Test {
  protected:
-  std::shared_ptr<Device> open(Options options = {}) {
-    options.try_emplace("cache_dir", (folder_.path() / "cache").string());
+  std::shared_ptr<Device> open(const Options& options = {}, std::shared_ptr<store::Store> store = nullptr) {
+    if (!store) store = keep_in(folder_.path() / "store");
     const auto path = take(find_backend("cpu"));
-    return take(take(Backend::load(path, options))->open(""));
+    return take(take(Backend::load(path, options, std::move(store)))->open(""));
   }
 
   static std::string library_note(const Device& device) {

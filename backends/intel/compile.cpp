@@ -6,8 +6,8 @@
 #include "backends/intel/kernel.hpp"
 #include "backends/intel/options.hpp"
 #include "backends/intel/tables.hpp"
-#include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/kept.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/named_kernels.hpp"
 #include "plugins/sdk/signal_guard.hpp"
@@ -63,12 +63,13 @@ std::string binary_of(const Functions& ze, ze_module_handle_t module) {
 
 void build_spirv(const crucible_device& device, BuiltModule& module, std::string_view spirv, std::string_view more) {
   const DeviceFacts& facts = device.facts;
-  const sdk::BinaryCache cache("intel", device.cache_dir);
   const std::string flags = std::string(kFlags) + std::string(more);
-  const std::string key =
-      facts.name + "\n" + facts.uuid + "\n" + facts.version + "\n" + flags + "\n" + std::string(spirv);
+  const sdk::KeptKey key{.content = std::string(spirv),
+                         .target = facts.name + " " + facts.uuid,
+                         .toolchain = facts.version,
+                         .options = flags};
   std::string ignored;
-  if (const std::string bytes = cache.find(key); !bytes.empty()) {
+  if (const std::string bytes = sdk::find_kept(key); !bytes.empty()) {
     module.binary_bytes = bytes.size();
     module.binary = sdk::binary_id(bytes);
     module.from_cache =
@@ -88,12 +89,12 @@ void build_spirv(const crucible_device& device, BuiltModule& module, std::string
         {{"where", "zeModuleCreate"}, {"vendor.code", std::to_string(static_cast<std::uint32_t>(code))}});
   }
   check(code, "compile: zeModuleCreate");
-  module.binary = "of " + sdk::binary_id(key);
-  if (!cache.usable()) return;
+  module.binary = "of " + sdk::binary_id(key.target + key.toolchain + flags + key.content);
+  if (!sdk::keeps()) return;
   const std::string bytes = binary_of(*device.ze, module.object.get());
   module.binary_bytes = bytes.size();
   if (bytes.empty()) return;
-  cache.add(key, bytes);
+  sdk::keep(key, bytes);
   module.binary = sdk::binary_id(bytes);
 }
 

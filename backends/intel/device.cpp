@@ -79,7 +79,6 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->group_size = static_cast<std::uint32_t>(options().get_u64("group_size"));
     if (options().get_bool("teams")) choose_teams(*device);
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
-    device->cache_dir = options().get_text("cache_dir");
     const DeviceFacts& facts = device->facts;
     const sdk::SignalGuard guard;
     device->mutable_lists = choose_plans(ze, facts);

@@ -50,7 +50,6 @@ struct crucible_device : crucible::sdk::QueueOwner {
   std::uint32_t team_lanes = 1;  // work-items that may do an item together
   bool by_subgroups = false;     // they are a sub-group; else a group
   std::uint32_t lanes() const { return team_lanes > 1 ? team_lanes : facts.lanes; }
-  std::string cache_dir;
   crucible_intel::MutableLists mutable_lists;
   crucible_intel::OwnedContext context;
   crucible_intel::OwnedQueue queue;  // closed lists

@@ -23,6 +23,7 @@
 #include "core/kernel/schedule.hpp"
 #include "plugins/kernel_ir/serialize.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/kept.hpp"
 #include "plugins/loader/testing/run_plan.hpp"
 
 namespace crucible::backend {
@@ -42,8 +43,8 @@ T take(Result<T> result) {
   return *std::move(result);
 }
 
-Result<std::shared_ptr<Device>> try_open(const Options& options) {
-  Result<std::shared_ptr<Backend>> backend = Backend::load(take(find_backend("intel")), options);
+Result<std::shared_ptr<Device>> try_open(const Options& options, std::shared_ptr<store::Store> store = nullptr) {
+  Result<std::shared_ptr<Backend>> backend = Backend::load(take(find_backend("intel")), options, std::move(store));
   if (!backend) return backend.error();
   return (*backend)->open("");
 }
@@ -66,13 +67,13 @@ KernelSource sums(std::uint32_t buffers, DType type, bool scaled = false) {
 class Intel : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto opened = try_open(options("/dev/null"));
+    auto opened = try_open(options());
     if (!opened) GTEST_SKIP() << opened.error().message;
     device_ = *opened;
   }
-  static Options options(const std::string& cache) {
+  static Options options() {
     const char* const loader = std::getenv("CRUCIBLE_TEST_LEVEL_ZERO");
-    return {{"library", loader != nullptr ? loader : CRUCIBLE_EMULATED_LEVEL_ZERO}, {"cache_dir", cache}};
+    return {{"library", loader != nullptr ? loader : CRUCIBLE_EMULATED_LEVEL_ZERO}};
   }
   /// By the rule that CTest sets.
   static bool driver_has_mutable_lists() {
@@ -210,7 +211,7 @@ std::map<std::string, std::string> describe(const Device& device, crucible_plan*
 
 TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
   for (const std::string plans : {"auto", "recorded"}) {
-    Options with = options("/dev/null");
+    Options with = options();
     with["plans"] = plans;
     reopen(with);
     const bool patches = plans == "auto" && driver_has_mutable_lists();
@@ -251,7 +252,7 @@ TEST_F(Intel, AChangedSlotIsPatchedOrRecordedAgainAndAnEqualOneIsNeither) {
 /// What went wrong, in a process of its own: rules are read once.
 std::string patch_under_a_fault() {
   setenv("CRUCIBLE_EMU_FAULTS", "fail@record(update)#1", 1);
-  const auto device = try_open({{"library", CRUCIBLE_EMULATED_LEVEL_ZERO}, {"cache_dir", "/dev/null"}});
+  const auto device = try_open({{"library", CRUCIBLE_EMULATED_LEVEL_ZERO}});
   if (!device) return device.error().message;
   const KernelSource kernel = sums(2, DType::kF32, true);
   const Module module = take(Module::compile(*device, std::span(&kernel, 1)));
@@ -297,7 +298,7 @@ TEST(IntelFaults, AListThatCannotBePatchedIsAnErrorAndIsRecordedAgain) {
 }
 
 TEST_F(Intel, MutableListsThatADriverDoesNotHaveAreRefusedWithTheReason) {
-  Options with = options("/dev/null");
+  Options with = options();
   with["plans"] = "mutable";
   device_ = nullptr;
   const auto opened = try_open(with);
@@ -314,7 +315,7 @@ TEST_F(Intel, DevicesOfOneDriverRunBesideEachOther) {
   ASSERT_EQ(devices.size(), asked == nullptr ? 1u : std::stoul(asked));
   if (devices.size() < 2) GTEST_SKIP() << "one device (CTest sets CRUCIBLE_EMU_DEVICES for one of the runs)";
   const std::shared_ptr<Device> first = device_;
-  auto backend = take(Backend::load(take(find_backend("intel")), options("/dev/null")));
+  auto backend = take(Backend::load(take(find_backend("intel")), options()));
   const std::shared_ptr<Device> second = take(backend->open("intel:1"));
   EXPECT_NE(first->info().uuid, second->info().uuid);
   const std::vector<float> values = {1, 2, 3}, twice = {2, 4, 6};
@@ -339,13 +340,13 @@ TEST_F(Intel, CompiledModulesAreKeptAndADamagedOneIsMadeAgain) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("crucible-intel-" + std::to_string(getpid()));
   device_ = nullptr;  // a plugin is started once, with one set of options
-  const auto device = take(try_open(options(folder.string())));
+  const auto device = take(try_open(options(), keep_in(folder)));
   const KernelSource kernel = sums(3, DType::kF32);
   const auto from_cache = [&] { return take(Module::compile(device, std::span(&kernel, 1))).from_cache(); };
   EXPECT_FALSE(from_cache());
   EXPECT_TRUE(from_cache());
-  for (const auto& file : std::filesystem::directory_iterator(folder))
-    std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 1);
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder / "cas"))
+    if (file.is_regular_file()) std::filesystem::resize_file(file.path(), file.file_size() - 1);
   EXPECT_FALSE(from_cache());
   std::filesystem::remove_all(folder);
 }
@@ -392,7 +393,7 @@ TEST_F(Intel, KernelsThatKeepManyNumbersHaveLargeRegisters) {
   EXPECT_EQ(files_of({many_sums(4), many_sums(64)}), (Files{{"many_4", "usual"}, {"many_64", "large"}}));
   const std::vector<float> values = {1, 2, 3, -4};
   for (const char* registers : {"auto", "usual", "large"}) {
-    Options wanted = options("/dev/null");
+    Options wanted = options();
     wanted["registers"] = registers;
     reopen(wanted);
     if (std::string_view(registers) != "auto") {
@@ -405,7 +406,7 @@ TEST_F(Intel, KernelsThatKeepManyNumbersHaveLargeRegisters) {
 TEST_F(Intel, TeamsAreSubgroupsUnlessGroupsAreAskedFor) {
   EXPECT_EQ(property("teams"), "subgroups");
   EXPECT_EQ(property("lanes"), "16");
-  Options wanted = options("/dev/null");
+  Options wanted = options();
   wanted["subgroups"] = "false";
   reopen(wanted);
   EXPECT_EQ(property("teams"), "groups");

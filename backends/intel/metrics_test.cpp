@@ -48,7 +48,6 @@ std::shared_ptr<Device> open(const char* rules, const char* switch_on = "1") {
   if (switch_on != nullptr) setenv("ZET_ENABLE_METRICS", switch_on, 1);
   const char* const loader = std::getenv("CRUCIBLE_TEST_LEVEL_ZERO");
   const Options options = {{"library", loader != nullptr ? loader : CRUCIBLE_EMULATED_LEVEL_ZERO},
-                           {"cache_dir", "/dev/null"},
                            {"teams", "false"}};
   return take(take(Backend::load(take(find_backend("intel")), options))->open(""));
 }

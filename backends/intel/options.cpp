@@ -47,11 +47,6 @@ constexpr sdk::OptionSpec kSpecs[] = {
              "the driver has it",
      .from_folder = sdk::FromFolder::kHarmless},
     sdk::kTimeoutOption,
-    {.name = "cache_dir",
-     .type = sdk::OptionType::kPath,
-     .help = "where compiled modules are kept; default: the user's cache folder",
-     .env = "CRUCIBLE_CACHE_DIR",
-     .from_folder = sdk::FromFolder::kNeedsTrust},
 };
 constexpr sdk::Options kOptions(kSpecs);
 

@@ -63,7 +63,6 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->facts = find_device(driver, device_id);
     require_usable(device->facts);
     device->watchdog.start(device->facts.id, options().get_u64("timeout_s"));
-    device->cache_dir = options().get_text("cache_dir");
     device->code = options().get_text("code");
     device->batching = sdk::batching_of(options().get_text("batches"));
     if (options().get_bool("teams")) device->team_lanes = kWarp;

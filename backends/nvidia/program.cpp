@@ -1,9 +1,9 @@
 // From text to code that is loaded on the device: machine code where compiler and driver know it, else PTX.
 #include "backends/nvidia/kernel.hpp"
 #include "backends/nvidia/nvrtc.hpp"
-#include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/kept.hpp"
 
 namespace crucible_nvidia {
 
@@ -64,26 +64,26 @@ Loaded try_load(crucible_device& device, const std::string& bytes, bool is_caref
 
 class Builder {
  public:
-  Builder(crucible_device& device, const Nvrtc& compiler)
-      : device_(device), compiler_(compiler), cache_("nvidia", device.cache_dir) {}
+  Builder(crucible_device& device, const Nvrtc& compiler) : device_(device), compiler_(compiler) {}
 
   /// The bytes of one batch as `code`; `built` gets everything but the module.
   std::string compile(const sdk::KernelBatch& batch, Code code, Built& built) const {
     std::vector<std::string> flags = numeric_flags();
     flags.push_back(compiler_.architecture_flag(device_.facts.capability, code));
     if (batch.is_careful && code == Code::kCubin) flags.push_back("--ptxas-options=-O1");
-    std::string key = compiler_.describe() + "\n";
-    for (const std::string& flag : flags) key += flag + " ";
-    key += "\n" + batch.text;
+    sdk::KeptKey key{.content = batch.text,
+                     .target = device_.facts.architecture(),
+                     .toolchain = compiler_.describe(),
+                     .options = ""};
+    for (const std::string& flag : flags) key.options += (key.options.empty() ? "" : " ") + flag;
     built.code = code == Code::kCubin ? "cubin" : "ptx";
-    return sdk::compile_or_find(cache_, key, built,
+    return sdk::compile_or_find(key, built,
                                 [&] { return compiler_.compile(batch.text, flags, code, sdk::names_of(batch)); });
   }
 
  private:
   crucible_device& device_;
   const Nvrtc& compiler_;
-  sdk::BinaryCache cache_;
 };
 
 }  // namespace

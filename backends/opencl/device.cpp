@@ -179,7 +179,6 @@ crucible_status open(crucible_str device_id, crucible_device** out) {
     device->mapping = chunks ? Mapping::kChunks : Mapping::kItems;
     choose_teams(*device);
     device->watchdog.start(facts.id, options().get_u64("timeout_s"));
-    device->cache_dir = options().get_text("cache_dir");
     device->memory = choose_memory(cl, facts, options().get_text("memory"));
     choose_language(*device);
     choose_plans(*device);

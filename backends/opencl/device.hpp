@@ -75,7 +75,6 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_opencl::Teams teams = crucible_opencl::Teams::kNone;
   std::uint32_t team_lanes = 1;                               // work-items of a team that is one sub-group, or as wide
   decltype(&::clCreateProgramWithIL) create_spirv = nullptr;  // with Language::kSpirv
-  std::string cache_dir;
   crucible_opencl::Context context;
   crucible_opencl::Queue queue;  // in order, with profiling: plans, and what the host writes and reads
   crucible_opencl::DeviceMemory memory;

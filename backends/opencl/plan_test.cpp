@@ -116,8 +116,7 @@ Result<std::shared_ptr<Device>> try_open(const std::string& driver, const std::s
                            {"plans", plans},
                            {"memory", memory},
                            {"language", by_items ? "spirv" : language},
-                           {"mapping", by_items ? "items" : "auto"},
-                           {"cache_dir", "/dev/null"}};
+                           {"mapping", by_items ? "items" : "auto"}};
   Result<std::shared_ptr<Backend>> backend = Backend::load(take(find_backend("opencl")), options);
   if (!backend) return backend.error();
   return (*backend)->open("");

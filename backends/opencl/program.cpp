@@ -1,9 +1,9 @@
 // Compiling a program: see program.hpp.
 #include "backends/opencl/program.hpp"
 
-#include "plugins/sdk/binary_cache.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
+#include "plugins/sdk/kept.hpp"
 
 namespace crucible_opencl {
 
@@ -103,11 +103,13 @@ std::string build_flags(const crucible_device& device) {
 Built build_program(const crucible_device& device, const std::string& code, bool is_careful) {
   const DeviceFacts& facts = device.facts;
   const std::string flags = build_flags(device) + (is_careful ? " -cl-opt-disable" : "");
-  const sdk::BinaryCache cache("opencl", driver_has_cache(facts) ? sdk::BinaryCache::off() : device.cache_dir);
-  const std::string key =
-      facts.platform_name + "\n" + facts.name + "\n" + facts.version + "\n" + facts.driver + "\n" + flags + "\n" + code;
+  const bool is_kept = sdk::keeps() && !driver_has_cache(facts);
+  const sdk::KeptKey key{.content = code,
+                         .target = facts.platform_name + ", " + facts.name,
+                         .toolchain = facts.version + ", driver " + facts.driver,
+                         .options = flags};
   Built built;
-  if (const std::string bytes = cache.find(key); !bytes.empty()) {
+  if (const std::string bytes = is_kept ? sdk::find_kept(key) : ""; !bytes.empty()) {
     built.program = load(device, bytes, flags);
     built.binary_bytes = bytes.size();
     built.binary = sdk::binary_id(bytes);
@@ -117,12 +119,12 @@ Built build_program(const crucible_device& device, const std::string& code, bool
              "the driver of " + facts.id + " does not take a program that it compiled before; it is compiled again");
   }
   built.program = compile(device, code, flags, built.log);
-  built.binary = "of " + sdk::binary_id(key);
-  if (!cache.usable()) return built;
+  built.binary = "of " + sdk::binary_id(key.target + key.toolchain + flags + code);
+  if (!is_kept) return built;
   const std::string bytes = binary_of(device, built.program.get());
   built.binary_bytes = bytes.size();
   if (bytes.empty()) return built;
-  cache.add(key, bytes);
+  sdk::keep(key, bytes);
   built.binary = sdk::binary_id(bytes);
   return built;
 }

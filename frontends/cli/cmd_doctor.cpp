@@ -17,6 +17,7 @@
 #include "core/kernel/ir/ir_builder.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/kept_store.hpp"
 #include "frontends/replay/open_device.hpp"
 #include "frontends/replay/plugin_access.hpp"
 #include "plugins/kernel_ir/serialize.hpp"
@@ -153,26 +154,20 @@ void check_recorder(std::vector<Check>& checks) {
                                            "torch " + version.substr(0, version.find('\n')), ""});
 }
 
-void check_cache(std::vector<Check>& checks) {
-  const char* const set = std::getenv("CRUCIBLE_CACHE_DIR");
-  const char* const xdg = std::getenv("XDG_CACHE_HOME");
-  const char* const home = std::getenv("HOME");
-  const fs::path folder = set != nullptr    ? fs::path(set)
-                          : xdg != nullptr  ? fs::path(xdg) / "crucible"
-                          : home != nullptr ? fs::path(home) / ".cache/crucible"
-                                            : fs::path("/tmp");
+void check_store(std::vector<Check>& checks, const config::Settings& settings) {
+  const fs::path folder = store_folder(settings);
   fs::path there = folder;
   std::error_code error;
   while (!there.empty() && !fs::exists(there, error) && there != there.root_path()) there = there.parent_path();
   struct statvfs space = {};
   if (access(there.c_str(), W_OK) != 0 || statvfs(there.c_str(), &space) != 0) {
-    checks.push_back({"cache folder", Verdict::kMissing,
+    checks.push_back({"store", Verdict::kMissing,
                       fmt::format("{} cannot be written: kernels are compiled every time", folder.string()),
-                      "set CRUCIBLE_CACHE_DIR to a folder of yours"});
+                      "set CRUCIBLE_STORE_DIR to a folder of yours"});
     return;
   }
   checks.push_back(
-      {"cache folder", Verdict::kOk,
+      {"store", Verdict::kOk,
        fmt::format("{}, {} free", folder.string(), format_bytes(std::uint64_t{space.f_bavail} * space.f_frsize)), ""});
 }
 
@@ -230,7 +225,7 @@ void check_vendor_libraries(std::vector<Check>& checks) {
 Result<int> run_doctor(bool json) {
   std::vector<Check> checks;
   check_plugins(checks);
-  check_cache(checks);
+  check_store(checks, load_unchecked_settings({}, terminal()));
   check_recorder(checks);
   check_vendor_libraries(checks);
   const bool well = std::ranges::none_of(checks, [](const Check& check) { return check.verdict == Verdict::kFailed; });

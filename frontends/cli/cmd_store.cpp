@@ -1,10 +1,8 @@
 // `crucible store`: what is in a store, why something is not, whether it is sound, making room, taking it elsewhere.
 // What it shows is the library's (store/store.hpp).
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +17,9 @@
 #include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/memory_switches.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/kept_store.hpp"
+#include "frontends/replay/open_device.hpp"
 #include "store/store.hpp"
 
 namespace crucible::cli {
@@ -35,23 +36,15 @@ struct StoreSwitches {
 
 using StoreCommand = Result<int> (*)(const StoreSwitches&);
 
-/// $CRUCIBLE_STORE_DIR, else crucible/store in the user's cache.
-std::filesystem::path default_folder() {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (const std::string set = variable("CRUCIBLE_STORE_DIR"); !set.empty()) return set;
-  if (const std::string xdg = variable("XDG_CACHE_HOME"); xdg.starts_with('/'))
-    return std::filesystem::path(xdg) / "crucible/store";
-  if (const std::string home = variable("HOME"); home.starts_with('/'))
-    return std::filesystem::path(home) / ".cache/crucible/store";
-  return std::filesystem::path("/tmp") / fmt::format("crucible-{}", getuid()) / "store";
+Result<std::filesystem::path> folder_of(const StoreSwitches& switches) {
+  if (!switches.folder.empty()) return std::filesystem::path(switches.folder);
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
+  return store_folder(settings);
 }
 
 Result<std::unique_ptr<store::Store>> open_store(const StoreSwitches& switches, bool must_exist) {
   store::StoreOptions options;
-  options.folder = switches.folder.empty() ? default_folder() : std::filesystem::path(switches.folder);
+  CRUCIBLE_TRY(options.folder, folder_of(switches));
   options.must_exist = must_exist;
   options.tell = [](const std::string& words) { tell("crucible: {}\n", words); };
   options.trust.policy = switches.trust == "enforce" ? store::Policy::kEnforce
@@ -286,7 +279,7 @@ void add_store(Commands& commands) {
     CLI::App* const command = add_subcommand(*parent, name, description, example);
     own(*command, *switches);
     command->add_option("--store", switches->folder,
-                        "The store's folder (default: CRUCIBLE_STORE_DIR, or ~/.cache/crucible/store)");
+                        "The store's folder (default: key store.folder, CRUCIBLE_STORE_DIR, or ~/.cache/crucible/store)");
     command->add_flag("--json", switches->json, "One JSON document on standard output");
     command->callback([&commands, switches, run] { commands.run = [switches, run] { return run(*switches); }; });
   };

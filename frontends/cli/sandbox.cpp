@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMode = "sandbox.mode";
-constexpr const char* kFolderVariables[] = {"CRUCIBLE_CACHE_DIR", "CRUCIBLE_CHOICES_DIR", "CRUCIBLE_TRIALS_DIR"};
+constexpr const char* kStoreVariable = "CRUCIBLE_STORE_DIR";
 /// Names under which a compiler of C and what it calls are found: the CPU plugin's own list, with every version.
 constexpr const char* kTools[] = {"clang", "gcc", "cc", "ld", "as", "lld", "collect2"};
 /// Where those keep programs of their own, and the programs that start all others.
@@ -67,11 +67,9 @@ fs::path cache_folder() {
 std::vector<fs::path> move_caches() {
   std::vector<fs::path> folders = {cache_folder() / "crucible/confined"};
   setenv("XDG_CACHE_HOME", folders[0].c_str(), 1);
-  for (const char* name : kFolderVariables) {
-    const std::string folder = variable(name);
-    if (folder.empty()) continue;
+  if (const std::string folder = variable(kStoreVariable); !folder.empty()) {
     folders.push_back(fs::path(folder) / "confined");
-    setenv(name, folders.back().c_str(), 1);
+    setenv(kStoreVariable, folders.back().c_str(), 1);
   }
   std::error_code ignored;
   for (const fs::path& folder : folders) {

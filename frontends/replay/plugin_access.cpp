@@ -6,6 +6,7 @@
 
 #include "frontends/config/load_policy.hpp"
 #include "frontends/config/plugin_keys.hpp"
+#include "frontends/replay/kept_store.hpp"
 #include "frontends/replay/open_device.hpp"
 #include "plugins/loader/inspect.hpp"
 
@@ -103,7 +104,9 @@ Result<backend::Options> options_of(config::Settings& settings, const backend::E
 
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name) {
   if (name == kReferenceBackend) return Error{ErrorCode::kUnavailable, kReferenceNameTaken};
-  return backend::load(name, settings.plugin_options(name), config::load_policy(settings), backend::process_log());
+  backend::LoadPolicy policy = config::load_policy(settings);
+  policy.store = kept_store(settings);
+  return backend::load(name, settings.plugin_options(name), policy, backend::process_log());
 }
 
 Result<std::shared_ptr<backend::Device>> open_listed(config::Settings& settings, const std::string& name,

@@ -74,7 +74,7 @@ Result<std::unique_ptr<runtime::Session>> ReplayRun::prepare() {
   const kernel::Numerics numerics = numerics_of(opened_.settings);
   if (opened_.device && numerics == kernel::Numerics::kStrict) {
     observer_.say("testing the device");
-    CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened_.device, choices_folder() / "admitted"));
+    CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened_.device));
   }
   CRUCIBLE_TRY(const Tuned tuned,
                tune(work_.tune, work_.variants->programs, opened_.device, work_.fuse, numerics, observer_));

@@ -1,7 +1,6 @@
 // Whether measured choices among library and generated kernels count, and whether missing ones are measured.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,11 +12,7 @@
 
 namespace crucible::replay {
 
-/// $CRUCIBLE_CHOICES_DIR, else crucible/choices in $XDG_CACHE_HOME or ~/.cache, else in /tmp.
-std::filesystem::path choices_folder();
-
-/// Whether compiled kernels are tried (key kernel_trial), and where it is kept that they passed: $CRUCIBLE_TRIALS_DIR,
-/// else crucible/trials in the user's cache folder.
+/// Whether compiled kernels are tried (key kernel_trial).
 runtime::TrialOptions trial_of(const config::Settings& settings);
 
 struct Tuned {

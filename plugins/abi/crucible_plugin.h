@@ -1,4 +1,4 @@
-/* The boundary between Crucible and a backend plugin: a C ABI, version 0.5. It is not frozen before 1.0.
+/* The boundary between Crucible and a backend plugin: a C ABI, version 0.6. It is not frozen before 1.0.
  * Generated from abi.toml by gen/generate.py: change that. The reference with every rule is docs/abi-reference.md.
  *
  * A plugin is one shared object with one exported function, crucible_plugin_query. The host and the plugin exchange
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define CRUCIBLE_ABI_MAJOR 0u
-#define CRUCIBLE_ABI_MINOR 5u
+#define CRUCIBLE_ABI_MINOR 6u
 #define CRUCIBLE_ABI_OLDEST_MINOR 4u /* the oldest minor whose hosts and plugins work with this one's */
 #define CRUCIBLE_MAGIC 0x31435243u
 #define CRUCIBLE_EXPORT __attribute__((visibility("default")))
@@ -164,6 +164,21 @@ typedef struct crucible_kernel_source {
   uint64_t size;
 } crucible_kernel_source;
 
+/* What kept bytes depend on, each part as words of the plugin's own: kind (kernel, or another), content (the text that is compiled), target (the device's capability), toolchain (compiler and driver, with their versions), options (flags). Two keys are one when all parts are. */
+typedef struct crucible_kept_key {
+  crucible_str kind;
+  crucible_str content;
+  crucible_str target;
+  crucible_str toolchain;
+  crucible_str options;
+} crucible_kept_key;
+
+/* Kept bytes: data is NULL where there are none. Those of two keys that were kept together have one address. */
+typedef struct crucible_kept_bytes {
+  const void* data;
+  uint64_t size;
+} crucible_kept_bytes;
+
 /* A tensor's elements in a buffer, in elements; rank <= CRUCIBLE_MAX_RANK. */
 typedef struct crucible_view {
   uint32_t rank;
@@ -226,6 +241,11 @@ typedef struct crucible_host_api {
   void* (*alloc)(void* ctx, uint64_t size, uint64_t align); /* [ANY] host memory from the host's own allocator, or NULL; since 0.2 */
   void (*free)(void* ctx, void* memory, uint64_t size, uint64_t align); /* [ANY]; since 0.2 */
   void (*metric)(void* ctx, const crucible_kv* items, uint32_t count); /* [ANY] numbers for the run's receipt; since 0.2 */
+  void (*find_kept)(void* ctx, const crucible_kept_key* keys, uint32_t count, crucible_kept_bytes* out_found); /* [ANY] what the host's store has for each key, in `count` elements of `found`, checked; given back by free_kept; since 0.6 */
+  void (*free_kept)(void* ctx, const crucible_kept_bytes* found, uint32_t count); /* [ANY]; since 0.6 */
+  uint32_t (*keep)(void* ctx, const crucible_kept_key* keys, uint32_t count, const void* data, uint64_t size); /* [ANY] keeps the bytes under each key; 1 when they are kept. Where they cannot be, the host says so and nothing else happens; since 0.6 */
+  uint32_t (*claim_kept)(void* ctx, const crucible_kept_key* key); /* [ANY] whether the caller shall make what this key stands for: 0 while another thread or process does; ends with unclaim_kept, or with the process. 1 as well where the host keeps nothing; since 0.6 */
+  void (*unclaim_kept)(void* ctx, const crucible_kept_key* key); /* [ANY]; since 0.6 */
 } crucible_host_api;
 
 /* Which devices there are, and opening them. */
@@ -275,7 +295,7 @@ typedef struct crucible_if_queue {
 #define CRUCIBLE_IF_COMPILE 0x0004u /* mandatory */
 typedef struct crucible_if_compile {
   uint32_t struct_size, if_minor;
-  crucible_status (*compile)(crucible_device* device, const crucible_kernel_source* sources, uint32_t count, uint32_t flags, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] in this form since 0.4; one name twice stands for one kernel; the plugin prints, compiles and keeps on disk (option cache_dir, by content); UNSUPPORTED with payload kernel names one that the device refuses; flags: CRUCIBLE_COMPILE_CAREFUL */
+  crucible_status (*compile)(crucible_device* device, const crucible_kernel_source* sources, uint32_t count, uint32_t flags, crucible_module** out_module, crucible_compile_info* out_info); /* [ANY] in this form since 0.4; one name twice stands for one kernel; the plugin prints, compiles and gives to the host what is worth keeping (host.keep); UNSUPPORTED with payload kernel names one that the device refuses; flags: CRUCIBLE_COMPILE_CAREFUL */
   crucible_status (*kernel)(crucible_module* module, crucible_str name, crucible_kernel** out_kernel); /* [ANY] */
   crucible_status (*unload)(crucible_module* module); /* [OBJ] after plans that use it */
   crucible_status (*kernel_info)(crucible_kernel* kernel, crucible_kv_sink sink, void* user); /* [ANY] keys binary_bytes registers shared_bytes, from_cache (0: compiled for this module); since 0.2 */

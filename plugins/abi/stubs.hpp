@@ -65,6 +65,11 @@ inline uint32_t get_option(void*, crucible_str, crucible_str*) { return {}; }
 inline void* alloc(void*, uint64_t, uint64_t) { return {}; }
 inline void free(void*, void*, uint64_t, uint64_t) {}
 inline void metric(void*, const crucible_kv*, uint32_t) {}
+inline void find_kept(void*, const crucible_kept_key*, uint32_t, crucible_kept_bytes*) {}
+inline void free_kept(void*, const crucible_kept_bytes*, uint32_t) {}
+inline uint32_t keep(void*, const crucible_kept_key*, uint32_t, const void*, uint64_t) { return {}; }
+inline uint32_t claim_kept(void*, const crucible_kept_key*) { return {}; }
+inline void unclaim_kept(void*, const crucible_kept_key*) {}
 }  // namespace missing::host_api
 
 namespace missing::device {
@@ -154,6 +159,11 @@ inline void fill(crucible_host_api& table) {
   if (table.alloc == nullptr) table.alloc = missing::host_api::alloc;
   if (table.free == nullptr) table.free = missing::host_api::free;
   if (table.metric == nullptr) table.metric = missing::host_api::metric;
+  if (table.find_kept == nullptr) table.find_kept = missing::host_api::find_kept;
+  if (table.free_kept == nullptr) table.free_kept = missing::host_api::free_kept;
+  if (table.keep == nullptr) table.keep = missing::host_api::keep;
+  if (table.claim_kept == nullptr) table.claim_kept = missing::host_api::claim_kept;
+  if (table.unclaim_kept == nullptr) table.unclaim_kept = missing::host_api::unclaim_kept;
 }
 
 inline void fill(crucible_if_device& table) {

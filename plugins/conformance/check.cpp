@@ -68,8 +68,6 @@ Result<void> look_at_file(const std::filesystem::path& file) {
 Result<void> settle_options(CheckOptions& options, Report& report) {
   std::map<std::string, std::string>& given = options.settings.options;
   for (const auto& [name, value] : given) report.options.push_back({name, value, "--set"});
-  // A cache of this run's own: what an earlier run compiled proves nothing.
-  given.try_emplace("cache_dir", (options.settings.folder / "cache").string());
   const std::vector<CaseResult> asked =
       run_cases(options.command, options.settings, {options_case()}, options.limits, 1, [](const CaseResult&) {});
   const std::optional<std::vector<OptionFact>> known = parse_options(asked[0].facts);

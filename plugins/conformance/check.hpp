@@ -26,8 +26,8 @@ struct CheckOptions {
 /// The cases that the options choose. Errors: kUsage for an unknown tier or a damaged expression.
 Result<std::vector<Case>> choose_cases(const CheckOptions& options);
 
-/// Runs them. The plugin has the options of the settings, and beside them those whose variables the environment sets,
-/// but for cache_dir, which is a folder of the run's own. Errors: kBadInput when the file is no plugin; kUnavailable
+/// Runs them. The plugin has the options of the settings, and beside them those whose variables the environment sets;
+/// what it keeps is kept for its case alone, because what an earlier run compiled proves nothing. Errors: kBadInput when the file is no plugin; kUnavailable
 /// when it cannot be loaded, refuses this host or has not the device; kUsage as above.
 Result<Report> check_plugin(const CheckOptions& options);
 

@@ -13,6 +13,7 @@
 
 #include "core/base/terminal.hpp"
 #include "plugins/conformance/verdict.hpp"
+#include "plugins/sdk/testing/kept_in_memory.hpp"
 
 namespace crucible::conformance {
 namespace {
@@ -71,7 +72,9 @@ const crucible_host_api* host_services(const Settings& settings) {
   // Static: the plugin may call its host until the process is over.
   static constexpr crucible_host_api kServices = {
       sizeof(crucible_host_api), CRUCIBLE_ABI_MINOR, nullptr,   host_log,
-      host_get_option,           host_alloc,         host_free, host_metric};
+      host_get_option,           host_alloc,         host_free, host_metric,
+      sdk::kept_in_memory::find, sdk::kept_in_memory::give_back, sdk::kept_in_memory::keep, sdk::kept_in_memory::claim,
+      sdk::kept_in_memory::unclaim};
   return &kServices;
 }
 

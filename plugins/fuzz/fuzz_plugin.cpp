@@ -12,6 +12,7 @@
 #include "plugins/fuzz/random_arguments.hpp"
 #include "plugins/fuzz/random_call_count.hpp"
 #include "plugins/layers/layers.hpp"
+#include "plugins/sdk/testing/kept_in_memory.hpp"
 
 namespace crucible::fuzz {
 namespace {
@@ -26,14 +27,6 @@ struct Loaded {
   crucible_plugin_api api{};
   abi::Tables tables{};
 };
-
-std::string cache_folder;
-
-std::uint32_t get_option(void*, crucible_str key, crucible_str* out) {
-  if (std::string_view(key.data, key.size) != "cache_dir" || cache_folder.empty()) return 0;
-  *out = {cache_folder.data(), cache_folder.size()};
-  return 1;
-}
 
 bool load(const char* path, Loaded& loaded) {
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -89,10 +82,15 @@ int run(const char* path, std::uint64_t calls, std::uint64_t seed) {
       CRUCIBLE_ABI_MINOR,
       nullptr,
       [](void*, std::uint32_t, crucible_str, crucible_str) {},
-      get_option,
+      [](void*, crucible_str, crucible_str*) -> std::uint32_t { return 0; },
       [](void*, std::uint64_t size, std::uint64_t) { return std::malloc(size); },
       [](void*, void* memory, std::uint64_t, std::uint64_t) { std::free(memory); },
-      [](void*, const crucible_kv*, std::uint32_t) {}};
+      [](void*, const crucible_kv*, std::uint32_t) {},
+      crucible::sdk::kept_in_memory::find,
+      crucible::sdk::kept_in_memory::give_back,
+      crucible::sdk::kept_in_memory::keep,
+      crucible::sdk::kept_in_memory::claim,
+      crucible::sdk::kept_in_memory::unclaim};
   if (loaded.api.init(&kHost) != nullptr) return std::fprintf(stderr, "the plugin does not start\n"), 4;
   const int slot = layers::wrap(
       loaded.tables,
@@ -149,14 +147,12 @@ int main(int argc, char** argv) {
     if (word == "--calls" || word == "--seed") {
       right = right && i + 1 < argc && crucible::fuzz::parse(argv[i + 1], word == "--calls" ? calls : seed);
       ++i;
-    } else if (word == "--cache" && i + 1 < argc) {
-      crucible::fuzz::cache_folder = argv[++i];
     } else {
       right = right && path == nullptr;
       path = argv[i];
     }
   }
   if (!right || path == nullptr)
-    return std::fprintf(stderr, "usage: crucible_fuzz_plugin PLUGIN [--calls N] [--seed S] [--cache FOLDER]\n"), 2;
+    return std::fprintf(stderr, "usage: crucible_fuzz_plugin PLUGIN [--calls N] [--seed S]\n"), 2;
   return crucible::fuzz::run(path, calls, seed);
 }

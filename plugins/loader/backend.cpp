@@ -9,6 +9,7 @@
 
 #include "plugins/layers/layers.hpp"
 #include "plugins/loader/debug_layers.hpp"
+#include "plugins/loader/kept.hpp"
 #include "plugins/loader/library.hpp"
 #include "plugins/loader/stopwatch.hpp"
 
@@ -25,6 +26,7 @@ std::string describe(const Options& options) {
 void stop(Library& library) {
   library.owner = nullptr;
   (void)static_cast<bool>(to_result(library.api.shutdown(), "shutdown"));
+  set_store(library, nullptr);
 }
 
 }  // namespace
@@ -66,15 +68,19 @@ Result<std::shared_ptr<Backend>> Backend::attach(const Examined& plugin, Options
   // A Backend that another thread is destroying just now may not have stopped the plugin yet.
   if (library->owner != nullptr) stop(*library);
   library->options = std::move(options);
+  set_store(*library, plugin.store);
   library->candidate = plugin.candidate.name;
   library->log = &log;
   library->backend = backend;
   return backend;
 }
 
-Result<std::shared_ptr<Backend>> Backend::load(const std::filesystem::path& path, Options options) {
+Result<std::shared_ptr<Backend>> Backend::load(const std::filesystem::path& path, Options options,
+                                               std::shared_ptr<store::Store> store) {
+  LoadPolicy policy;
+  policy.store = std::move(store);
   CRUCIBLE_TRY(std::shared_ptr<Backend> backend,
-               backend::load(explicit_candidate(path), std::move(options), LoadPolicy{}, process_log()));
+               backend::load(explicit_candidate(path), std::move(options), policy, process_log()));
   CRUCIBLE_TRY_VOID(backend->start());
   return backend;
 }
@@ -118,6 +124,7 @@ Result<std::shared_ptr<Device>> Backend::open(std::string_view device_id) {
                fmt::format("{} has no device '{}': it has {}", name_, device_id, known.empty() ? "none" : known)};
 }
 
+const std::shared_ptr<store::Store>& Backend::store() const { return state_->library->store; }
 const crucible_plugin_api& Backend::api() const { return state_->library->api; }
 const abi::Tables& Backend::tables() const { return state_->tables; }
 const crucible_if_device& Backend::device_table() const { return state_->tables.device; }

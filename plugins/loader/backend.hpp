@@ -17,9 +17,13 @@
 #include "core/base/result.hpp"
 #include "plugins/abi/stubs.hpp"
 
+namespace crucible::store {
+class Store;
+}
+
 namespace crucible::backend {
 
-/// Options handed to the plugin as they are ("threads", "cache_dir", "compiler", "library"), by name.
+/// Options handed to the plugin as they are ("threads", "compiler", "library"), by name.
 using Options = std::map<std::string, std::string>;
 
 /// Text properties that a plugin reports about itself or a device, in its order.
@@ -103,7 +107,7 @@ struct CompileRefusal {
   std::string kernel;        // which one; "" when the plugin does not say (ABI 0.1)
 };
 
-/// Of a module's kernels: how many were compiled for it, and how many the plugin's cache had.
+/// Of a module's kernels: how many were compiled for it, and how many the store had.
 struct CompileCounts {
   std::size_t compiled = 0, from_cache = 0;
 };
@@ -212,7 +216,9 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// Examines (examine.hpp), loads and starts the plugin at `path` under the default policy; decisions go to
   /// process_log(). Errors: kUnavailable with the dynamic loader's own words, or the plugin's reason for refusing;
   /// kBadInput when the query answers nonsense; kUsage when it runs with other options.
-  static Result<std::shared_ptr<Backend>> load(const std::filesystem::path& path, Options options);
+  /// It keeps what it compiles in `store`, if any.
+  static Result<std::shared_ptr<Backend>> load(const std::filesystem::path& path, Options options,
+                                               std::shared_ptr<store::Store> store = nullptr);
   /// Loads what was examined; see load_examined(). Keeps `log` for the decision of its start.
   static Result<std::shared_ptr<Backend>> attach(const Examined& plugin, Options options, DecisionLog& log);
   /// Starts the plugin (init) if it does not run yet; devices() and open() do that by themselves.
@@ -222,6 +228,8 @@ class Backend : public std::enable_shared_from_this<Backend> {
   const std::string& vendor() const { return vendor_; }
   const std::string& version() const { return version_; }
   const std::filesystem::path& path() const { return path_; }
+  /// Where what is learned of its devices is kept; null: nowhere. Shared with the plugin, whose kernels are there.
+  const std::shared_ptr<store::Store>& store() const;
   Result<std::vector<DeviceInfo>> devices() const;
   Result<std::shared_ptr<Device>> open(std::string_view device_id);  // "" opens the first one
 

@@ -215,7 +215,7 @@ Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy&
   const bool probed = facts.has_value();
   if (!probed) facts.emplace().name = candidate.name;
   return Examined{candidate,     *std::move(file), *std::move(facts), probed, record.take_warnings(),
-                  policy.layers, policy.trace_file};
+                  policy.layers, policy.trace_file, policy.store};
 }
 
 std::optional<PluginFacts> remembered_facts(const Candidate& candidate, const LoadPolicy& policy) {

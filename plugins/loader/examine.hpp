@@ -25,6 +25,7 @@ struct Examined {
   std::vector<std::string> warnings;  // doubts that did not keep it from being examined, in words for the user
   std::vector<std::string> layers;    // debug layers that the policy wants around it
   std::filesystem::path trace_file;   // of the layer "trace"
+  std::shared_ptr<store::Store> store;  // of the policy
 };
 
 /// Examines one candidate. Threads: any. Errors: kUnavailable or kBadInput, with the reason of the refusing step.

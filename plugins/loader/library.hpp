@@ -2,6 +2,7 @@
 // may still run in threads that we do not know of, and error objects point into it).
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <filesystem>
 #include <map>
@@ -28,6 +29,8 @@ struct Library {
   std::weak_ptr<Backend> backend;   // the one that is alive, if any
   DecisionLog* log = nullptr;       // where its start is recorded: of the last load
   std::string candidate;            // its name in the log
+  std::shared_ptr<store::Store> store;  // where the plugin keeps bytes, of the Backend that is alive; may be null
+  std::atomic<bool> is_told_of_store = false;  // that they cannot be kept there
   const Backend* owner = nullptr;   // the one that started the plugin and has not stopped it yet
 };
 

@@ -6,8 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace crucible::store {
+class Store;
+}
 
 namespace crucible::backend {
 
@@ -26,6 +31,7 @@ struct LoadPolicy {
   std::filesystem::path cache_folder;  // of probe results; empty: $XDG_CACHE_HOME/crucible or ~/.cache/crucible
   std::vector<std::string> layers;     // of "validate", "trace", "ledger": wrapped around every plugin
   std::filesystem::path trace_file;    // where the layer "trace" writes; empty: standard error
+  std::shared_ptr<store::Store> store;  // where plugins keep what they compiled; null: nowhere
 };
 
 }  // namespace crucible::backend

@@ -54,7 +54,12 @@ crucible_host_api host_services(Library* library) {
           get_option,
           allocate,
           release,
-          take_metric};
+          take_metric,
+          nullptr,
+          nullptr,
+          nullptr,
+          nullptr,
+          nullptr};  // set_store()
 }
 
 }  // namespace crucible::backend

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "plugins/sdk/binary_cache.hpp"
+#include "plugins/sdk/kept.hpp"
 #include "plugins/sdk/compile_table.hpp"
 #include "plugins/sdk/graph_driver.hpp"
 
@@ -60,15 +60,14 @@ inline std::string names_of(const KernelBatch& batch) {
 /// The bytes of what `key` names: kept ones, else what `compile` gives, with `log` and `bytes`. `built` gets everything
 /// but module and code.
 template <class Api, class Compile>
-std::string compile_or_find(const BinaryCache& cache, const std::string& key, BuiltBatch<Api>& built,
-                            const Compile& compile) {
-  std::string bytes = cache.find(key);
+std::string compile_or_find(const KeptKey& key, BuiltBatch<Api>& built, const Compile& compile) {
+  std::string bytes = find_kept(key);
   built.from_cache = !bytes.empty();
   if (!built.from_cache) {
     auto compiled = compile();
     built.log = std::move(compiled.log);
     bytes = std::move(compiled.bytes);
-    cache.add(key, bytes);
+    keep(key, bytes);
   }
   built.binary_bytes = bytes.size();
   built.binary = binary_id(bytes);

@@ -139,7 +139,6 @@ struct GraphDevice : QueueOwner {
   const typename Api::Driver* driver = nullptr;
   typename Api::Facts facts;
   typename Api::Stream stream;                      // of everything that is done on return
-  std::string cache_dir;                            // option
   std::uint32_t team_lanes = 1;                     // threads that may do an item together
   Batching batching = Batching::kNone;              // option
   std::mutex batches_mutex;                         // of the kernels that do them

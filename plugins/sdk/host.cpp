@@ -22,6 +22,8 @@ void set_host(const crucible_host_api* host) {
   services = read_sized(host);
 }
 
+const crucible_host_api& host_services() { return services; }
+
 std::uint32_t host_minor() { return services.abi_minor; }
 
 std::optional<std::string> option(std::string_view name) {

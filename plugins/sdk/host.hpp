@@ -19,6 +19,9 @@ void set_host(const crucible_host_api* host);
 /// Number of the host's ABI minor; 0 before init.
 std::uint32_t host_minor();
 
+/// The copy, full size: what the host lacks is null. Threads: any.
+const crucible_host_api& host_services();
+
 /// What the user set for `name`, or nothing. Threads: any.
 std::optional<std::string> option(std::string_view name);
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "plugins/sdk/binary_cache.hpp"
+#include "plugins/sdk/kept.hpp"
 #include "plugins/sdk/mathematics.hpp"
 #include "plugins/sdk/module_table.hpp"
 #include "plugins/sdk/op_list.hpp"
@@ -73,14 +73,15 @@ struct TextModules {
       made.buffer_count = static_cast<std::uint32_t>(kernel.buffers.size());
       made.scalar_count = static_cast<std::uint32_t>(kernel.scalars.size());
     }
-    const BinaryCache cache = Own::cache(*module.device);
-    const std::string key = Own::key(*module.device) + "\n" + std::string(language.flags) + "\n" +
-                            (sources.is_careful ? "careful\n" : "") + program.text;
-    std::string bytes = cache.find(key);
+    KeptKey key = Own::key(*module.device);
+    key.content = program.text;
+    key.options += std::string(key.options.empty() ? "" : " ") + std::string(language.flags) +
+                   (sources.is_careful ? " careful" : "");
+    std::string bytes = find_kept(key);
     module.from_cache = !bytes.empty();
     if (!module.from_cache) {
       bytes = Own::compile(*module.device, program, module.log);
-      cache.add(key, bytes);
+      keep(key, bytes);
     }
     module.binary_bytes = bytes.size();
     module.binary = binary_id(bytes);

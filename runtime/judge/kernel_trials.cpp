@@ -47,8 +47,7 @@ class Trials {
         accepted_(accepted),
         report_(report),
         own_(options.verdicts ? options.verdicts : std::make_shared<VerdictsByDevice>()),
-        verdicts_(own_->of(options.folder, *place.device, place.schedule.numerics)) {}
-  ~Trials() { verdicts_.keep(); }
+        verdicts_(own_->of(*place.device, place.schedule.numerics)) {}
   Trials(const Trials&) = delete;
   Trials& operator=(const Trials&) = delete;
 
@@ -105,7 +104,7 @@ class Trials {
     const backend::KernelSource* source = nullptr;
     std::uint32_t step = 0;
     crucible_kernel* compiled = nullptr;
-    std::string key;                   // of its verdict
+    std::optional<store::ActionKey> key;  // of its verdict
     std::optional<std::string> known;  // what an earlier trial of this binary said
     std::string judged;                // what is wrong, by this one
   };

@@ -1,11 +1,10 @@
-// Each compiled kernel is tried once before it is used (trial.hpp). What passed is noted in a folder, under the plugin,
+// Each compiled kernel is tried once before it is used (trial.hpp). What passed is noted in the store, under the plugin,
 // the device, the kernel and the very binary, so that the next start tries nothing; another binary is tried again. What
 // is wrong is compiled again with less optimisation and tried again; what is wrong then is refused, as if the device
 // could not compile it.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,8 +21,7 @@ class VerdictsByDevice;  // trial_verdicts.hpp
 
 struct TrialOptions {
   bool is_on = true;
-  std::filesystem::path folder = {};  // where verdicts are kept; empty: nowhere
-  /// What is in that folder, shared by the programs of a session; null: it is read anew.
+  /// What is known of its devices, shared by the programs of a session; null: it is looked up anew.
   std::shared_ptr<VerdictsByDevice> verdicts = nullptr;
 };
 

@@ -10,6 +10,7 @@
 #include "core/base/hash.hpp"
 #include "core/base/nan_bits.hpp"
 #include "runtime/run/device_identity.hpp"
+#include "store/store.hpp"
 #include "runtime/run/small_run.hpp"
 
 namespace crucible::runtime {
@@ -370,12 +371,13 @@ Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, Exten
   return result;
 }
 
-Result<void> admit_to_strict(const std::shared_ptr<backend::Device>& device, const std::filesystem::path& folder) {
-  std::string key = identity_of(*device);
-  for (const Probe& probe : kProbes) key += probe.start_up;
-  const std::filesystem::path verdict = folder / sha256(std::as_bytes(std::span(key))).hex();
-  std::error_code error;
-  if (!folder.empty() && std::filesystem::exists(verdict, error)) return {};
+Result<void> admit_to_strict(const std::shared_ptr<backend::Device>& device) {
+  std::string probes;
+  for (const Probe& probe : kProbes) probes += probe.start_up;
+  store::ActionKey key = key_about(*device, "admission to strict numerics", kernel::Numerics::kStrict);
+  key.region = sha256(std::as_bytes(std::span(probes)));
+  const std::shared_ptr<store::Store>& store = device->backend().store();
+  if (store && store->get(key)) return {};
   CRUCIBLE_TRY(const SelfTest test, self_test(device, Extent::kStartUp));
   if (!test.passed()) {
     return Error{ErrorCode::kUnavailable,
@@ -384,10 +386,7 @@ Result<void> admit_to_strict(const std::shared_ptr<backend::Device>& device, con
                              "--self-test shows all; --numerics fast runs here, within tolerances",
                              device->info().id, device->info().name, test.failed())};
   }
-  if (folder.empty()) return {};
-  std::filesystem::create_directories(folder, error);
-  std::ofstream(verdict) << "admitted to strict numerics\n"
-                         << identity_of(*device);  // where it cannot be kept, it is tested again
+  if (store) (void)store->put(key, {}, "self-test");  // where it cannot be kept, it is tested again
   return {};
 }
 

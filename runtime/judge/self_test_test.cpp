@@ -1,6 +1,7 @@
 // The self-test that admits devices to strict numerics: the real CPU plugin passes, with a compiler that bends a rule
 // it does not.
 #include "runtime/judge/self_test.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,10 +24,19 @@ class SelfTestTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
+  /// How many are in the store.
+  int admissions() const {
+    int count = 0;
+    EXPECT_TRUE(backend::keep_in(folder_ / "store")->list("admission to strict numerics", 99, [&](const auto&) {
+      return ++count > 0;
+    }));
+    return count;
+  }
+
   std::shared_ptr<backend::Device> open(const std::string& compiler = "") {
-    backend::Options options{{"threads", "2"}, {"cache_dir", (folder_ / "cache").string()}};
+    backend::Options options{{"threads", "2"}};
     if (!compiler.empty()) options["compiler"] = compiler;
-    auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, options);
+    auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, options, backend::keep_in(folder_ / "store"));
     EXPECT_TRUE(loaded) << loaded.error().message;
     if (!loaded) return nullptr;
     auto opened = (*loaded)->open("");
@@ -78,23 +88,21 @@ TEST_F(SelfTestTest, SeesAnExponentialThatIsALittleLarger) {
 }
 
 TEST_F(SelfTestTest, RefusesBySayingWhatDiffers) {
-  const auto refused = admit_to_strict(open(bent("-ffp-contract=fast")), folder_ / "admitted");
+  const auto refused = admit_to_strict(open(bent("-ffp-contract=fast")));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(refused.error().message, HasSubstr("cannot be strict: in the self-test its results of "));
-  EXPECT_FALSE(fs::exists(folder_ / "admitted"));
+  EXPECT_EQ(admissions(), 0);
 }
 
 TEST_F(SelfTestTest, AVerdictIsKeptForThisDeviceAlone) {
-  const fs::path kept = folder_ / "admitted";
-  const auto count = [&] { return std::distance(fs::directory_iterator(kept), fs::directory_iterator()); };
-  ASSERT_TRUE(admit_to_strict(open(), kept));
-  EXPECT_EQ(count(), 1);
-  ASSERT_TRUE(admit_to_strict(open(), kept));
-  EXPECT_EQ(count(), 1);
-  EXPECT_FALSE(admit_to_strict(open(bent("-ffp-contract=fast")), kept));
-  ASSERT_TRUE(admit_to_strict(open(bent("-O1")), kept));
-  EXPECT_EQ(count(), 2);
+  ASSERT_TRUE(admit_to_strict(open()));
+  EXPECT_EQ(admissions(), 1);
+  ASSERT_TRUE(admit_to_strict(open()));
+  EXPECT_EQ(admissions(), 1);
+  EXPECT_FALSE(admit_to_strict(open(bent("-ffp-contract=fast"))));
+  ASSERT_TRUE(admit_to_strict(open(bent("-O1"))));
+  EXPECT_EQ(admissions(), 2);
 }
 
 }  // namespace

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "runtime/testing/test_programs.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
 
 std::shared_ptr<backend::Device> open_cpu(const std::string& threads) {
-  const std::string cache = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
   auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN,
-                                       {{"threads", threads}, {"library", "none"}, {"cache_dir", cache}});
+                                       {{"threads", threads}, {"library", "none"}}, backend::shared_store());
   EXPECT_TRUE(loaded) << loaded.error().message;
   return loaded ? *(*loaded)->open("") : nullptr;
 }

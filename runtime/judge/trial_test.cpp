@@ -13,6 +13,7 @@
 #include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/ir/read_ir.hpp"
 #include "core/kernel/schedule.hpp"
+#include "plugins/loader/testing/kept.hpp"
 #include "plugins/loader/testing/kernels_in_c.hpp"
 #include "plugins/sdk/c_dialect.hpp"
 
@@ -78,7 +79,7 @@ class Trial : public ::testing::Test {
     in_c_.emplace(folder_);
     auto loaded = backend::Backend::load(
         CRUCIBLE_TEST_CPU_PLUGIN,
-        {{"threads", "2"}, {"cache_dir", (folder_ / "cache").string()}, {"compiler", in_c_->compiler()}});
+        {{"threads", "2"}, {"compiler", in_c_->compiler()}}, backend::keep_in(folder_ / "store"));
     ASSERT_TRUE(loaded) << loaded.error().message;
     auto opened = (*loaded)->open("");
     ASSERT_TRUE(opened) << opened.error().message;

@@ -10,13 +10,13 @@
 
 #include "core/kernel/schedule.hpp"
 #include "runtime/measure/calibrate_kernels.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
 
 std::shared_ptr<backend::Device> open_cpu() {
-  const std::string cache = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
-  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", "2"}, {"cache_dir", cache}});
+  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", "2"}}, backend::shared_store());
   EXPECT_TRUE(loaded) << loaded.error().message;
   if (!loaded) return nullptr;
   auto opened = (*loaded)->open("");

@@ -1,26 +1,26 @@
-// Keys, files and measurements of choices: see choices.hpp.
+// Keys, entries and measurements of choices: see choices.hpp.
 #include "runtime/measure/choices.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <chrono>
 #include <cstring>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
 #include "core/base/hash.hpp"
 #include "runtime/run/device_identity.hpp"
 #include "runtime/run/small_run.hpp"
-#include "core/trace/output_file.hpp"
+#include "store/store.hpp"
 
 namespace crucible::runtime {
 namespace {
 
-constexpr std::string_view kFormat = "crucible choice 2";
+constexpr std::string_view kMaker = "crucible choice 3";  // grows when candidates are measured another way
+constexpr const char* kRounds = "rounds";                 // in the evidence, beside the candidates
 
 graph::OpKind op_kind(kernel::LibraryKind kind) {
   switch (kind) {
@@ -44,8 +44,6 @@ std::string bytes_of(const kernel::LibraryCall& call) {
   const Result<crucible_library_desc> desc = describe(call);
   return desc ? std::string(reinterpret_cast<const char*>(&*desc), sizeof *desc) : std::string();
 }
-
-std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))).hex(); }
 
 /// Numbers of ordinary size: zeros, subnormals and NaN are faster or slower than those.
 Result<void> fill(SmallRun& candidate, const graph::Program& program) {
@@ -79,23 +77,10 @@ std::uint64_t median(std::vector<std::uint64_t>& times) {
   return *middle;
 }
 
-std::optional<Choice> read_choice(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream) return std::nullopt;
-  const nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
-  if (!document.is_object() || !document.contains("format") || document["format"] != kFormat) return std::nullopt;
-  const auto number = [](const nlohmann::json& value) -> std::uint64_t {
-    return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
-  };
-  Choice choice;
-  choice.library_ns = number(document.value("library_ns", nlohmann::json()));
-  choice.rounds = static_cast<std::uint32_t>(number(document.value("rounds", nlohmann::json())));
-  const nlohmann::json times = document.value("generated_ns", nlohmann::json());
-  if (!times.is_array()) return std::nullopt;  // one number would be walked as a list of one
-  for (const nlohmann::json& time : times) choice.generated_ns.push_back(number(time));
-  const bool is_whole = choice.rounds > 0 && !choice.generated_ns.empty() &&
-                        std::ranges::find(choice.generated_ns, 0u) == choice.generated_ns.end();
-  return is_whole ? std::optional(std::move(choice)) : std::nullopt;
+std::uint64_t number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : 0;
 }
 
 }  // namespace
@@ -166,12 +151,17 @@ std::size_t Choice::best_cut() const {
   return static_cast<std::size_t>(std::ranges::min_element(generated_ns) - generated_ns.begin());
 }
 
-Choices::Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> device, kernel::Numerics numerics)
-    : folder_(std::move(folder)),
-      device_(std::move(device)),
+Choices::Choices(std::shared_ptr<backend::Device> device, kernel::Numerics numerics)
+    : device_(std::move(device)),
       numerics_(numerics),
-      identity_(fmt::format("{}\n{}\n{}", kFormat, numerics == kernel::Numerics::kStrict ? "strict" : "fast",
-                            identity_of(*device_))) {}
+      store_(device_->backend().store()),
+      about_(key_about(*device_, "choice", numerics)) {
+  about_.toolchain += fmt::format(", {}", kMaker);
+}
+
+std::string Choices::name_of(const std::vector<kernel::ProductCut>& cuts, std::size_t cut) {
+  return cut < cuts.size() ? words(cuts[cut]) : "generated";
+}
 
 Choices::Entry& Choices::entry_of(const kernel::LibraryCall& call) {
   const std::string bytes = bytes_of(call);
@@ -181,25 +171,45 @@ Choices::Entry& Choices::entry_of(const kernel::LibraryCall& call) {
   const graph::Program program = program_of(call);
   const Result<kernel::Schedule> generated =
       kernel::schedule(program, {.claims = nullptr, .numerics = numerics_, .device = shape_of(*device_)});
-  std::string text = identity_ + "\n" + bytes;
+  std::string text = bytes;
   if (generated) {
     for (const kernel::Kernel& kernel : generated->kernels) text += "\n" + kernel.name;
     for (const kernel::Step& step : generated->steps)
       entry.cuts.insert(entry.cuts.end(), step.cuts.begin(), step.cuts.end());
   }
   for (const kernel::ProductCut& cut : entry.cuts) text += "\n" + words(cut);
-  entry.key = hash_of(text);
+  entry.key = about_;
+  entry.key.region = sha256(std::as_bytes(std::span(text)));
   return entry;
 }
 
 const Choice* Choices::find(const kernel::LibraryCall& call) {
   Entry& entry = entry_of(call);
   if (!std::exchange(entry.is_looked_for, true)) {
-    entry.choice = read_choice(file_of(call));
-    if (entry.choice && entry.choice->generated_ns.size() != std::max<std::size_t>(entry.cuts.size(), 1))
-      entry.choice.reset();
+    entry.choice = look_for(entry);
   }
   return entry.choice ? &*entry.choice : nullptr;
+}
+
+std::optional<Choice> Choices::look_for(const Entry& entry) const {
+  const std::optional<store::Statement> kept = store_ ? store_->get(entry.key) : std::nullopt;
+  if (!kept) return std::nullopt;
+  std::map<std::string, std::uint64_t> medians;
+  for (const auto& [name, text] : kept->evidence) medians.emplace(name, number(text));
+  // What was measured here counts all samples, those of later runs too.
+  if (const Result<store::Tuning*> tuning = store_->tuning()) {
+    if (const auto all = (*tuning)->candidates(store::hash_of(entry.key), device_->info().name)) {
+      for (const store::Best& one : *all) medians[one.candidate] = static_cast<std::uint64_t>(one.median_ns);
+    }
+  }
+  Choice choice;
+  choice.library_ns = medians[kLibrary];
+  choice.rounds = static_cast<std::uint32_t>(medians[kRounds]);
+  for (std::size_t cut = 0; cut < std::max<std::size_t>(entry.cuts.size(), 1); ++cut) {
+    choice.generated_ns.push_back(medians[name_of(entry.cuts, cut)]);
+    if (choice.generated_ns.back() == 0) return std::nullopt;
+  }
+  return choice.rounds > 0 ? std::optional(std::move(choice)) : std::nullopt;
 }
 
 bool Choices::takes(LibraryClaims& claims, const kernel::LibraryCall& call) {
@@ -250,6 +260,7 @@ Result<Choice> Choices::measure(LibraryClaims& claims, const kernel::LibraryCall
       if (round >= kWarmRounds) times[i].push_back(time);
     }
   }
+  const std::vector<std::vector<std::uint64_t>> samples = times;
   Choice choice;
   choice.rounds = static_cast<std::uint32_t>(times[0].size());
   if (has_library) {
@@ -259,25 +270,32 @@ Result<Choice> Choices::measure(LibraryClaims& claims, const kernel::LibraryCall
   for (auto& of_one : times) choice.generated_ns.push_back(median(of_one));
   entry.is_looked_for = true;
   entry.choice = choice;
-  if (const Result<void> kept = keep(file_of(call), entry); !kept) failure_ = kept.error().message;
+  if (const Result<void> kept = keep(entry, samples); !kept) failure_ = kept.error().message;
   return choice;
 }
 
-Result<void> Choices::keep(const std::filesystem::path& file_name, const Entry& entry) const {
-  nlohmann::ordered_json cuts = nlohmann::ordered_json::array();
-  for (const kernel::ProductCut& cut : entry.cuts) cuts.push_back(words(cut));
-  const nlohmann::ordered_json document = {{"format", kFormat},
-                                           {"library_ns", entry.choice->library_ns},
-                                           {"generated_ns", entry.choice->generated_ns},
-                                           {"cuts", cuts},
-                                           {"rounds", entry.choice->rounds},
-                                           {"device", device_->info().name}};
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  CRUCIBLE_TRY(trace::OutputFile file, trace::OutputFile::create(file_name, trace::Readers::kAnyone));
-  CRUCIBLE_TRY_VOID(file.append(std::as_bytes(std::span(text))));
-  return file.commit();
+Result<void> Choices::keep(const Entry& entry, const std::vector<std::vector<std::uint64_t>>& times) const {
+  if (!store_) return Error{ErrorCode::kUnavailable, "there is no store in which it could be kept"};
+  std::map<std::string, std::string> evidence = {{kRounds, std::to_string(entry.choice->rounds)}};
+  const std::int64_t now = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::vector<store::Sample> samples;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const bool is_library = i == entry.choice->generated_ns.size();
+    const std::string name = is_library ? kLibrary : name_of(entry.cuts, i);
+    evidence[name] = std::to_string(is_library ? entry.choice->library_ns : entry.choice->generated_ns[i]);
+    for (const std::uint64_t time : times[i]) {
+      samples.push_back({.id = "",
+                         .action = store::hash_of(entry.key),
+                         .candidate = name,
+                         .device = device_->info().name,
+                         .time_ns = static_cast<double>(time),
+                         .maker = std::string(kMaker),
+                         .made_ns = now});
+    }
+  }
+  CRUCIBLE_TRY(store::Tuning* const tuning, store_->tuning());
+  CRUCIBLE_TRY([[maybe_unused]] const std::uint64_t added, tuning->add(std::move(samples)));
+  return store_->put(entry.key, {}, std::string(kMaker), evidence);
 }
 
 }  // namespace crucible::runtime

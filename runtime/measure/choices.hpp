@@ -1,6 +1,6 @@
 // Which candidate runs a product or a convolution on a device: the library, or the generated kernel cut in one of its
-// ways. Scored by a model, measured once, kept in a folder, one file per call: several processes write at once and lose
-// nothing.
+// ways. Scored by a model, measured once, kept in the store of the device's plugin: the samples of winners and losers as
+// tuning records, and their medians as an entry, which others can have.
 //
 // A choice belongs to one call (sizes, strides, attributes), one text of the generated kernel and the ways to cut it,
 // numerics, one device with its threads, driver and library, and one version of the plugin: with any other of these it
@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "core/kernel/schedule.hpp"
 #include "runtime/plan/library_calls.hpp"
 #include "plugins/loader/backend.hpp"
+#include "store/key.hpp"
 
 namespace crucible::runtime {
 
@@ -40,11 +40,10 @@ struct Choice {
 /// Not thread-safe.
 class Choices {
  public:
-  /// Reads nothing yet. `folder` need not exist. The device is shared: see plugins/loader.
-  Choices(std::filesystem::path folder, std::shared_ptr<backend::Device> device,
-          kernel::Numerics numerics = kernel::Numerics::kFast);
+  /// Reads nothing yet. The device is shared: see plugins/loader.
+  explicit Choices(std::shared_ptr<backend::Device> device, kernel::Numerics numerics = kernel::Numerics::kFast);
 
-  /// What was measured for this call, here or by another process; null when nothing was. A file that is not a choice
+  /// What was measured for this call, here or by another process; null when nothing was. An entry that is not a choice
   /// counts as none.
   const Choice* find(const kernel::LibraryCall& call);
 
@@ -63,8 +62,11 @@ class Choices {
   /// this object.
   const std::vector<kernel::ProductCut>& cuts(const kernel::LibraryCall& call) { return entry_of(call).cuts; }
 
-  /// The file where the choice for this call is, or would be.
-  std::filesystem::path file_of(const kernel::LibraryCall& call) { return folder_ / (entry_of(call).key + ".json"); }
+  /// What the choice for this call is kept under. The reference lives as long as this object.
+  const store::ActionKey& key_of(const kernel::LibraryCall& call) { return entry_of(call).key; }
+  /// What its candidates are called, those of a generated kernel by the way to cut it. Threads: any.
+  static std::string name_of(const std::vector<kernel::ProductCut>& cuts, std::size_t cut);
+  static constexpr const char* kLibrary = "library";
 
   /// Of the calls asked for so far, the distinct ones.
   struct Summary {
@@ -79,18 +81,20 @@ class Choices {
 
  private:
   struct Entry {
-    std::string key;
+    store::ActionKey key;
     std::vector<kernel::ProductCut> cuts;
-    bool is_looked_for = false;  // in the folder
+    bool is_looked_for = false;  // in the store
     std::optional<Choice> choice;
   };
   Entry& entry_of(const kernel::LibraryCall& call);
-  Result<void> keep(const std::filesystem::path& file_name, const Entry& entry) const;
+  std::optional<Choice> look_for(const Entry& entry) const;
+  /// `times`: of each round, of the generated kernels and then the library's. Units: nanoseconds.
+  Result<void> keep(const Entry& entry, const std::vector<std::vector<std::uint64_t>>& times) const;
 
-  std::filesystem::path folder_;
   std::shared_ptr<backend::Device> device_;
   kernel::Numerics numerics_;
-  std::string identity_;                  // of the device, the plugin and the prelude
+  std::shared_ptr<store::Store> store_;   // null: nothing is kept
+  store::ActionKey about_;                // what all keys begin with
   std::map<std::string, Entry> entries_;  // by the bytes of the call's description
   std::string failure_;
 };

@@ -7,6 +7,7 @@
 
 #include "runtime/run/session.hpp"
 #include "runtime/testing/test_programs.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -15,9 +16,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::shared_ptr<backend::Device> open(const char* path, backend::Options options) {
-  options["cache_dir"] = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
   options["threads"] = "2";
-  auto loaded = backend::Backend::load(path, options);
+  auto loaded = backend::Backend::load(path, options, backend::shared_store());
   EXPECT_TRUE(loaded) << loaded.error().message;
   if (!loaded) return nullptr;
   auto opened = (*loaded)->open("");

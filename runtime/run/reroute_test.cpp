@@ -9,6 +9,7 @@
 
 #include "runtime/judge/result_hash.hpp"
 #include "runtime/testing/test_programs.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -19,9 +20,8 @@ using ::testing::HasSubstr;
 using Device = Result<std::shared_ptr<backend::Device>>;
 
 Device open(const char* path, backend::Options options, const char* id = "") {
-  options["cache_dir"] = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
   options["threads"] = "2";
-  auto loaded = backend::Backend::load(path, options);
+  auto loaded = backend::Backend::load(path, options, backend::shared_store());
   if (!loaded) return loaded.error();
   return (*loaded)->open(id);
 }

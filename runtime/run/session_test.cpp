@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "runtime/testing/test_programs.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -16,10 +17,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// One cache folder for all tests of this program, so that equal kernels are compiled once.
 std::shared_ptr<backend::Device> open_cpu(const std::string& threads) {
-  const std::string cache = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
-  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", threads}, {"cache_dir", cache}});
+  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", threads}}, backend::shared_store());
   EXPECT_TRUE(loaded) << loaded.error().message;
   if (!loaded) return nullptr;
   auto opened = (*loaded)->open("");

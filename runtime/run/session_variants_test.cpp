@@ -7,6 +7,7 @@
 
 #include "runtime/run/session.hpp"
 #include "runtime/testing/test_variants.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -14,8 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::shared_ptr<backend::Device> open_cpu() {
-  const std::string cache = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
-  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", "2"}, {"cache_dir", cache}});
+  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", "2"}}, backend::shared_store());
   EXPECT_TRUE(loaded) << loaded.error().message;
   if (!loaded) return nullptr;
   auto opened = (*loaded)->open("");

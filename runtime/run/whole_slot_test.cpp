@@ -8,6 +8,7 @@
 #include "runtime/run/session.hpp"
 #include "core/trace/memory_blob_store.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -49,8 +50,7 @@ void expect_digits(Result<std::unique_ptr<Session>> made) {
 }
 
 void expect_digits_on(const std::filesystem::path& plugin) {
-  const std::string cache = (std::filesystem::temp_directory_path() / "crucible_runtime_test_cache").string();
-  const auto loaded = backend::Backend::load(plugin, {{"threads", "2"}, {"cache_dir", cache}});
+  const auto loaded = backend::Backend::load(plugin, {{"threads", "2"}}, backend::shared_store());
   ASSERT_TRUE(loaded) << loaded.error().message;
   const auto device = (*loaded)->open("");
   ASSERT_TRUE(device) << device.error().message;

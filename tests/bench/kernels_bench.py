@@ -123,7 +123,7 @@ def main():
         parser.error(f"no workload is called {unknown[0]}: {', '.join(STEPS)}")
     results, failed = {}, False
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["CRUCIBLE_CHOICES_DIR"] = str(pathlib.Path(folder) / "choices")
+        os.environ["CRUCIBLE_STORE_DIR"] = str(pathlib.Path(folder) / "store")
         for name in options.names:
             trace, verified = record(options.crucible, name, folder)
             failed |= not verified

@@ -208,7 +208,7 @@ def main():
         parser.error(f"no workload is called {unknown[0]}: {', '.join(STEPS)}")
     result = {"processors": os.cpu_count(), "clock": hypervisor(), "steps": {}}
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["CRUCIBLE_CHOICES_DIR"] = str(pathlib.Path(folder) / "choices")
+        os.environ["CRUCIBLE_STORE_DIR"] = str(pathlib.Path(folder) / "store")
         traces = {
             name: record(options.crucible, name, folder)
             for name in {*options.names, *(("mlp", "tinymlp") if options.picture else ())}

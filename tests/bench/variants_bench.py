@@ -46,8 +46,7 @@ def main():
             if not trace.exists():
                 subprocess.run([arguments.crucible, "record", "-o", trace, "--iterations", str(iterations), "--",
                                 sys.executable, SCRIPT, str(count), str(iterations)], check=True, capture_output=True)
-            kept = {name: f"{folder}/{count}/{name}"
-                    for name in ("CRUCIBLE_CACHE_DIR", "CRUCIBLE_TRIALS_DIR", "CRUCIBLE_CHOICES_DIR")}
+            kept = {"CRUCIBLE_STORE_DIR": f"{folder}/{count}"}
             for cache in ("empty", "warm"):
                 wall, processor, kib, report = measured(
                     [arguments.crucible, "replay", str(trace), "--verify", "--json"], {**os.environ, **kept})

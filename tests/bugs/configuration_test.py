@@ -45,13 +45,13 @@ REPLAYS = {
                                                                                        "cpu:-1"], 4, ["it has cpu:0"]),
     "unknown, fallback": ({}, ["--backend", "cuda", "--fallback", "warn"], 0, ["verified  yes"]), "relative folders":
         ({"XDG_CONFIG_HOME": "conf", "XDG_CACHE_HOME": "cache"}, [], 0, ["verified  yes"]), "cache not writable":
-            ({"CRUCIBLE_CACHE_DIR": "/proc/nope"}, [], 0, ["verified  yes"]), "compiler missing":
+            ({"CRUCIBLE_STORE_DIR": "/proc/nope"}, [], 0, ["verified  yes"]), "compiler missing":
                 ({"CRUCIBLE_CLANG": "/nonexistent/clang",
-                  "CRUCIBLE_CACHE_DIR": "c1"}, [], 4, ["which is not a program"]), "compiler is false":
+                  "CRUCIBLE_STORE_DIR": "c1"}, [], 4, ["which is not a program"]), "compiler is false":
                       ({"CRUCIBLE_CLANG": "/bin/false",
-                        "CRUCIBLE_CACHE_DIR": "c2"}, [], 4, ["the compiler does not work"]), "compiler is true":
+                        "CRUCIBLE_STORE_DIR": "c2"}, [], 4, ["the compiler does not work"]), "compiler is true":
                             ({"CRUCIBLE_CLANG": "/bin/true",
-                              "CRUCIBLE_CACHE_DIR": "c3"}, [], 4, ["the compiler does not work"]),
+                              "CRUCIBLE_STORE_DIR": "c3"}, [], 4, ["the compiler does not work"]),
 }
 
 

@@ -65,7 +65,7 @@ class ConfigCommand : public ::testing::Test {
   Outcome run(const std::string& arguments, const std::string& environment = "") {
     const std::string line =
         "cd " + (folder_ / "work").string() + " && env -i PATH=/usr/bin HOME=" + folder_.path().string() +
-        " CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() + " CRUCIBLE_PLUGIN_PATH=" + CRUCIBLE_REFUSING_FOLDER +
+        " CRUCIBLE_STORE_DIR=" + (folder_ / "cache").string() + " CRUCIBLE_PLUGIN_PATH=" + CRUCIBLE_REFUSING_FOLDER +
         " " + environment + " " + CRUCIBLE_COMMAND + " " + arguments;
     return run_line(line);
   }

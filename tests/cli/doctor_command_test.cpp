@@ -34,7 +34,7 @@ TEST(DoctorCommand, FindsTheCpuWell) {
 
 TEST(DoctorCommand, ADeviceThatCannotCompileFails) {
   const CommandOutcome outcome =
-      run_command("doctor --json", "CRUCIBLE_CLANG=/nonexistent CRUCIBLE_CACHE_DIR=/nonexistent/cache");
+      run_command("doctor --json", "CRUCIBLE_CLANG=/nonexistent CRUCIBLE_STORE_DIR=/nonexistent/cache");
   EXPECT_EQ(outcome.code, 1);
   const auto document = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(document["well"], false);

@@ -176,7 +176,7 @@ class EveryCommand : public ::testing::Test {
       const std::string limit = sink == Sink::kLimited ? "ulimit -f 0; " : "";
       const std::string command =
           limit + "cd " + folder_.path().string() +
-          " && exec env -i PATH=/usr/bin:/bin CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() +
+          " && exec env -i PATH=/usr/bin:/bin CRUCIBLE_STORE_DIR=" + (folder_ / "cache").string() +
           " XDG_CONFIG_HOME=" + folder_.path().string() + " " CRUCIBLE_COMMAND " " + line;
       execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       _exit(127);

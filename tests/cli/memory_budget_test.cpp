@@ -60,7 +60,7 @@ class MemoryBudget : public ::testing::Test {
 
   CommandOutcome run(const std::string& command, const std::string& switches) {
     return run_command(command + " " + path_ + " --no-fuse " + switches,
-                       "CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string());
+                       "CRUCIBLE_STORE_DIR=" + (folder_ / "cache").string());
   }
   nlohmann::json replay(const std::string& switches) {
     const CommandOutcome outcome = run("replay", "--verify --json " + switches);

@@ -104,7 +104,7 @@ class ReplayCommand : public ::testing::Test {
 
   /// Runs with an environment of its own: no HOME, no settings of whoever runs the tests.
   Outcome run(const std::string& arguments, const std::string& environment = "") {
-    const std::string line = "env -i PATH=/usr/bin CRUCIBLE_CACHE_DIR=" + (folder_ / "cache").string() + " " +
+    const std::string line = "env -i PATH=/usr/bin CRUCIBLE_STORE_DIR=" + (folder_ / "cache").string() + " " +
                              environment + " " + CRUCIBLE_COMMAND + " " + arguments;
     return run_line(line);
   }

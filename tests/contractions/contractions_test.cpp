@@ -20,6 +20,7 @@
 #include "runtime/plan/library_calls.hpp"
 #include "runtime/run/small_run.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -240,7 +241,7 @@ class ContractionsTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::shared_ptr<backend::Device> open(const char* plugin) {
-    auto loaded = backend::Backend::load(plugin, {{"cache_dir", (folder_ / "cache").string()}});
+    auto loaded = backend::Backend::load(plugin, {}, backend::keep_in(folder_ / "store"));
     if (!loaded) return nullptr;
     auto opened = (*loaded)->open("");
     return opened ? *opened : nullptr;

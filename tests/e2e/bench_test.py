@@ -17,7 +17,7 @@ UNTRIED = ("--set", "kernel_trial=false")
 
 class Bench(e2e_test.Folder):
     def bench(self, *options):
-        return crucible("bench", self.trace, *options, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+        return crucible("bench", self.trace, *options, env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
 
     def test_every_backend_has_its_turns(self):
         table = self.folder / "rounds.csv"
@@ -90,7 +90,7 @@ class Bench(e2e_test.Folder):
 
         def replay(*options):
             done = crucible("replay", trace, "--verify", "--backend", "cpu", "--json", *options,
-                            env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                            env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
             return done.returncode, json.loads(done.stdout)
         wrong = ("--set", self.planted("1.001f"), *UNTRIED)
         self.assertEqual(replay("--sensitivity", 0, *wrong)[0], 0, "within every tolerance")
@@ -126,7 +126,7 @@ class Bench(e2e_test.Folder):
             """, "--iterations", 2)
         self.assertEqual(done.returncode, 0, done.stderr)
         done = crucible("replay", trace, "--verify", "--backend", "cpu", "--set", self.planted("1.001f"), *UNTRIED,
-                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                        env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(
             done.stdout,
@@ -146,14 +146,14 @@ class Bench(e2e_test.Folder):
         self.assertEqual(done.returncode, 0, done.stderr)
         for options, code in (((), 0), (("--closely",), 1)):
             done = crucible("replay", trace, "--verify", "--backend", "cpu", *options, "--set", self.planted("1.001f"),
-                            *UNTRIED, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                            *UNTRIED, env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
             self.assertEqual(done.returncode, code, done.stdout + done.stderr)
             self.assertEqual("aten::exp" in done.stdout, code == 1, done.stdout)
 
     def test_runs_one_rounding_apart_go_to_the_backend_that_is_named(self):
         def replay(*options):
             return crucible("replay", self.trace, "--verify", "--backend", "cpu", "--json", *options,
-                            env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                            env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
 
         right = json.loads(replay("--sensitivity", 2).stdout)
         self.assertEqual((right["verified"], right["state"]["spread"]),

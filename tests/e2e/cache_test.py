@@ -1,4 +1,4 @@
-"""The cache of compiled kernels as a user meets it: cold, warm, shared, cut off, full, read-only, damaged, of another
+"""Compiled kernels in the store as a user meets them: cold, warm, shared, cut off, full, read-only, damaged, of another
 machine.
 
 Environment: as e2e_test.py, whose folder with a recording it uses.
@@ -17,6 +17,7 @@ import time
 import unittest
 
 import e2e_test
+import kept_store
 from e2e_test import CRUCIBLE, crucible
 
 # Notes which kernels it was given, does what the test wants, then compiles. Its file, and so the cache's keys, stay the
@@ -40,11 +41,11 @@ def can_mount():
 
 
 class Cache(e2e_test.Folder):
-    """Each test has a cache of its own, and a compiler that keeps a list of what it compiled."""
+    """Each test has a store of its own, and a compiler that keeps a list of what it compiled."""
 
     def setUp(self):
         self.place = pathlib.Path(tempfile.mkdtemp(prefix=self._testMethodName[5:25], dir=self.folder))
-        self.cache = self.place / "cache"
+        self.store = self.place / "store"
         self.temporary = self.place / "tmp"
         self.temporary.mkdir()
         self.compiler = self.make_compiler("compiler")
@@ -60,10 +61,10 @@ class Cache(e2e_test.Folder):
         """What the compiler does before it compiles."""
         (self.place / "before").write_text(script)
 
-    def command(self, *options, compiler=None, cache=None):
+    def command(self, *options, compiler=None, store=None):
         return [
             "replay", self.trace, "--verify", "--json", "--set", f"backend.cpu.compiler={compiler or self.compiler}",
-            "--set", f"backend.cpu.cache_dir={cache or self.cache}", *options
+            "--set", f"store.folder={store or self.store}", *options
         ]
 
     def environment(self):
@@ -125,19 +126,28 @@ class Cache(e2e_test.Folder):
             self.assertLess(time.monotonic(), deadline, "waited in vain")
             time.sleep(0.02)
 
+    def kernels(self):
+        """The entries of compiled kernels, as paths."""
+        if not self.store.exists():
+            return []
+        return sorted(kept_store.file_of(self.store, entry["key"]) for entry in kept_store.entries(self.store, "kernel"))
+
+    def objects(self):
+        """The blobs: nothing else of a replay on the CPU has any."""
+        return kept_store.files_in(self.store / "cas")
+
     def files(self):
-        files = [path for path in self.cache.rglob("*") if path.is_file()]
-        return {str(path.relative_to(self.cache)): path.read_bytes() for path in files}
+        return {path: path.read_bytes() for room in ("ac", "cas") for path in kept_store.files_in(self.store / room)}
 
     def assert_clean(self):
-        """Nothing but whole objects, entries that name them, and the file of locks."""
-        files = self.files()
-        left = [name for name in files if not name.startswith(("objects/", "kernels/")) and name != "lock"]
-        self.assertEqual(left + os.listdir(self.temporary), [])
-        for name, content in files.items():
-            if name.startswith("kernels/"):
-                self.assertIn(f"objects/{content.decode().strip()}.so", files)
-        return [name for name in files if name != "lock"]
+        """Nothing is left of any work, and the store is sound."""
+        self.assertEqual(os.listdir(self.temporary), [])
+        if not self.store.exists():
+            return []
+        self.assertEqual(kept_store.files_in(self.store / "tmp"), [])
+        done = crucible("store", "verify", "--store", self.store)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return self.kernels() + self.objects()
 
     def assert_the_next_run_works(self):
         """With a good compiler, and from the cache after that."""
@@ -167,7 +177,7 @@ class Cache(e2e_test.Folder):
         without_json = [word for word in self.command() if word != "--json"]
         self.assertRegex(
             crucible(*without_json, env=self.environment()).stdout, r"compile .*, (\d+) of \1 kernels compiled\n")
-        next((self.cache / "kernels").iterdir()).unlink()
+        self.kernels()[0].unlink()
         self.assertRegex(
             crucible(*without_json, env=self.environment()).stdout, r"compile .*, 1 of \d+ kernels compiled\n")
         self.assertRegex(crucible(*without_json, env=self.environment()).stdout, r"compile .*, from the cache\n")
@@ -179,19 +189,19 @@ class Cache(e2e_test.Folder):
             "a bit flipped": lambda data: data[:999] + bytes([data[999] ^ 4]) + data[1000:], "empty": lambda data: b"",
             "longer": lambda data: data + b"\0"
         }
-        for kind in ("objects", "kernels"):
+        for kind in ("object", "entry"):
             for name, damage in damages.items():
-                if (kind, name) == ("kernels", "a bit flipped"):
-                    damage = lambda data: bytes([data[0] ^ 1]) + data[1:]  # noqa: E731
-                if (kind, name) == ("kernels", "longer"):
-                    damage = lambda data: b"0" + data  # noqa: E731
                 with self.subTest(f"{kind}: {name}"):
-                    path = sorted((self.cache / kind).iterdir())[0]
-                    lost = 1 if kind == "kernels" else sum(
-                        path.stem in entry.read_text() for entry in (self.cache / "kernels").iterdir())
+                    path = (self.objects() if kind == "object" else self.kernels())[0]
                     path.write_bytes(damage(path.read_bytes()))
-                    mended = self.good()
+                    done = self.run_it()
+                    mended = self.read(done)
+                    self.assertRegex(done.stderr, "moved to quarantine" if kind == "object" else "warning: entry ")
+                    lost = mended["receipt"]["cache"]["kernels_compiled"]
+                    if kind == "entry":
+                        self.assertEqual(lost, 1)
                     self.assert_counts(mended, lost, whole["kernels"] - lost)
+                    self.assertGreater(lost, 0)
                     self.assertEqual(mended["result_sha256"], whole["result_sha256"])
         self.assert_counts(self.good(), 0, whole["kernels"])
 
@@ -220,7 +230,7 @@ class Cache(e2e_test.Folder):
 
     def test_a_compiler_is_killed_while_another_process_waits(self):
         first, second = self.one_compiles_one_waits(
-            script=f"case $source in {self.cache}/*) {HALF_AND_KILLED.strip()} ;; esac\n")
+            script=f"if [ ! -e $folder/killed ]; then touch $folder/killed; {HALF_AND_KILLED}fi\n")
         self.go()
         documents = [self.read(self.finish(first)), self.read(self.finish(second))]
         self.assert_counts(documents[1], 0, documents[0]["kernels"])
@@ -236,10 +246,10 @@ class Cache(e2e_test.Folder):
         self.assert_counts(document, document["kernels"], 0)
         self.assertGreater(len(self.starts()), compiled)
         self.assert_counts(self.good(), 0, document["kernels"])
-        left = [path for path in self.cache.iterdir() if path.name.startswith("build-")]
+        left = [path for path in self.temporary.iterdir() if path.name.startswith("crucible-build-")]
         self.assertEqual(len(left), 1, "the killed process could not clean up")
         os.utime(left[0], (0, 0))  # long ago
-        next((self.cache / "kernels").iterdir()).unlink()
+        self.kernels()[0].unlink()
         self.good()
         self.assert_clean()
 
@@ -304,8 +314,8 @@ class Cache(e2e_test.Folder):
     def test_an_object_that_cannot_be_loaded_is_not_kept(self):
         self.before('[ -z "$kernels" ] || { echo garbage > "$object"; exit 0; }\n')
         self.assert_one_error(self.run_it(), 5, "cannot load what", ".c (kept)")
-        self.assertEqual([name for name in self.files() if name.startswith(("objects/", "kernels/"))], [])
-        for folder in self.cache.glob("build-*"):
+        self.assertEqual(self.kernels(), [])
+        for folder in self.temporary.glob("crucible-build-*"):
             self.assertEqual({path.suffix for path in folder.iterdir()}, {".c", ".log"})
             shutil.rmtree(folder)
         self.assert_the_next_run_works()
@@ -314,9 +324,8 @@ class Cache(e2e_test.Folder):
 
     def test_a_folder_that_cannot_be_made(self):
         (self.place / "file").touch()
-        done = self.run_it(cache=self.place / "file" / "cache")
-        self.assertIn(f"compiled kernels are not kept: cannot create {self.place}/file/cache: Not a directory",
-                      done.stderr)
+        done = self.run_it(store=self.place / "file" / "store")
+        self.assertRegex(done.stderr, f"warning: nothing is kept for later runs: .*{self.place}/file/store")
         document = self.read(done)
         self.assert_counts(document, document["kernels"], 0)
         self.assertEqual(os.listdir(self.temporary), [])
@@ -335,9 +344,9 @@ class Cache(e2e_test.Folder):
         """Runs a shell script that may mount: `replay NAME` runs the command, for document(NAME)."""
         if not can_mount():
             self.skipTest("unshare -rm may not mount here")
-        self.cache.mkdir(exist_ok=True, mode=0o700)
+        self.store.mkdir(exist_ok=True, mode=0o700)
         replay = " ".join(map(str, [CRUCIBLE, *self.command()]))
-        script = f"cache={self.cache}\nreplay() {{ {replay} > $1.json 2> $1.err; }}\n{script}"
+        script = f"store={self.store}\nreplay() {{ {replay} > $1.json 2> $1.err; }}\n{script}"
         done = subprocess.run(["unshare", "-rm", "bash", "-ec", script], capture_output=True, text=True, timeout=200,
                               env=self.environment(), cwd=self.place)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -351,32 +360,32 @@ class Cache(e2e_test.Folder):
         for size in ("16k", "48k", "96k"):
             with self.subTest(size):
                 self.mounted(
-                    f"mount -t tmpfs -o mode=0700,size={size} none $cache; replay full; mount -o remount,size=9m $cache\n"
-                    "replay room; replay again; find $cache -name 'build-*' -print | tee left; umount $cache")
+                    f"mount -t tmpfs -o mode=0700,size={size} none $store; replay full; mount -o remount,size=9m $store\n"
+                    "replay room; replay again; umount $store")
                 full, words = self.document("full")
                 self.assert_counts(full, full["kernels"], 0)
-                self.assertRegex(words, "compiled kernels are not kept: .*cache.*: No space left on device")
+                self.assertRegex(words, "(compiled kernels are not kept|nothing is kept for later runs): .*No space left")
                 room, words = self.document("room")
                 self.assertNotIn("not kept", words)
                 again, _ = self.document("again")
                 self.assert_counts(again, 0, full["kernels"])
                 self.assertEqual({full["result_sha256"], room["result_sha256"]}, {again["result_sha256"]})
-                self.assertEqual((self.place / "left").read_text() + "".join(os.listdir(self.temporary)), "")
+                self.assertEqual(os.listdir(self.temporary), [])
 
     def test_a_read_only_folder_is_used_and_not_written(self):
         whole = self.good()
-        next((self.cache / "kernels").iterdir()).unlink()
+        self.kernels()[0].unlink()
         before = self.files()
-        self.mounted("mount --bind $cache $cache; mount -o remount,bind,ro $cache; replay one")
+        self.mounted("mount --bind $store $store; mount -o remount,bind,ro $store; replay one")
         document, words = self.document("one")
         self.assert_counts(document, 1, whole["kernels"] - 1)
-        self.assertRegex(words, "compiled kernels are not kept: .*cache: Read-only file system")
+        self.assertRegex(words, "compiled kernels are not kept: .*store")
         self.assertEqual(self.files(), before)
-        shutil.rmtree(self.cache)
-        self.mounted("mount --bind $cache $cache; mount -o remount,bind,ro $cache; replay empty")
+        shutil.rmtree(self.store)
+        self.mounted("mount --bind $store $store; mount -o remount,bind,ro $store; replay empty")
         document, words = self.document("empty")
         self.assert_counts(document, whole["kernels"], 0)
-        self.assertRegex(words, "compiled kernels are not kept: cannot create .*cache/kernels: Read-only file system")
+        self.assertRegex(words, "nothing is kept for later runs: .*store.*Read-only file system")
         self.assertEqual(os.listdir(self.temporary), [])
 
     # Entries of others

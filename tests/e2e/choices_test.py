@@ -6,20 +6,22 @@ Environment: as e2e_test.py, whose folder with a recording it uses.
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 import e2e_test
+import kept_store
 from e2e_test import CRUCIBLE, crucible
 
 
 class Choices(e2e_test.Folder):
-    """Each test has a folder of choices of its own."""
+    """Each test has a store of its own."""
 
     def setUp(self):
-        self.kept = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "choices"
-        self.environment = {**os.environ, "CRUCIBLE_CHOICES_DIR": str(self.kept)}
+        self.kept = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "store"
+        self.environment = {**os.environ, "CRUCIBLE_STORE_DIR": str(self.kept)}
         if self.receipt("--tune", "off")["library_steps"] == 0:
             self.skipTest("the CPU plugin has no library here")
 
@@ -32,14 +34,17 @@ class Choices(e2e_test.Folder):
 
     def choose(self, library_ns, generated_ns, cut=0):
         """Every product that was measured: the times, of all generated kernels but one a little more."""
-        for path in self.kept.glob("*.json"):
-            document = json.loads(path.read_text())
-            times = [
-                generated_ns + (1 if i != min(cut,
-                                              len(document["generated_ns"]) - 1) else 0)
-                for i in range(len(document["generated_ns"]))
-            ]
-            path.write_text(json.dumps({**document, "library_ns": library_ns, "generated_ns": times}))
+        def change(evidence):
+            names = sorted(set(evidence) - {"rounds", "library"})
+            chosen = min(cut, len(names) - 1)
+            times = {name: str(generated_ns + (i != chosen)) for i, name in enumerate(names)}
+            return {**times, "rounds": evidence["rounds"], "library": str(library_ns)}
+        for path in self.kept.glob("tuning.db*"):
+            path.unlink()  # as on another machine, which has the entries alone
+        kept_store.change_evidence(self.kept, "choice", change)
+
+    def choices(self):
+        return kept_store.entries(self.kept, "choice")
 
     def test_measured_once_and_used_from_then_on(self):
         before = self.receipt()["choices"]
@@ -47,7 +52,7 @@ class Choices(e2e_test.Folder):
         self.assertEqual(before["measured"], 0)
         measured = self.receipt("--tune", "measure")["choices"]
         self.assertEqual(measured["measured_now"], measured["calls"])
-        self.assertEqual(len(list(self.kept.iterdir())), measured["calls"])
+        self.assertEqual(len(self.choices()), measured["calls"])
         again = self.receipt("--tune", "measure")["choices"]
         self.assertEqual((again["measured"], again["measured_now"]), (measured["calls"], 0))
         self.assertEqual(self.receipt()["choices"]["generated"], measured["generated"])
@@ -104,16 +109,17 @@ class Choices(e2e_test.Folder):
             self.assertEqual(process.returncode, 0, out + err)
         after = self.receipt()["choices"]
         self.assertEqual(after["measured"], after["calls"])
-        self.assertEqual(len(list(self.kept.iterdir())), after["calls"])
+        self.assertEqual(len(self.choices()), after["calls"])
 
     def test_damaged_choices_count_as_none(self):
         self.receipt("--tune", "measure")
-        for number, path in enumerate(self.kept.iterdir()):
-            path.write_text(["", "{\"format\": \"cruc", "null", "{}"][number % 4])
+        for number, entry in enumerate(self.choices()):
+            kept_store.file_of(self.kept, entry["key"]).write_text(["", "{\"payloadType\": \"app", "null", "{}"][number % 4])
         self.assertEqual(self.receipt()["choices"]["measured"], 0)
         self.assertGreater(self.receipt("--tune", "measure")["choices"]["measured_now"], 0)
 
     def test_choices_that_cannot_be_kept(self):
+        shutil.rmtree(self.kept)
         self.kept.write_text("no folder")
         done = crucible("replay", self.trace, "--tune", "measure", "--json", env=self.environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

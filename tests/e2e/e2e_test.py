@@ -48,15 +48,16 @@ class Folder(unittest.TestCase):
         return crucible("record", "-o", trace, "--iterations", iterations, "--", sys.executable,
                         ROOT / "examples" / f"{example}.py", "--steps", iterations + 3)
 
-    def script(self, text):
-        path = self.folder / f"{self._testMethodName}.py"
+    def script(self, text, name=None):
+        path = self.folder / f"{name or self._testMethodName}.py"
         path.write_text(textwrap.dedent(text))
         return path
 
-    def record(self, text, *options):
+    def record(self, text, *options, name=None):
         """Records a script given as text; returns the process and the path of the trace."""
-        trace = self.folder / f"{self._testMethodName}.crtrace"
-        return crucible("record", "-o", trace, *options, "--", warm.python(CRUCIBLE.parent), self.script(text)), trace
+        trace = self.folder / f"{name or self._testMethodName}.crtrace"
+        python = warm.python(CRUCIBLE.parent)
+        return crucible("record", "-o", trace, *options, "--", python, self.script(text, name)), trace
 
     def assert_refused(self, done, code, *words):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
@@ -95,7 +96,7 @@ class Examples(Folder):
         plain = self.run_beside_its_recording(example, trace, iterations)
         sensitivity = ["--sensitivity", str(runs)] if runs else []
         done = crucible("replay", trace, "--verify", "--json", *sensitivity,
-                        env=clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+                        env=clean_environment(CRUCIBLE_STORE_DIR=str(self.folder / "store")))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         replay = json.loads(done.stdout)
         self.assertIs(replay["verified"], True)
@@ -182,7 +183,7 @@ class OpenCl(Folder):
 
     def replay(self, *options):
         done = crucible("replay", self.trace, "--backend", "opencl", "--verify", "--json", *options,
-                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                        env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout)
 
@@ -291,7 +292,7 @@ class Unavailable(Folder):
 
     def test_no_compiler(self):
         environment = clean_environment(CRUCIBLE_CLANG="/nonexistent/clang",
-                                        CRUCIBLE_CACHE_DIR=str(self.folder / "empty"))
+                                        CRUCIBLE_STORE_DIR=str(self.folder / "empty"))
         self.assert_refused(crucible("replay", self.trace, env=environment), 4, "clang")
 
     def test_without_onednn_it_works_and_says_so(self):
@@ -389,7 +390,7 @@ class Opaque(Folder):
 
     def replay(self, trace, *options):
         return crucible("replay", trace, *options, env=clean_environment(
-            CRUCIBLE_CACHE_DIR=str(self.folder), CRUCIBLE_PROBE_TIME_LIMIT_MS="120000"))
+            CRUCIBLE_STORE_DIR=str(self.folder), CRUCIBLE_PROBE_TIME_LIMIT_MS="120000"))
 
     def test_missing_ops_run_in_libtorch(self):
         done, trace = self.record(self.SCRIPT, "--iterations", 3)

@@ -28,8 +28,7 @@ class Emulated(e2e_test.Folder):
         if not self.devices:
             self.skipTest("this build has no emulated driver")
         self.environment = {
-            **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
-            "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices")
+            **os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")
         }
 
     def replay(self, options, *more, **environment):

@@ -41,7 +41,7 @@ class Explained(e2e_test.Folder):
 
     def replay(self, trace, *options):
         done = crucible("replay", trace, "--verify", "--json", *options,
-                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                        env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
         return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
     def planted(self, function, factor):

@@ -15,6 +15,7 @@ import sys
 import unittest
 
 import e2e_test
+import kept_store
 from e2e_test import CRUCIBLE, ROOT, crucible
 
 sys.path.insert(0, str(ROOT / "tests" / "models"))
@@ -130,8 +131,7 @@ class Devices(e2e_test.Folder):
         """Under these rules, each of which must fire: a fault that was not there proves nothing."""
         self.fired.unlink(missing_ok=True)
         environment = {
-            **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
-            "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"), "CRUCIBLE_EMU_LOG": str(self.fired), **(env or {})
+            **os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store"), "CRUCIBLE_EMU_LOG": str(self.fired), **(env or {})
         }
         if rules:
             environment["CRUCIBLE_EMU_FAULTS"] = rules
@@ -167,7 +167,7 @@ class Faults(Devices):
                     # own, the others share one.
                     of_compiler = re.search("@(compile|load)", fault.rules) or fault.code == 5
                     cache = str(self.folder / (f"cache of {name} {plugin}" if of_compiler else "cache"))
-                    env = {"CRUCIBLE_CACHE_DIR": cache, "POCL_CACHE_DIR": cache, **fault.env}
+                    env = {"CRUCIBLE_STORE_DIR": cache, "POCL_CACHE_DIR": cache, **fault.env}
                     done = self.replay(plugin, "--verify", rules=fault.rules, sets=fault.sets, env=env)
                     self.assertEqual(done.returncode, fault.code, done.stdout + done.stderr)
                     for words in fault.words:
@@ -191,22 +191,22 @@ class Faults(Devices):
                 if plugin != "intel":
                     self.assert_refused(self.replay(plugin, env={**visible, VISIBLE[plugin]: ""}), 4, VISIBLE[plugin])
 
-    def test_a_damaged_program_in_the_cache_is_compiled_again_and_told(self):
+    def test_a_damaged_program_in_the_store_is_compiled_again_and_told(self):
         for plugin in self.options:
             if plugin == "opencl":
                 continue  # PoCL keeps what it compiles by itself
             with self.subTest(plugin):
-                cache = self.folder / f"damaged {plugin}"
-                env = {"CRUCIBLE_CACHE_DIR": str(cache)}
+                store = self.folder / f"damaged {plugin}"
+                env = {"CRUCIBLE_STORE_DIR": str(store)}
                 first = self.document(self.replay(plugin, "--verify", "--json", env=env))
                 self.assertEqual(first["cache"], "miss")
-                files = [file for file in cache.rglob("*") if file.suffix == f".{plugin}bin"]
-                self.assertTrue(files, list(cache.rglob("*")))
+                files = kept_store.files_in(store / "cas")
+                self.assertTrue(files)
                 for file in files:
                     file.write_bytes(file.read_bytes()[:-30] + b"?" * 30)
                 again = self.replay(plugin, "--verify", "--json", env=env)
                 self.assertEqual(self.document(again)["result_sha256"], first["result_sha256"])
-                self.assertRegex(again.stderr, r"warning: .*\.%sbin is damaged; it is compiled again" % plugin)
+                self.assertIn("it was moved to quarantine", again.stderr)
                 self.assertEqual(self.document(self.replay(plugin, "--json", env=env))["cache"], "hit")
 
 
@@ -329,7 +329,7 @@ class Rerouted(Devices):
         rule, plain = self.lost_in_iteration(plugin, 1)
         settings = self.options[plugin][2:]
         env = {
-            **os.environ, "CRUCIBLE_EMU_FAULTS": rule, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
+            **os.environ, "CRUCIBLE_EMU_FAULTS": rule, "CRUCIBLE_STORE_DIR": str(self.folder / "store"),
             "CRUCIBLE_FALLBACK": "allow"
         }
         done = crucible("bench", self.trace, "--backends", f"cpu,{plugin}", "--rounds", 1, "--json", *settings, env=env)
@@ -369,8 +369,7 @@ class Walk(Devices):
             ]
             (project / "crucible.toml").write_text("".join(lines))
             env = {
-                **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
-                "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"), "CRUCIBLE_TRUST": "off",
+                **os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store"), "CRUCIBLE_TRUST": "off",
                 "XDG_CONFIG_HOME": str(self.folder / "config")
             }
             with self.subTest(plugin):

@@ -32,7 +32,7 @@ class Inference(e2e_test.Folder):
         done, trace = self.record(text, "--iterations", 3)
         self.assertEqual(done.returncode, 0, done.stderr)
         done = crucible("replay", trace, "--verify", "--json",
-                        env=e2e_test.clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+                        env=e2e_test.clean_environment(CRUCIBLE_STORE_DIR=str(self.folder / "store")))
         return done, json.loads(done.stdout) if done.stdout else None, trace
 
     def test_outputs_are_verified(self):
@@ -117,7 +117,7 @@ class Loops(e2e_test.Folder):
 
     def assert_verified(self, trace):
         done = crucible("replay", trace, "--verify", "--json",
-                        env=e2e_test.clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+                        env=e2e_test.clean_environment(CRUCIBLE_STORE_DIR=str(self.folder / "store")))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout)
 
@@ -171,7 +171,7 @@ class Matrices(e2e_test.Folder):
         done, trace = self.record(text, "--iterations", 4)
         self.assertEqual(done.returncode, 0, done.stderr)
         done = crucible("replay", trace, "--backend", "cpu", "--verify", "--json",
-                        env=e2e_test.clean_environment(CRUCIBLE_CACHE_DIR=str(self.folder)))
+                        env=e2e_test.clean_environment(CRUCIBLE_STORE_DIR=str(self.folder / "store")))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         replay = json.loads(done.stdout)
         self.assertGreaterEqual(len(replay["iterations"]), 3)

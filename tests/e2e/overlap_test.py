@@ -76,7 +76,7 @@ class Overlap(Folder):
         (vendors / "intel.icd").write_text(os.environ["CRUCIBLE_INTEL_OPENCL"] + "\n")
         for found in pathlib.Path(os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")).glob("*.icd"):
             (vendors / found.name).write_text(found.read_text())
-        environment = {**os.environ, "OCL_ICD_VENDORS": str(vendors), "CRUCIBLE_CACHE_DIR": str(self.folder)}
+        environment = {**os.environ, "OCL_ICD_VENDORS": str(vendors), "CRUCIBLE_STORE_DIR": str(self.folder / "store")}
         for _ in range(5):  # a busy machine may give the second driver no processor while the first one runs
             events = self.timeline("compare", self.trace, "--backends", "opencl:0,opencl:1", "--tolerance", "1e-2",
                                    env=environment)

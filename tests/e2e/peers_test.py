@@ -31,7 +31,7 @@ MODEL = """
 class Peers(e2e_test.Folder):
     def bench(self, trace, *options, **environment):
         return crucible("bench", trace, "--backends", "cpu", "--rounds", 2, *options,
-                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder), **environment})
+                        env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store"), **environment})
 
     def rows(self, done, code):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)

@@ -58,7 +58,7 @@ class Planted(e2e_test.Folder):
         # planted.
         kept = str(self.folder / (hashlib.sha256(repr(bug).encode()).hexdigest()[:8] if bug else "plain"))
         environment = {
-            **os.environ, "CRUCIBLE_CACHE_DIR": kept, "CRUCIBLE_CHOICES_DIR": kept, "CRUCIBLE_TRIALS_DIR": kept,
+            **os.environ, "CRUCIBLE_STORE_DIR": kept,
             "CRUCIBLE_KERNEL_TRIAL": str(tried).lower()
         }
         if bug:

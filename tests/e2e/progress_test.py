@@ -19,7 +19,7 @@ class Progress(e2e_test.Folder):
         compiler = self.folder / "slow-clang"
         compiler.write_text('#!/bin/sh\nsleep 3\nexec clang-19 "$@"\n')
         compiler.chmod(0o755)
-        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": tempfile.mkdtemp(dir=self.folder)}
+        environment = {**os.environ, "CRUCIBLE_STORE_DIR": tempfile.mkdtemp(dir=self.folder)}
         command = [CRUCIBLE, "replay", self.trace, "--json", "--set", f"backend.cpu.compiler={compiler}"]
         reader, writer = pty.openpty() if is_terminal else os.pipe()
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=writer, env=environment) as process:

@@ -54,12 +54,12 @@ class Sandbox(e2e_test.Folder):
             "XDG_CACHE_HOME": str(self.folder / "home-cache"), "CRUCIBLE_KERNEL_TRIAL": "false"
         }
         self.environment.pop("CRUCIBLE_SANDBOX", None)
-        for name in ("CACHE", "CHOICES", "TRIALS"):
-            self.environment[f"CRUCIBLE_{name}_DIR"] = str(self.folder / f"{self._testMethodName}-{name}")
+        self.store = self.folder / f"{self._testMethodName}-store"
+        self.environment["CRUCIBLE_STORE_DIR"] = str(self.store)
 
     def confined(self):
         """True when the last command kept its kernels behind the wall."""
-        return (self.folder / f"{self._testMethodName}-CACHE" / "confined").is_dir()
+        return (self.store / "confined").is_dir()
 
     def replay(self, *arguments, **options):
         return crucible("replay", *arguments, env=self.environment, **options)
@@ -94,10 +94,10 @@ class Sandbox(e2e_test.Folder):
             trimmed = self.folder / f"trimmed-{made}.crtrace"
             self.assertEqual(
                 crucible("trace", "trim", file, "--iterations", "0", "-o", trimmed, env=self.environment).returncode, 0)
-            shutil.rmtree(self.folder / f"{self._testMethodName}-CACHE")
+            shutil.rmtree(self.store)
             self.assertEqual((self.replay(trimmed).returncode, self.confined()), (0, made),
                              "what is made of a stranger's is a stranger's")
-        shutil.rmtree(self.folder / f"{self._testMethodName}-CACHE")
+        shutil.rmtree(self.store)
         self.assertEqual((self.replay(copy, "--no-sandbox").returncode, self.confined()), (0, False))
         self.assertEqual((self.replay(own, "--sandbox").returncode, self.confined()), (0, True))
 
@@ -115,7 +115,7 @@ class Sandbox(e2e_test.Folder):
                 self.assertNotIn("note: this system has no", shut.stderr)
                 self.assertNotIn("not kept", shut.stderr)
         self.assertTrue((self.folder / "receipt.json").exists() and (self.folder / "profile.json").exists())
-        self.assertEqual(os.listdir(self.folder / f"{self._testMethodName}-CACHE" / "confined") != [], True)
+        self.assertEqual(os.listdir(self.store / "confined") != [], True)
         done = crucible("compare", self.trace, "--backends", "cpu,reference", "--sandbox", "--capsule",
                         self.folder / "none.capsule", env=self.environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -20,7 +20,7 @@ class Strict(e2e_test.Folder):
 
     def outcome(self, trace, *options, what="--hash"):
         done = crucible("replay", trace, "--numerics", "strict", what, "--json", *options,
-                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                        env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         document = json.loads(done.stdout)
         self.assertEqual(document["receipt"]["numerics"], "strict")
@@ -125,7 +125,7 @@ class Strict(e2e_test.Folder):
                                                                    }
         }.items():
             done = crucible("replay", trace, "--numerics", "strict", "--json", *options,
-                            env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                            env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
             self.assertEqual(done.returncode, 0, name + done.stdout + done.stderr)
             hashes[name] = json.loads(done.stdout)["result_sha256"]
         self.assertEqual(len(set(hashes.values())), 1, hashes)
@@ -134,7 +134,7 @@ class Strict(e2e_test.Folder):
         if "opencl:0" not in crucible("devices", "--json").stdout:
             self.skipTest("there is no OpenCL device: install ocl-icd-libopencl1 and pocl-opencl-icd")
         return crucible("compare", self.trace, "--backends", "cpu,opencl", "--numerics", "strict", *options,
-                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                        env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
 
     def test_every_result_of_two_backends_is_equal(self):
         done = self.compare("--json")
@@ -168,7 +168,7 @@ class Strict(e2e_test.Folder):
             'exec clang-19 "$@"\n')
         planted.chmod(0o755)
         setting = ["--set", f"backend.cpu.compiler={planted}", *UNTRIED]
-        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)}
+        environment = {**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")}
         capsule = self.folder / "exp.crcapsule"
 
         def compare(file, backends, *options):
@@ -200,7 +200,7 @@ class Strict(e2e_test.Folder):
         contracting = self.narrow_compiler("-ffp-contract=fast")
         setting = ["--set", f"backend.cpu.compiler={contracting}"]
         environment = {
-            **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder), "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices")
+            **os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")
         }
         done = crucible("replay", self.trace, "--numerics", "strict", *setting, env=environment)
         self.assert_refused(done, 4, "cannot be strict", "multiply, then add", "--self-test")
@@ -220,7 +220,7 @@ class Strict(e2e_test.Folder):
         for name, options in devices.items():
             with self.subTest(name):
                 done = crucible("devices", "--self-test", *options,
-                                env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                                env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertIn("admitted to strict numerics", done.stdout)
         self.assert_refused(crucible("devices", "--threads", 1), 2, "--threads requires --calibrate or --self-test")

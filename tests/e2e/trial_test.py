@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 import e2e_test
+import kept_store
 from e2e_test import crucible
 
 # A compiler that does to kernels what the file `plant` says, before it compiles them or by other flags. What stands
@@ -62,6 +63,15 @@ PROGRAM = """
         model(torch.randn(5, 19))
     """
 
+OTHER_PROGRAM = """
+    import torch
+
+    model = torch.nn.Linear(3, 3)
+    with torch.no_grad():
+        for step in range(5):
+            model(torch.ones(2, 3))
+    """
+
 # Name of the mistake: what the compiler does. Each changes one thing of one kernel, or gives clang one flag.
 PLANTS = {
     "plus for minus": r'edit = lambda t: re.sub(r"\((v\d+) - (v\d+)\)", r"(\1 + \2)", t, count=1)',
@@ -99,6 +109,10 @@ class Trial(e2e_test.Folder):
         cls.compiler.write_text(COMPILER.format(python=sys.executable, folder=str(cls.folder)))
         cls.compiler.chmod(0o755)
         cls.plant("")
+        # A store whose compiler is admitted to strict numerics, and that has no kernel of the program yet.
+        done, other = test.record(OTHER_PROGRAM, "--iterations", 1, name="other")
+        assert done.returncode == 0, done.stderr
+        assert test.replay(place="admitted", trace=other).returncode == 0
         right = test.replay()
         assert right.returncode == 0, right.stdout + right.stderr
         cls.right = json.loads(right.stdout)
@@ -108,21 +122,19 @@ class Trial(e2e_test.Folder):
         (cls.folder / "plant").write_text("import re\n" + text + "\n")
         (cls.folder / "planted").unlink(missing_ok=True)
 
-    def replay(self, *options, place="kept", json_too=True, trial=True):
-        """`place`: the name of the folder with the compiled kernels and the verdicts."""
+    def replay(self, *options, place="kept", json_too=True, trial=True, trace=None):
+        """`place`: the name of the store's folder."""
         return crucible(
-            "replay", self.trace, "--numerics", "strict", "--verify", *(["--json"] if json_too else []), "--set",
-            f"backend.cpu.compiler={self.compiler}", "--set", f"backend.cpu.cache_dir={self.folder / place}", *options,
-            env={
-                **os.environ, "CRUCIBLE_CHOICES_DIR": str(self.folder / f"{place}-choices"),
-                "CRUCIBLE_TRIALS_DIR": str(self.folder / f"{place}-trials"),
+            "replay", trace or self.trace, "--numerics", "strict", "--verify", *(["--json"] if json_too else []), "--set",
+            f"backend.cpu.compiler={self.compiler}", *options, env={
+                **os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / place),
                 "CRUCIBLE_KERNEL_TRIAL": str(trial).lower()
             })
 
     def admitted(self, name):
         """A place whose compiler is admitted to strict numerics, and that has no kernel of the program yet."""
         place = name.replace(" ", "-").replace("'", "").replace(",", "")
-        shutil.copytree(self.folder / "kept-choices" / "admitted", self.folder / f"{place}-choices" / "admitted")
+        shutil.copytree(self.folder / "admitted", self.folder / place)
         return place
 
     def test_what_is_right_passes_and_is_not_tried_again(self):
@@ -184,59 +196,45 @@ class Trial(e2e_test.Folder):
             with self.subTest(trial=trial, options=options):
                 place = self.admitted(f"wild-{trial}{len(options)}")
                 if options:  # which keeps what it knows apart
-                    shutil.copytree(self.folder / f"{place}-choices", self.folder / f"{place}-choices" / "confined")
+                    shutil.copytree(self.folder / "admitted", self.folder / place / "confined")
                 self.plant(wild)
                 done = self.replay(*options, place=place, trial=trial)
                 self.assertTrue((self.folder / "planted").exists() or options, done.stderr)
                 self.assert_refused(done, 3, "the kernel of ", "left its memory (at 0x", "setUpClass.py:", "report it")
 
-    def test_a_verdict_that_is_cut_off_counts_as_none(self):
+    def tried(self, place):
+        return json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"]
+
+    def test_a_verdict_that_is_damaged_counts_as_none(self):
         place = self.admitted("cut")
         self.plant("")
+        before = {entry["key"] for entry in kept_store.entries(self.folder / place, "verdict")}
         self.replay(place=place)
-        kept = self.folder / f"{place}-trials" / "verdicts"
-        whole = kept.read_bytes()
-        lines = whole.split()
-        self.assertEqual((lines[1::2], [len(key) for key in lines[::2]]), ([b"passed"] * 2, [64, 64]))
-        self.assertEqual(kept.stat().st_mode & 0o777, 0o600)
-        second = whole.index(lines[2])
-        for left in (b"", whole[:20], whole[:second], whole[:second + 20], whole[:whole.rindex(b"passed")], whole[:-1],
-                     whole[second:], whole[:-1] + whole):
-            kept.write_bytes(left)
-            known = len({key for key in (lines[0], lines[2]) if key + b" passed\n" in left})
-            self.assertEqual(
-                json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2 - known, left[-20:])
-            self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 0, left[-20:])
+        keys = sorted({entry["key"] for entry in kept_store.entries(self.folder / place, "verdict")} - before)
+        self.assertEqual(len(keys), 2)
+        first, second = (kept_store.file_of(self.folder / place, key) for key in keys)
+        whole = first.read_bytes()
+        for left in (b"", whole[:20], whole[:-1], whole + whole, second.read_bytes()):
+            first.write_bytes(left)
+            self.assertEqual(self.tried(place), 1, left[-20:])
+            self.assertEqual(self.tried(place), 0, left[-20:])
+        kept_store.change_evidence(self.folder / place, "verdict", lambda evidence: {})
+        self.assertEqual(self.tried(place), 2)
 
     def test_verdicts_that_others_can_write_are_none(self):
         place = self.admitted("writable")
         self.plant("")
         self.replay(place=place)
-        kept = self.folder / f"{place}-trials" / "verdicts"
-        self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 0)
-        for others in (kept, kept.parent):
-            mode = others.stat().st_mode
-            others.chmod(0o777)
-            self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2, others)
-            others.chmod(mode)
-
-    def test_a_file_of_verdicts_that_has_become_large_begins_anew(self):
-        place = self.admitted("large")
-        self.plant("")
-        self.replay(place=place)
-        kept = self.folder / f"{place}-trials" / "verdicts"
-        with kept.open("wb") as file:
-            for number in range(130_000):
-                file.write(b"%064x passed\n" % number)
-        self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2)
-        self.assertLess(kept.stat().st_size, 300)
-        self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 0)
+        self.assertEqual(self.tried(place), 0)
+        (self.folder / place).chmod(0o777)
+        self.assertEqual(self.tried(place), 2)
 
     def test_a_binary_that_is_exchanged_is_tried_again(self):
         place = self.admitted("exchanged")
         self.plant("")
         self.assertEqual(json.loads(self.replay(place=place).stdout)["receipt"]["trial"]["tried"], 2)
-        shutil.rmtree(self.folder / place)
+        for entry in kept_store.entries(self.folder / place, "kernel"):
+            kept_store.file_of(self.folder / place, entry["key"]).unlink()
         self.plant(PLANTS["plus for minus"])
         self.assert_refused(self.replay(place=place), 4, "was compiled wrongly: ")
 

@@ -39,7 +39,7 @@ class Variants(e2e_test.Folder):
 
     def replayed(self, trace, *options):
         done = crucible("replay", trace, "--verify", "--json", *options,
-                        env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+                        env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout)
 
@@ -179,7 +179,7 @@ class Variants(e2e_test.Folder):
         self.assert_refused(crucible("graph", trace, "--variants", "--format", "dot"), 2, "choose one program with --variant")
         self.assertIn("6 variants", crucible("trace", "info", trace).stdout)
         self.assertEqual(json.loads(crucible("trace", "info", trace, "--json").stdout)["variants"], [1] * 6)
-        text = crucible("replay", trace, env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)}).stdout
+        text = crucible("replay", trace, env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")}).stdout
         self.assertIn("6 variants, each ran once", text)
         self.assertEqual(text.count("nothing: every iteration runs other ops or sizes"), 1, text)
 
@@ -197,7 +197,7 @@ class Variants(e2e_test.Folder):
         self.assertIn("\nand 20 more, which ran 20 iterations (--json lists all)\n", text)
         self.assertLess(len(text.splitlines()), 42, text)
         self.assertEqual(len(json.loads(crucible("graph", trace, "--variants", "--json").stdout)["variants"]), 36)
-        done = crucible("replay", trace, "--verify", env={**os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder)})
+        done = crucible("replay", trace, "--verify", env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("  and 38 more (--json lists all)\n", done.stdout)
         self.assertRegex(done.stdout, r"variants  36 variants: \d+ ran 35 times, \d+ once, .* and 30 more")

@@ -36,8 +36,7 @@ class Warps(e2e_test.Folder):
         if self.options is None:
             self.skipTest("this build has no emulated NVIDIA driver, or there is no NVRTC")
         self.environment = {
-            **os.environ, "CRUCIBLE_CACHE_DIR": str(self.folder / "cache"),
-            "CRUCIBLE_CHOICES_DIR": str(self.folder / "choices"), "CRUCIBLE_TRIALS_DIR": str(self.folder / "trials")
+            **os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")
         }
 
     def replay(self, *more, **environment):

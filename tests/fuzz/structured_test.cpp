@@ -15,6 +15,7 @@
 #include "core/graph/print.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "tests/fuzz/judge.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::fuzz {
 namespace {
@@ -58,7 +59,7 @@ std::shared_ptr<backend::Device> open_device(const std::filesystem::path& cache)
   const auto path = backend::find_backend("cpu");
   if (!path) return nullptr;
   const auto plugin = backend::Backend::load(
-      *path, {{"sanitize", "true"}, {"threads", "2"}, {"library", "none"}, {"cache_dir", cache.string()}});
+      *path, {{"sanitize", "true"}, {"threads", "2"}, {"library", "none"}}, backend::keep_in(cache));
   if (!plugin) return nullptr;
   const auto device = (*plugin)->open("");
   return device ? *device : nullptr;

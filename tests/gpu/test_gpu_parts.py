@@ -508,7 +508,7 @@ class Rehearsal(unittest.TestCase):
             str(crucible), "--folder",
             str(folder), "--examples", "mlp_sgd", "--precisions", "f32", "--iterations", "2", "--rounds", "1"
         ]
-        environment = {**os.environ, "CRUCIBLE_CACHE_DIR": str(folder / "cache")}
+        environment = {**os.environ, "CRUCIBLE_STORE_DIR": str(folder / "store")}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         text = (folder / "report.md").read_text()

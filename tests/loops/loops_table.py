@@ -54,7 +54,7 @@ def measure(row, folder, options):
     if not trace.exists():
         return {"program": row.name, "verified": False, "reason": loops_test.last_line(done)}
     progress(f"{row.name}: replaying")
-    os.environ["CRUCIBLE_CACHE_DIR"] = str(folder / f"{row.name}.cache")
+    os.environ["CRUCIBLE_STORE_DIR"] = str(folder / f"{row.name}.cache")
     fast = replayed(trace)  # with an empty cache of kernels, so that those that are compiled can be counted
     strict = [replayed(trace, "--set", "numerics=strict", "--backend", backend)
               for backend in ("cpu", "opencl", "reference")]

@@ -32,6 +32,7 @@
 #include "frontends/aten/lower.hpp"
 #include "frontends/aten/lower_table.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/kept.hpp"
 #include "tests/opdb/join_programs.hpp"
 #include "tests/opdb/sample_traces.hpp"
 
@@ -289,10 +290,9 @@ void run_plugin_apart(const std::vector<Sample*>& samples, const trace::Trace& t
 }
 
 Result<std::shared_ptr<backend::Device>> open(const std::string& plugin, bool is_sanitized) {
-  const std::string cache = (std::filesystem::temp_directory_path() / "crucible_opdb_cache").string();
-  std::map<std::string, std::string> options = {{"threads", "1"}, {"cache_dir", cache}};
+  std::map<std::string, std::string> options = {{"threads", "1"}};
   if (is_sanitized) options["sanitize"] = "true";
-  CRUCIBLE_TRY(const auto backend, backend::Backend::load(plugin, options));
+  CRUCIBLE_TRY(const auto backend, backend::Backend::load(plugin, options, backend::shared_store()));
   return backend->open("");
 }
 

@@ -36,6 +36,7 @@
 #include "core/trace/trace_file.hpp"
 #include "frontends/aten/lower.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/kept.hpp"
 #include "runtime/judge/compare.hpp"
 #include "runtime/judge/explain.hpp"
 #include "runtime/judge/noise.hpp"
@@ -434,8 +435,7 @@ std::optional<Settings> parse(int count, char** words) {
 }
 
 Result<bool> plant_all(const Settings& settings) {
-  const std::string cache = (std::filesystem::temp_directory_path() / "crucible_plant_errors").string();
-  CRUCIBLE_TRY(const auto cpu, backend::Backend::load(CRUCIBLE_PLANT_CPU_PLUGIN, {{"cache_dir", cache}}));
+  CRUCIBLE_TRY(const auto cpu, backend::Backend::load(CRUCIBLE_PLANT_CPU_PLUGIN, {}, backend::shared_store()));
   CRUCIBLE_TRY(const auto device, cpu->open(""));
   fmt::print("{:<28}{:>7}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}\n", "recording", "ops", "planted", "found", "by op", "absorbed",
              "missed", "found");

@@ -136,7 +136,7 @@ int main(int count, char** words) {
     std::fprintf(stderr, "plan_bench BACKEND [NAME=VALUE ...]\n");
     return 1;
   }
-  Options options = {{"cache_dir", "/dev/null"}};
+  Options options;
   for (int i = 2; i < count; ++i) {
     const std::string word = words[i];
     options[word.substr(0, word.find('='))] = word.substr(std::min(word.size(), word.find('=') + 1));

@@ -17,11 +17,11 @@ using kernel::IrBuilder;
 using kernel::LoopMode;
 using ::testing::HasSubstr;
 
-Result<std::shared_ptr<Device>> try_open(const PluginUnderTest& plugin, const Options& more) {
+Result<std::shared_ptr<Device>> try_open(const PluginUnderTest& plugin, const Options& more,
+                                         std::shared_ptr<store::Store> store) {
   Options options = plugin.options;
-  options["cache_dir"] = "/dev/null";
   for (const auto& [name, value] : more) options[name] = value;
-  Result<std::shared_ptr<Backend>> backend = Backend::load(take(find_backend(plugin.name)), options);
+  Result<std::shared_ptr<Backend>> backend = Backend::load(take(find_backend(plugin.name)), options, std::move(store));
   if (!backend) return backend.error();
   return (*backend)->open("");
 }
@@ -115,9 +115,9 @@ void DevicePlugin::SetUp() {
   device_ = *opened;
 }
 
-std::shared_ptr<Device> DevicePlugin::reopen(const Options& more) {
+std::shared_ptr<Device> DevicePlugin::reopen(const Options& more, std::shared_ptr<store::Store> store) {
   device_ = nullptr;
-  device_ = take(try_open(GetParam(), more));
+  device_ = take(try_open(GetParam(), more, std::move(store)));
   return device_;
 }
 
@@ -153,7 +153,6 @@ TEST_P(DevicePlugin, TellsWhoItIs) {
 TEST_P(DevicePlugin, AnUnknownDeviceIsRefusedWithThoseThatThereAre) {
   device_ = nullptr;
   Options options = GetParam().options;
-  options["cache_dir"] = "/dev/null";
   const auto opened = take(Backend::load(take(find_backend(GetParam().name)), options))->open(GetParam().name + ":99");
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message,
@@ -338,15 +337,16 @@ TEST_P(DevicePlugin, WholeSlotsKeepEveryDigit) {
   }
 }
 
-TEST_P(DevicePlugin, ACompiledProgramIsTakenFromTheFolderAndADamagedOneIsNot) {
+TEST_P(DevicePlugin, ACompiledProgramIsTakenFromTheStoreAndADamagedOneIsNot) {
   std::string folder = (std::filesystem::temp_directory_path() / "crucible-device-test-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  reopen({{"cache_dir", folder}});
+  reopen({}, keep_in(folder));
   const KernelSource kernel = sums(3, DType::kF32);
   const auto compile = [&] { return take(Module::compile(device_, std::span(&kernel, 1))).from_cache(); };
   EXPECT_FALSE(compile());
   EXPECT_TRUE(compile());
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) std::filesystem::resize_file(entry.path(), 100);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(folder) / "cas"))
+    if (entry.is_regular_file()) std::filesystem::resize_file(entry.path(), 20);
   EXPECT_FALSE(compile());
   EXPECT_TRUE(compile());
   std::filesystem::remove_all(folder);

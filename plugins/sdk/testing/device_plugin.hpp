@@ -15,6 +15,7 @@
 #include "core/kernel/ir/ir_builder.hpp"
 #include "core/kernel/schedule.hpp"
 #include "plugins/loader/backend.hpp"
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::backend {
 
@@ -34,8 +35,9 @@ T take(Result<T> result) {
   return *std::move(result);
 }
 
-/// The plugin's first device. `more` come on top of the plugin's options; nothing is kept on disk unless they say so.
-Result<std::shared_ptr<Device>> try_open(const PluginUnderTest& plugin, const Options& more = {});
+/// The plugin's first device. `more` come on top of the plugin's options; nothing is kept without a store.
+Result<std::shared_ptr<Device>> try_open(const PluginUnderTest& plugin, const Options& more = {},
+                                         std::shared_ptr<store::Store> store = nullptr);
 
 /// buffer[0][i] = the sum of all the others at i; with one type for all.
 KernelSource sums(std::uint32_t buffers, DType type);
@@ -48,7 +50,7 @@ class DevicePlugin : public ::testing::TestWithParam<PluginUnderTest> {
  protected:
   void SetUp() override;
   /// A plugin is started once, with one set of options: closes the device first.
-  std::shared_ptr<Device> reopen(const Options& more);
+  std::shared_ptr<Device> reopen(const Options& more, std::shared_ptr<store::Store> store = nullptr);
   /// `kernel` over the values; all buffers lie in one arena, one behind the other, at odd places.
   template <class T>
   std::vector<T> run(const KernelSource& kernel, std::uint32_t buffers, const std::vector<T>& values) {

@@ -21,9 +21,11 @@ namespace {
 
 struct Programs {
   static const sdk::Dialect& dialect() { return acme::dialect(); }
-  static sdk::BinaryCache cache(crucible_device&) { return {"acme", options().get_text("cache_dir")}; }
-  /// What a compiled program depends on: add your device, driver and compiler.
-  static std::string key(crucible_device&) { return sdk::HostLibrary::compiler_id(options().get_text("compiler")); }
+  /// What a compiled program depends on beside its text: your device's capability (target), driver and compiler.
+  static sdk::KeptKey key(crucible_device&) {
+    return {.content = "", .target = "", .toolchain = sdk::HostLibrary::compiler_id(options().get_text("compiler")),
+            .options = ""};
+  }
   /// Yours takes program.text, with dialect().flags. Errors: sdk::Failure(CRUCIBLE_E_INTERNAL, the compiler's words).
   static std::string compile(crucible_device&, const sdk::ProgramText& program, std::string& log) {
     return sdk::HostLibrary::build(program.in(sdk::dialect_c()), options().get_text("compiler"), log);
