@@ -174,6 +174,8 @@ Result<Envelope> parse_envelope(std::string_view text) {
   const auto refuse = [](std::string_view why) {
     return Error{ErrorCode::kBadInput, fmt::format("this is no signed envelope: {}", why)};
   };
+  // The parser would end there, and what follows would be nobody's.
+  if (text.find('\0') != std::string_view::npos) return refuse("it has a NUL");
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) return refuse("no JSON object");
   const auto text_of = [](const nlohmann::json& object, const char* name) -> std::optional<std::string> {

@@ -71,10 +71,10 @@ Result<std::uint64_t> time_of(SmallRun& candidate) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(taken, 1));
 }
 
+/// As store::Tuning does it.
 std::uint64_t median(std::vector<std::uint64_t>& times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::ranges::nth_element(times, middle);
-  return *middle;
+  std::ranges::sort(times);
+  return (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
 }
 
 std::uint64_t number(const std::string& text) {

@@ -276,7 +276,7 @@ class Cache(e2e_test.Folder):
 
     def assert_one_error(self, done, code, *words):
         self.assert_refused(done, code, *words)
-        self.assertEqual(done.stderr.count("crucible: "), 1, done.stderr)
+        self.assertEqual(done.stderr.count("crucible: error"), 1, done.stderr)
         self.assertEqual(done.stdout, "")
 
     def test_a_compiler_that_is_always_killed(self):

@@ -52,7 +52,7 @@ class Choices(e2e_test.Folder):
         self.assertEqual(before["measured"], 0)
         measured = self.receipt("--tune", "measure")["choices"]
         self.assertEqual(measured["measured_now"], measured["calls"])
-        self.assertEqual(len(self.choices()), measured["calls"])
+        self.assertEqual(len(self.choices()), measured["calls"], self.choices())
         again = self.receipt("--tune", "measure")["choices"]
         self.assertEqual((again["measured"], again["measured_now"]), (measured["calls"], 0))
         self.assertEqual(self.receipt()["choices"]["generated"], measured["generated"])
