@@ -21,8 +21,14 @@ bool begins_as_log(std::string_view line) {
   return line.substr(0, opening.size()) == std::string_view(opening).substr(0, line.size());
 }
 
+/// Of what is signed and of who signed it: a chain tells what was changed in a line by the next one, and the last line
+/// has none.
 std::string checksum_of(const store::Envelope& envelope) {
-  const std::string bytes = store::signed_bytes(envelope.type, envelope.payload);
+  std::string bytes = store::signed_bytes(envelope.type, envelope.payload);
+  for (std::size_t at = 1; at < envelope.signatures.size(); ++at) {  // the first has the sum itself
+    const store::Signature& signature = envelope.signatures[at];
+    bytes += fmt::format("\n{} {}", signature.key_id, store::to_base64(signature.bytes));
+  }
   const ContentHash hash = sha256(std::as_bytes(std::span(bytes)));
   return {reinterpret_cast<const char*>(hash.bytes.data()), hash.bytes.size()};
 }
@@ -94,11 +100,12 @@ ContentHash hash_of_line(std::string_view line) { return sha256(std::as_bytes(st
 
 std::string sealed(const Record& record, const std::optional<store::SecretKey>& key) {
   store::Envelope envelope{std::string(kRecordType), to_json(record), {}};
-  envelope.signatures.push_back({std::string(kChecksumKey), checksum_of(envelope)});
+  envelope.signatures.push_back({std::string(kChecksumKey), {}});
   if (key) {
     envelope.signatures.push_back(
         {key->public_key().id(), key->sign(store::signed_bytes(envelope.type, envelope.payload))});
   }
+  envelope.signatures[0].bytes = checksum_of(envelope);
   return store::to_json(envelope);
 }
 
