@@ -238,6 +238,9 @@ Result<void> check_switches(const LogCommand& options) {
   if (!options.verify && (!options.keys.empty() || !options.recording.empty() || options.again))
     return refuse("--key, --recording and --again say what --verify looks at: add --verify");
   if (options.again && options.recording.empty()) return refuse("--again runs a recording again: add --recording FILE");
+  if (options.verify && !options.runs.empty() && options.recording.empty())
+    return refuse("--verify looks at all of a log, and --run says which run --recording is of: add that");
+  if (options.again && options.runs.size() > 1) return refuse("--again runs one run again: give one --run");
   if (!options.recording.empty() && options.files.size() > 1)
     return refuse("--recording is that of one log: name one log alone");
   if (!options.again && (!options.device.backend.empty() || !options.device.device.empty()))

@@ -273,6 +273,8 @@ TEST_F(LogCommand, SwitchesThatDoNotGoTogether) {
       {"--recording a.crtrace", "add --verify"},
       {"--key k.pem", "add --verify"},
       {"--verify --again", "add --recording FILE"},
+      {"--verify --run 0", "add that"},
+      {"--verify --again --recording a.crtrace --run 0 --run 1", "give one --run"},
       {"--backend cpu", "add --verify --again --recording FILE"},
       {"runs.crlog --verify --recording a.crtrace", "name one log alone"},
       {"--compare", "two runs or more are compared, and there is one"},
