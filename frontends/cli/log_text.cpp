@@ -22,6 +22,9 @@ constexpr std::size_t kDigits = 12;
 
 std::string begin_of(const ContentHash& hash) { return hash.hex().substr(0, kDigits); }
 
+/// Of what may be empty: inputs of a program that has none.
+std::string begin_or_none(const ContentHash& hash) { return hash == sha256({}) ? "none" : begin_of(hash); }
+
 std::string joined(const std::vector<std::string>& words, const char* with) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : with) + word;
@@ -107,7 +110,7 @@ std::string records_text(const Log& log, const Run& run) {
     const bool has_loss = !iteration.losses.empty() && iteration.losses[0];
     rows.push_back({begin_of(log.lines[line].hash), fmt::format("{}", iteration.index),
                     fmt::format("{}", iteration.variant), has_loss ? fmt::format("{:.9g}", *iteration.losses[0]) : "",
-                    begin_of(iteration.inputs), begin_of(iteration.slots), begin_of(iteration.outputs),
+                    begin_or_none(iteration.inputs), begin_or_none(iteration.slots), begin_or_none(iteration.outputs),
                     begin_of(iteration.state)});
   }
   if (rows.size() > 1) text += format_table(rows);

@@ -37,7 +37,7 @@ class LoggedRun {
 
  private:
   explicit LoggedRun(runlog::LogFile file)
-      : file_(std::move(file)), recorder_([this](runlog::Record record) { file_.append(std::move(record)); }) {}
+      : file_(std::move(file)), recorder_([this](const runlog::Record& record) { file_.append(record); }) {}
 
   runlog::LogFile file_;
   runlog::RunRecorder recorder_;

@@ -62,11 +62,11 @@ Result<RunData> run_again(const RunData& run, const std::string& file, replay::D
                              iterations, file, replay.iterations())};
   }
   RunData again{.name = "again", .begin = {}, .iterations = {}, .end = {}};
-  RunRecorder recorder([&again](Record record) {
-    if (auto* const begin = std::get_if<RunBegin>(&record.content)) again.begin = std::move(*begin);
-    if (auto* const iteration = std::get_if<IterationRecord>(&record.content))
-      again.iterations.push_back(std::move(*iteration));
-    if (auto* const end = std::get_if<RunEnd>(&record.content)) again.end = std::move(*end);
+  RunRecorder recorder([&again](const Record& record) {
+    if (const auto* const begin = std::get_if<RunBegin>(&record.content)) again.begin = *begin;
+    if (const auto* const iteration = std::get_if<IterationRecord>(&record.content))
+      again.iterations.push_back(*iteration);
+    if (const auto* const end = std::get_if<RunEnd>(&record.content)) again.end = *end;
   });
   CRUCIBLE_TRY_VOID(recorder.begin(replay, {.file = file,
                                             .options = run.begin.options,

@@ -97,7 +97,9 @@ TEST_F(LogFileTest, ARunThatWasKilledIsFollowedByAnother) {
 TEST_F(LogFileTest, OneWritesAtATime) {
   const auto first = LogFile::open(path_, "");
   ASSERT_TRUE(first);
-  EXPECT_THAT(LogFile::open(path_, "").error().message, HasSubstr("another run is writing to it"));
+  const auto second = LogFile::open(path_, "");
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("another run is writing to it"));
 }
 
 TEST_F(LogFileTest, WhereNoneCanBe) {

@@ -26,11 +26,12 @@ constexpr std::size_t kMostLosses = 16, kMostWords = 4000;
 constexpr std::size_t kMostPayload = 2u << 20;  // a line of it, as base64, is below the limit
 
 std::string now_in_words() {
-  const std::time_t seconds = std::time(nullptr);
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
   std::tm parts{};
   char text[32] = "";
-  if (gmtime_r(&seconds, &parts) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
+  if (gmtime_r(&now.tv_sec, &parts) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  return fmt::format("{}.{:03}Z", text, now.tv_nsec / 1'000'000);
 }
 
 std::string text_of(const nlohmann::ordered_json& json, const char* name) {
@@ -184,7 +185,7 @@ void RunRecorder::end(RunEnd end) {
   }
   Record record{.previous = {}, .content = std::move(end)};
   if (to_json(record).size() > kMostPayload) std::get<RunEnd>(record.content).states.clear();
-  sink_(std::move(record));
+  sink_(record);
 }
 
 void RunRecorder::done(std::optional<bool> verified) {

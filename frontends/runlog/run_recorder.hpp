@@ -25,7 +25,7 @@ struct RunFacts {
 /// Threads: one.
 class RunRecorder {
  public:
-  explicit RunRecorder(std::function<void(Record)> sink) : sink_(std::move(sink)) {}
+  explicit RunRecorder(std::function<void(const Record&)> sink) : sink_(std::move(sink)) {}
 
   /// Starts the replay and records how it begins. Errors: those of Replay::start(); of reading its states.
   Result<void> begin(replay::Replay& replay, const RunFacts& facts);
@@ -43,7 +43,7 @@ class RunRecorder {
   void note_losses(const replay::Replay& replay);
   void end(RunEnd end);
 
-  std::function<void(Record)> sink_;
+  std::function<void(const Record&)> sink_;
   bool has_begun_ = false, has_ended_ = false;
   std::uint32_t iterations_ = 0, every_ = 1, ran_ = 0;
   std::size_t losses_ = 0;          // that are in the log
