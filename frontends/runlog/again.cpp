@@ -45,7 +45,16 @@ Result<std::string> fault_of_recording(const RunData& run, const std::string& fi
 Result<RunData> run_again(const RunData& run, const std::string& file, replay::DeviceChoice choice,
                           const replay::Observer& observer) {
   choice.numerics = run.begin.numerics;
-  if (choice.backend.empty() && choice.device.empty()) choice.backend = run.begin.machine.backend;
+  // The log does not choose: it may be a stranger's, and on which backend a file is run decides about its sandbox.
+  const std::string& ran_on = run.begin.machine.backend;
+  if (const std::string backend = replay::chosen_backend(replay::read_settings(choice));
+      run.begin.numerics != "strict" && backend != ran_on && backend != "auto") {
+    return Error{
+        ErrorCode::kUsage,
+        fmt::format("run {} ran on {} in fast numerics, which no other backend has the bits of, and this would "
+                    "run it on {}: add --backend {}",
+                    run.name, ran_on, backend, ran_on)};
+  }
   replay::Replay replay({.file = file,
                          .device = choice,
                          .opaques = opaques_of(run),

@@ -13,8 +13,8 @@ namespace crucible::runlog {
 /// reading and lowering.
 Result<std::string> fault_of_recording(const RunData& run, const std::string& file);
 
-/// Runs `file` as `run` says that it ran, in its numerics and as far as it came, on the device of `choice`; where that
-/// names none, on the plugin that it ran on. Writes nothing. Errors: those of a replay.
+/// Runs `file` as `run` says that it ran, in its numerics and as far as it came, on the device of `choice`. Writes
+/// nothing. Errors: those of a replay; kUsage for a run in fast numerics on another backend than it ran on.
 Result<RunData> run_again(const RunData& run, const std::string& file, replay::DeviceChoice choice,
                           const replay::Observer& observer);
 

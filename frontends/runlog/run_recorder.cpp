@@ -47,7 +47,7 @@ Machine machine_of(const replay::OpenedDevice& opened) {
   }
   const nlohmann::ordered_json plugin = replay::plugin_json(opened.settings, opened.plugin, opened.device->backend());
   const nlohmann::ordered_json device = replay::device_json(*opened.device);
-  Machine machine{.backend = text_of(plugin, "name"),
+  Machine machine{.backend = opened.plugin,  // as --backend has it
                   .version = text_of(plugin, "version"),
                   .build_id = text_of(plugin, "build_id"),
                   .library = text_of(plugin, "sha256"),

@@ -19,6 +19,8 @@ namespace {
 using aten::TraceBuilder;
 using ::testing::HasSubstr;
 
+const replay::DeviceChoice kReference = {.backend = "reference"};
+
 struct Changes {
   float weight = 1, input = 2;
   double rate = 0.5;  // of the first iteration
@@ -120,7 +122,7 @@ TEST_F(Recorded, AgainItIsTheSame) {
   const std::string file = write(recording());
   const RunData first = run(file);
   EXPECT_EQ(*fault_of_recording(first, file), "");
-  const auto again = run_again(first, file, {}, {});
+  const auto again = run_again(first, file, kReference, {});
   ASSERT_TRUE(again) << again.error().message;
   const Comparison comparison = compare(first, *again);
   EXPECT_TRUE(comparison.is_equal()) << in_words(comparison, first, *again);
@@ -169,7 +171,7 @@ TEST_F(Recorded, AnInterruptedRunSaysSo) {
   const RunData sparse = run(write(recording()), "strict", 4, 1);  // between two that are logged
   EXPECT_TRUE(sparse.iterations.empty());
   EXPECT_EQ(sparse.end->state, data.iterations[0].state);
-  const auto again = run_again(sparse, write(recording()), {}, {});
+  const auto again = run_again(sparse, write(recording()), kReference, {});
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_TRUE(is_again(compare(sparse, *again), sparse));
 }
@@ -189,12 +191,24 @@ TEST_F(Recorded, AFailureEndsIt) {
   EXPECT_EQ(end.words.size(), 4000u);
 }
 
+TEST_F(Recorded, FastNumericsAreRunAgainWhereTheyRan) {
+  const std::string file = write(recording());
+  const RunData fast = run(file, "fast");
+  const auto again = run_again(fast, file, kReference, {});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(is_again(compare(fast, *again), fast));
+  const auto elsewhere = run_again(fast, file, {.backend = "cpu"}, {});
+  ASSERT_FALSE(elsewhere);
+  EXPECT_EQ(elsewhere.error().code, ErrorCode::kUsage);
+  EXPECT_THAT(elsewhere.error().message, HasSubstr("add --backend reference"));
+}
+
 TEST_F(Recorded, ARunWithoutIterationsIsNotRunAgain) {
   const std::string file = write(recording());
   RunData killed = run(file);
   killed.end.reset();
   killed.iterations.clear();
-  EXPECT_THAT(run_again(killed, file, {}, {}).error().message, HasSubstr("there is nothing to run again"));
+  EXPECT_THAT(run_again(killed, file, kReference, {}).error().message, HasSubstr("there is nothing to run again"));
 }
 
 TEST(Content, EverythingOfAStateIsInTheHash) {

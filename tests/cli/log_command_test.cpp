@@ -146,10 +146,10 @@ TEST_F(LogCommand, VerifyChecksChainSignatureAndRecording) {
                                  HasSubstr("runs.crlog is not sound")));
   EXPECT_EQ(run("log runs.crlog --verify --key " + key("none.pem")).code, 3);
 
-  outcome = run("log runs.crlog --verify --recording a.crtrace --again");
+  outcome = run("log runs.crlog --verify --recording a.crtrace --again --backend reference");
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("again on reference: equal in every iteration that was logged\n"));
-  const json again = document("--verify --recording a.crtrace --again --backend cpu");
+  const json again = document("--verify --recording a.crtrace --again");
   EXPECT_EQ(again["verified"], true);
   EXPECT_EQ(again["again"]["device"], "cpu:0");
   EXPECT_EQ(again["again"]["promised"], true);
@@ -163,6 +163,9 @@ TEST_F(LogCommand, VerifyChecksChainSignatureAndRecording) {
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out,
               HasSubstr("again on cpu:0: equal in every iteration that was logged (fast numerics promise"));
+  outcome = run("log runs.crlog --verify --recording a.crtrace --again --backend reference");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("add --backend cpu"));
 }
 
 /// A log that says something else than what runs: made by hand, whole in its chain.
@@ -175,7 +178,7 @@ TEST_F(LogCommand, AgainFindsTheFirstIterationThatIsNotWhatWasLogged) {
   std::get<runlog::IterationRecord>(records[2].content).state = runlog::testing::hash_of_text("another");
   write_text(log(), runlog::testing::chained(records));
   EXPECT_EQ(run("log runs.crlog --verify").code, 0);
-  const CommandOutcome outcome = run("log runs.crlog --verify --recording a.crtrace --again");
+  const CommandOutcome outcome = run("log runs.crlog --verify --recording a.crtrace --again --backend reference");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("again on reference: other state in iteration 1, the first that differs\n"));
   std::get<runlog::RunBegin>(records[0].content).program.hash = runlog::testing::hash_of_text("another program");
