@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +13,7 @@
 #include "core/base/output.hpp"
 #include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
+#include "frontends/cli/logged_run.hpp"
 #include "frontends/cli/memory_switches.hpp"
 #include "frontends/cli/profile_text.hpp"
 #include "frontends/cli/progress.hpp"
@@ -36,6 +38,7 @@ struct ReplayCommand {
   std::vector<std::string> counters;
   std::string receipt, opaque = "missing", profile_trace, timeline, tune = "kept";
   MemorySwitches memory;
+  LogSwitches log;
 };
 
 Result<void> check_options(const ReplayCommand& options, std::uint32_t iterations) {
@@ -112,8 +115,17 @@ Result<void> write_documents(const ReplayCommand& options, const ReplayReport& r
   return {};
 }
 
-Result<int> replay(const ReplayCommand& options) {
-  Progress progress(options.json);
+/// What may change bits in fast numerics, for the log.
+std::map<std::string, std::string> options_for_log(const ReplayCommand& options) {
+  return {{"fuse", options.no_fuse ? "false" : "true"},
+          {"opaque", options.opaque},
+          {"tune", options.tune},
+          {"memory_budget", options.memory.budget},
+          {"objective", options.memory.objective}};
+}
+
+/// `log`: mostly none.
+Result<int> run_and_report(const ReplayCommand& options, Progress& progress, LoggedRun* log) {
   const auto busy =
       options.timeline.empty() ? nullptr : std::make_shared<runtime::BusyTimes>();  // shared with sessions
   Replay replay({.file = options.file,
@@ -140,16 +152,34 @@ Result<int> replay(const ReplayCommand& options) {
     return 0;
   }
   if (!options.counters.empty()) CRUCIBLE_TRY_VOID(check_counters(*device, options.counters));
+  if (log != nullptr) {
+    CRUCIBLE_TRY_VOID(log->run(replay, {.file = options.file,
+                                        .options = options_for_log(options),
+                                        .iterations = options.iterations,
+                                        .every = options.log.every}));
+  }
   CRUCIBLE_TRY_VOID(replay.run(options.iterations));
   if (busy)  // now: what verification runs again is not in it
     CRUCIBLE_TRY_VOID(write_document("timeline", options.timeline, timeline_trace(busy->all(), options.file)));
   CRUCIBLE_TRY(ReplayReport report, replay.report());
+  if (log != nullptr) {
+    log->done(report.verification ? std::optional(report.verification->verified) : std::nullopt);
+  }
   if (const Result<void> measured = measure(options, replay, progress, report); !measured) {
     return measuring_error(replay.session(), measured.error());
   }
   progress.say("");
   CRUCIBLE_TRY_VOID(write_documents(options, report));
   return report.verification && !report.verification->verified ? exit_code(ErrorCode::kCheckFailed) : 0;
+}
+
+Result<int> replay(const ReplayCommand& options) {
+  Progress progress(options.json);
+  if (options.log.file.empty()) return run_and_report(options, progress, nullptr);
+  CRUCIBLE_TRY(const std::unique_ptr<LoggedRun> log, LoggedRun::open(options.log));
+  const Result<int> code = run_and_report(options, progress, log.get());
+  progress.say("");
+  return log->finish(code);
 }
 
 }  // namespace
@@ -215,11 +245,13 @@ void add_replay(Commands& commands) {
       ->delimiter(',');
   command->add_flag("--json", options->json, "One JSON document on standard output");
   command->add_option("--receipt", options->receipt, "Write what ran, on what and how, to this file (JSON)");
+  add_log_switches(*command, options->log);
   add_sandbox_switch(*command, options->device);
   command->callback([&commands, options] {
     commands.before = [options] {
-      return enter_sandbox(options->device,
-                           {options->file, {options->receipt, options->profile_trace, options->timeline}});
+      return enter_sandbox(
+          options->device,
+          {options->file, {options->receipt, options->profile_trace, options->timeline, options->log.file}});
     };
     options->sensitivity.look = options->closely ? SpreadOptions::Look::kEveryOp : SpreadOptions::Look::kGlance;
     commands.run = [options] { return replay(*options); };

@@ -53,6 +53,7 @@ void add_store(Commands& commands);
 void add_kernels(Commands& commands);
 void add_devices(Commands& commands);
 void add_health(Commands& commands);
+void add_log(Commands& commands);
 void add_doctor(Commands& commands);
 void add_plugin(Commands& commands);
 void add_config(Commands& commands);

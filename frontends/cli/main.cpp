@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
   add_diff(commands);
   add_show(commands);
   add_store(commands);
+  add_log(commands);
   add_kernels(commands);
   add_devices(commands);
   add_health(commands);

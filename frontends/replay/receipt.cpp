@@ -41,27 +41,6 @@ Json digest_of(const std::filesystem::path& path) {
   return file ? Json(sha256(file->bytes()).hex()) : Json(nullptr);
 }
 
-Json plugin_json(const config::Settings& settings, const std::string& name, const backend::Backend& backend) {
-  const std::optional<backend::PluginFacts> facts = plugin_facts(settings, name);
-  Json plugin = {{"name", backend.name()}, {"vendor", backend.vendor()}, {"version", backend.version()}};
-  plugin["build_id"] = facts && !facts->build_id.empty() ? Json(facts->build_id) : Json(nullptr);
-  plugin["path"] = backend.path().string();
-  plugin["sha256"] = digest_of(backend.path());
-  return plugin;
-}
-
-Json device_json(const backend::Device& device) {
-  const backend::DeviceInfo& info = device.info();
-  const backend::Properties properties = properties_of(device);
-  Json json = {{"id", info.id}, {"name", info.name}, {"emulated", info.emulated}};
-  if (!info.uuid.empty()) json["uuid"] = info.uuid;
-  if (!info.pci.empty()) json["pci"] = info.pci;
-  const std::string driver = property(properties, "driver");
-  json["driver"] = driver.empty() ? Json(nullptr) : Json(driver);
-  for (const auto& [key, value] : properties) json["properties"][key] = value;
-  return json;
-}
-
 /// Steps that ran on another device, and what crossed.
 Json elsewhere_json(const ReplayReport& report) {
   const runtime::FallbackReport& elsewhere = report.session.fallback();
@@ -142,6 +121,27 @@ Json config_json(const config::Settings& settings) {
 }
 
 }  // namespace
+
+Json plugin_json(const config::Settings& settings, const std::string& name, const backend::Backend& backend) {
+  const std::optional<backend::PluginFacts> facts = plugin_facts(settings, name);
+  Json plugin = {{"name", backend.name()}, {"vendor", backend.vendor()}, {"version", backend.version()}};
+  plugin["build_id"] = facts && !facts->build_id.empty() ? Json(facts->build_id) : Json(nullptr);
+  plugin["path"] = backend.path().string();
+  plugin["sha256"] = digest_of(backend.path());
+  return plugin;
+}
+
+Json device_json(const backend::Device& device) {
+  const backend::DeviceInfo& info = device.info();
+  const backend::Properties properties = properties_of(device);
+  Json json = {{"id", info.id}, {"name", info.name}, {"emulated", info.emulated}};
+  if (!info.uuid.empty()) json["uuid"] = info.uuid;
+  if (!info.pci.empty()) json["pci"] = info.pci;
+  const std::string driver = property(properties, "driver");
+  json["driver"] = driver.empty() ? Json(nullptr) : Json(driver);
+  for (const auto& [key, value] : properties) json["properties"][key] = value;
+  return json;
+}
 
 StepCounts count_steps(const ReplayReport& report) {
   StepCounts counts;

@@ -28,6 +28,12 @@ std::vector<std::string> notes(const ReplayReport& report);
 /// A kernel that its compiler got wrong, and what became of it.
 std::string wrong_in_words(const runtime::Session& session, const runtime::WrongKernel& wrong);
 
+/// A plugin's name, vendor, version, build id, path and the SHA-256 of its file; null where it does not say.
+nlohmann::ordered_json plugin_json(const config::Settings& settings, const std::string& name,
+                                   const backend::Backend& backend);
+/// A device's id, name, marks, driver and its own words.
+nlohmann::ordered_json device_json(const backend::Device& device);
+
 /// The keys are described in docs/configuration.md.
 nlohmann::ordered_json receipt_json(const ReplayReport& report);
 

@@ -44,23 +44,29 @@ Result<void> Replay::open() {
   return {};
 }
 
+Result<void> Replay::start() {
+  CRUCIBLE_TRY_VOID(open());
+  if (run_) return {};
+  run_.emplace(ReplayWork{.variants = work_->variants,
+                          .blobs = work_->trace.blob_store,
+                          .fuse = options_.fuse,
+                          .compare_outputs = options_.verify || options_.hash,
+                          .memory = options_.memory,
+                          .tune = options_.tune,
+                          .busy = options_.busy},
+               opened_, options_.device, observer_);
+  return run_->start();
+}
+
+Result<void> Replay::ask(const std::function<Result<void>(runtime::Session&)>& what) { return run_->run().ask(what); }
+
 Result<void> Replay::run(std::uint32_t iterations) {
   CRUCIBLE_TRY_VOID(open());
   if (iterations > this->iterations()) {
     return Error{ErrorCode::kUsage, fmt::format("{} iterations: the recording has {} complete iterations", iterations,
                                                 this->iterations())};
   }
-  if (!run_) {
-    run_.emplace(ReplayWork{.variants = work_->variants,
-                            .blobs = work_->trace.blob_store,
-                            .fuse = options_.fuse,
-                            .compare_outputs = options_.verify || options_.hash,
-                            .memory = options_.memory,
-                            .tune = options_.tune,
-                            .busy = options_.busy},
-                 opened_, options_.device, observer_);
-    CRUCIBLE_TRY_VOID(run_->start());
-  }
+  CRUCIBLE_TRY_VOID(start());
   return run_->run().run(iterations == 0 ? this->iterations() : iterations);
 }
 

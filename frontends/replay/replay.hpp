@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,7 +50,9 @@ class Replay {
   Result<void> read();
   /// Chooses and opens the device. Errors: those of open_device().
   Result<void> open();
-  /// Plans and compiles, and runs the iterations that are missing until `iterations` have run; 0: all that were
+  /// Plans, compiles and loads the recorded start; nothing has run yet. Errors: those of ReplayRun.
+  Result<void> start();
+  /// Runs the iterations that are missing until `iterations` have run; 0: all that were
   /// recorded. A device that is lost is replaced where the fallback policy allows it. Errors: those of ReplayRun;
   /// kUsage for more iterations than were recorded.
   Result<void> run(std::uint32_t iterations = 0);
@@ -61,7 +64,11 @@ class Replay {
   /// report. A device that is lost here is not replaced. Errors: those of the session.
   Result<void> repeat(std::uint32_t rounds, ReplayReport& report);
 
-  /// Before run(): the memory that it may take, where that is known only after check().
+  /// Asks something of the session, after start(); of the next device's where one is lost meanwhile, which has come as
+  /// far. Errors: those of `what`; kUnavailable for a lost device that nobody replaces.
+  Result<void> ask(const std::function<Result<void>(runtime::Session&)>& what);
+
+  /// Before start(): the memory that it may take, where that is known only after check().
   void set_memory(runtime::MemoryOptions memory) { options_.memory = std::move(memory); }
 
   /// After read().
@@ -74,13 +81,15 @@ class Replay {
   /// After run(): losses, times and outputs of each iteration, and the session of the device that ran last.
   const std::vector<runtime::IterationResult>& results() const { return run_->run().results(); }
   runtime::Session& session() { return run_->run().session(); }
+  /// After start(): devices that were lost, in their order; mostly none.
+  std::vector<runtime::DeviceLoss> losses() const { return run_->losses(); }
 
  private:
   Result<void> judge(ReplayReport& report);
 
   ReplayOptions options_;
   Observer observer_;
-  std::optional<bool> keeps_composites_;           // none: not checked yet
+  std::optional<bool> keeps_composites_;  // none: not checked yet
   std::optional<Work> work_;
   bool is_open_ = false;
   OpenedDevice opened_;

@@ -21,6 +21,7 @@
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "frontends/aten/testing/trace_builder.hpp"
+#include "frontends/runlog/log.hpp"
 #include "store/store.hpp"
 
 namespace crucible {
@@ -59,6 +60,7 @@ const std::map<std::string, Row> kRows = {
     {"graph", {"{d}/a.crtrace"}},
     {"diff", {"{d}/a.crtrace {d}/a.crtrace"}},
     {"show", {"{r} {d}/a.crtrace"}},
+    {"log", {"{d}/runs.crlog"}},
     {"kernels", {"{d}/a.crtrace"}},
     {"store list", {"--store {d}/store"}},
     {"store stats", {"--store {d}/store"}},
@@ -121,6 +123,9 @@ class EveryCommand : public ::testing::Test {
     const auto kept = store::Store::open(std::move(options));
     EXPECT_TRUE(kept && (*kept)->put(kKept, {{"a", "bytes"}}, "test"));
     EXPECT_TRUE(kept && (*kept)->export_to(folder_ / "kept.crstore"));
+    std::FILE* const log = std::fopen((folder_ / "runs.crlog").c_str(), "w");
+    std::fputs(runlog::sealed({{}, runlog::RunBegin{}}, std::nullopt).c_str(), log);
+    std::fclose(log);
     std::FILE* csv = std::fopen((folder_ / "a.csv").c_str(), "w");
     std::fputs("id,lower,upper,size\na,0,2,16\nb,1,3,16\n", csv);
     std::fclose(csv);

@@ -250,6 +250,25 @@ class Rerouted(Devices):
                     if numerics == "strict":
                         self.assertEqual(document["result_sha256"], plain["result_sha256"])
 
+    def test_a_log_says_where_the_run_went_on(self):
+        for plugin in self.options:
+            with self.subTest(plugin):
+                more = ["--numerics", "strict", "--set", "fallback_devices=cpu"]
+                rule, _ = self.lost_in_iteration(plugin, 1, *more)
+                log = self.folder / f"{plugin}.crlog"
+                self.document(self.replay(plugin, "--json", "--log", log, *more))
+                self.document(self.replay(plugin, "--json", "--fallback", "allow", "--log", log, *more, rules=rule))
+                runs = json.loads(crucible("log", log, "--json").stdout)["runs"]
+                self.assertEqual([run["iterations_logged"] for run in runs], [3, 3])
+                done = crucible("log", log, "--compare")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                lines = json.loads(crucible("log", log, "--json", "--run", runs[1]["run"]).stdout)["runs"][0]["lines"]
+                self.assertEqual([line["kind"] for line in lines],
+                                 ["run", "iteration", "moved", "iteration", "iteration", "end"])
+                self.assertEqual((lines[2]["from"], lines[2]["first_iteration"]), (f"{plugin}:0", 1))
+                self.assertEqual(lines[2]["machine"]["device"], "cpu:0")
+                self.assertEqual(crucible("log", log, "--verify").returncode, 0)
+
     def test_another_device_of_the_same_plugin_goes_first(self):
         for plugin in self.options:
             with self.subTest(plugin):

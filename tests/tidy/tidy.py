@@ -42,10 +42,12 @@ MAY_INCLUDE = {
                                             ], "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
     "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
     "frontends/replay": ["core", "runtime", "plugins/loader", "frontends/aten", "frontends/config",
-                         "frontends/replay"], "frontends/cli": [
+                         "frontends/replay"], "frontends/runlog": [
+                             "core", "runtime", "frontends/aten", "frontends/replay", "frontends/runlog", "store"
+                         ], "frontends/cli": [
                              "core", "runtime", "plugins/kernel_ir", "plugins/loader", "plugins/conformance",
                              "plugins/sdk", "plugins/template", "frontends/aten", "frontends/config",
-                             "frontends/replay", "frontends/cli", "store"
+                             "frontends/replay", "frontends/runlog", "frontends/cli", "store"
                          ], "store": ["core/base", "store"],
 }
 # foreign header prefix -> the only folders in which it may appear
