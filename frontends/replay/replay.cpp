@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "core/graph/reference_composite.hpp"
@@ -12,6 +14,25 @@
 #include "runtime/judge/result_hash.hpp"
 
 namespace crucible::replay {
+
+namespace {
+
+/// Adds its lifetime to a number of nanoseconds.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::uint64_t& sum) : sum_(sum) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    sum_ += static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin_).count());
+  }
+
+ private:
+  std::uint64_t& sum_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
 
 Replay::Replay(ReplayOptions options, Observer observer)
     : options_(std::move(options)), observer_(std::move(observer)) {}
@@ -30,6 +51,7 @@ Result<void> Replay::read() {
   if (work_) return {};
   if (!keeps_composites_) CRUCIBLE_TRY_VOID(check());  // before a large file is read
   observer_.say("reading " + options_.file);
+  const Stopwatch time(start_.read);
   const graph::KeepsComposite keeps = *keeps_composites_ ? graph::KeepsComposite(graph::reference_keeps) : nullptr;
   CRUCIBLE_TRY(work_, read_work(options_.file, options_.opaques, keeps));
   return {};
@@ -38,6 +60,7 @@ Result<void> Replay::read() {
 Result<void> Replay::open() {
   if (is_open_) return {};
   CRUCIBLE_TRY_VOID(read());
+  const Stopwatch time(start_.open);
   const auto workload = [this] { return workload_of(variants(), options_.fuse); };
   CRUCIBLE_TRY(opened_, open_device(options_.device, observer_, workload, true));
   is_open_ = true;
@@ -47,6 +70,7 @@ Result<void> Replay::open() {
 Result<void> Replay::start() {
   CRUCIBLE_TRY_VOID(open());
   if (run_) return {};
+  const Stopwatch time(start_.prepare);
   run_.emplace(ReplayWork{.variants = work_->variants,
                           .blobs = work_->trace.blob_store,
                           .fuse = options_.fuse,
@@ -55,7 +79,9 @@ Result<void> Replay::start() {
                           .tune = options_.tune,
                           .busy = options_.busy},
                opened_, options_.device, observer_);
-  return run_->start();
+  CRUCIBLE_TRY_VOID(run_->start());
+  start_.states = session().states_ns();
+  return {};
 }
 
 Result<void> Replay::ask(const std::function<Result<void>(runtime::Session&)>& what) { return run_->run().ask(what); }
@@ -104,7 +130,8 @@ Result<ReplayReport> Replay::report() {
                       .losses = run_->losses(),
                       .passed_over = run_->passed_over(),
                       .kept = run.kept(),
-                      .keep_every = run_->keep_every()};
+                      .keep_every = run_->keep_every(),
+                      .start = start_};
   // Of the device that the report is about: what ran on a lost one is no time of this one.
   for (std::size_t i = run.first_here(); i < report.results.size(); ++i)
     report.times_ns.push_back(report.results[i].time_ns);

@@ -94,6 +94,7 @@ class Replay {
   bool is_open_ = false;
   OpenedDevice opened_;
   std::optional<ReplayRun> run_;
+  StartTimes start_;
 };
 
 }  // namespace crucible::replay

@@ -183,6 +183,8 @@ Json ReplayReport::to_json() const {
   document["time_ns_per_iteration"] = time_ns();
   document["timed_iterations"] = times_ns.size();
   document["times_ns"] = times_ns;
+  document["start"] = {
+      {"read_ns", start.read}, {"open_ns", start.open}, {"prepare_ns", start.prepare}, {"states_ns", start.states}};
   document["plans"] = if_planned(facts_json(session.plan_facts()));
   document["peak_bytes"] = peak_bytes ? Json(*peak_bytes) : Json(nullptr);
   document["planned_peak_bytes"] = if_planned(plan.peak_bytes);

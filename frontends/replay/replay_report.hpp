@@ -17,6 +17,14 @@
 
 namespace crucible::replay {
 
+/// What went before the first iteration. Units: nanoseconds.
+struct StartTimes {
+  std::uint64_t read = 0;     // the recording read and lowered
+  std::uint64_t open = 0;     // the plugin loaded, the device opened
+  std::uint64_t prepare = 0;  // scheduled, planned, compiled or found, tried; the states are on the device
+  std::uint64_t states = 0;   // the part of `prepare` that reading and writing the states took
+};
+
 /// Borrows everything that the replay used; filled while it runs.
 struct ReplayReport {
   std::string file;
@@ -44,6 +52,7 @@ struct ReplayReport {
   std::vector<PassedOver> passed_over = {};      // devices that did not take over
   runtime::KeptStates kept = {};
   std::uint32_t keep_every = 0;                  // 0: states were not kept
+  StartTimes start = {};
 
   /// The median of times_ns; 0 when there are none.
   double time_ns() const;

@@ -115,10 +115,12 @@ Result<void> Session::State::write_together(const std::function<Result<void>()>&
 }
 
 Result<void> Session::State::load_states() {
+  const auto begin = std::chrono::steady_clock::now();
   const Result<void> written = write_together([&]() -> Result<void> {
     for (const graph::State& state : program->states) CRUCIBLE_TRY_VOID(write_blob(state.start, state.initial_blob));
     return {};
   });
+  states_ns += static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
   return written ? written : at_stage("starting state", written.error());
 }
 
@@ -329,6 +331,7 @@ std::uint64_t Session::compile_ns() const {
   for (const backend::Module* module : modules_of(variants_)) sum += module->compile_ns();
   return sum;
 }
+std::uint64_t Session::states_ns() const { return state_->states_ns; }
 bool Session::compiled_from_cache() const {
   const std::vector<const backend::Module*> all = modules_of(variants_);
   return !all.empty() && std::ranges::all_of(all, &backend::Module::from_cache);

@@ -205,6 +205,8 @@ class Session {
   const Placement& placement() const;
   std::uint64_t compile_ns() const;  // of all variants that are held, as are the next two
   bool compiled_from_cache() const;
+  /// For which it waited until the starting states were on the device, their bytes read from the recording among it.
+  std::uint64_t states_ns() const;
   /// Of both devices; nothing when a plugin does not say, and of the reference interpreter.
   std::optional<backend::CompileCounts> compile_counts() const;
   /// Bytes of the one device allocation that holds everything; placement().plan.peak_bytes, at least one kAlignment. 0

@@ -72,6 +72,7 @@ struct Session::State {
   };
   NamedKernels named_kernels;
   TrialReport trials;
+  std::uint64_t states_ns = 0;  // that writing the states took: their bytes are read from the recording meanwhile
   bool is_sized = false, is_second_sized = false;  // whether the devices ask for the bytes of launches' buffers
   std::vector<bool> is_second_kernel;              // per kernel of the schedule
   std::vector<graph::ValueId> loaded_twice;        // see Split

@@ -58,8 +58,8 @@ class LogCommand : public ::testing::Test {
   }
   /// In the folder, with an environment of its own.
   CommandOutcome run(const std::string& arguments) {
-    return run_line("cd " + (folder_ / "").string() +
-                    " && env -i PATH=/usr/bin:/bin CRUCIBLE_STORE_DIR=" + (folder_ / "store").string() + " " + CRUCIBLE_COMMAND + " " + arguments);
+    return run_line("cd " + (folder_ / "").string() + " && env -i PATH=/usr/bin:/bin CRUCIBLE_STORE_DIR=" +
+                    (folder_ / "store").string() + " " + CRUCIBLE_COMMAND + " " + arguments);
   }
   void replay(const std::string& more = "--backend reference --numerics strict",
               const std::string& file = "a.crtrace") {
