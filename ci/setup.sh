@@ -12,7 +12,7 @@ packages=(
   clang-19 libclang-rt-19-dev lld-19 python3
   libboost-dev
   libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
-  libseccomp-dev libsqlite3-dev libssl-dev libxxhash-dev libz3-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
+  libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libssl-dev libxxhash-dev libz3-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
   opencl-headers ocl-icd-libopencl1 pocl-opencl-icd spirv-tools libze1 libze-dev
 )
 

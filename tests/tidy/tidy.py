@@ -52,7 +52,7 @@ MAY_INCLUDE = {
 FOREIGN = {
     "torch/": ("frontends/torch", "backends/torch"), "ATen/": ("frontends/torch", "backends/torch"),
     "c10/": ("frontends/torch", "backends/torch"), "Python.h": ("frontends/torch",), "oneapi/": ("backends/cpu",),
-    "dnnl": ("backends/cpu",), "sqlite3.h": ("store",), "CL/": ("backends/opencl",), "level_zero/": ("backends/intel",),
+    "dnnl": ("backends/cpu",), "sqlite3.h": ("store",), "curl/": ("store/remote",), "CL/": ("backends/opencl",), "level_zero/": ("backends/intel",),
     "CLI/": ("frontends/cli",), "boost/dll":
         ("plugins/loader",), "boost/graph": ("core/kernel",), "toml++/": ("frontends/config",),
 }
