@@ -144,6 +144,7 @@ class Store {
 
   const Files& files() const { return files_; }
   bool is_writable() const { return files_.is_writable(); }
+  std::size_t places() const { return options_.places.size(); }
 
  private:
   /// What one looked for and found.

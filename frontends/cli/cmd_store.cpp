@@ -19,21 +19,13 @@
 #include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/memory_switches.hpp"
+#include "frontends/cli/store_command.hpp"
 #include "store/store.hpp"
 
 namespace crucible::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-struct StoreSwitches {
-  std::string folder, kind, key, limit, file, trust = "off";
-  std::vector<std::string> keys;
-  std::size_t count = 50;
-  bool json = false, tuning = false;
-};
-
-using StoreCommand = Result<int> (*)(const StoreSwitches&);
 
 /// $CRUCIBLE_STORE_DIR, else crucible/store in the user's cache.
 std::filesystem::path default_folder() {
@@ -49,11 +41,20 @@ std::filesystem::path default_folder() {
   return std::filesystem::path("/tmp") / fmt::format("crucible-{}", getuid()) / "store";
 }
 
-Result<std::unique_ptr<store::Store>> open_store(const StoreSwitches& switches, bool must_exist) {
+}  // namespace
+
+store::StoreOptions store_options(const StoreSwitches& switches, bool must_exist) {
   store::StoreOptions options;
   options.folder = switches.folder.empty() ? default_folder() : std::filesystem::path(switches.folder);
   options.must_exist = must_exist;
   options.tell = [](const std::string& words) { tell("crucible: {}\n", words); };
+  return options;
+}
+
+namespace {
+
+Result<std::unique_ptr<store::Store>> open_store(const StoreSwitches& switches, bool must_exist) {
+  store::StoreOptions options = store_options(switches, must_exist);
   options.trust.policy = switches.trust == "enforce" ? store::Policy::kEnforce
                          : switches.trust == "warn"  ? store::Policy::kWarn
                                                      : store::Policy::kOff;
@@ -137,7 +138,7 @@ Result<int> run_list(const StoreSwitches& switches) {
 }
 
 Result<int> run_stats(const StoreSwitches& switches) {
-  CRUCIBLE_TRY(const auto store, open_store(switches, true));
+  CRUCIBLE_TRY(const auto store, open_with_remotes(switches, true, false));
   CRUCIBLE_TRY(const store::Totals totals, store->totals());
   CRUCIBLE_TRY(store::Tuning* const records, store->tuning());
   CRUCIBLE_TRY(const std::uint64_t samples, records->count());
@@ -150,7 +151,8 @@ Result<int> run_stats(const StoreSwitches& switches) {
                 {"blobs", totals.blobs},
                 {"unpacked_bytes", totals.unpacked_bytes},
                 {"stored_bytes", totals.stored_bytes},
-                {"samples", samples}});
+                {"samples", samples},
+                {"remotes", presence_json(*store)}});
     return 0;
   }
   std::vector<std::vector<std::string>> rows = {{"of", "count", "size"}};
@@ -162,17 +164,20 @@ Result<int> run_stats(const StoreSwitches& switches) {
        fmt::format("{}, stored as {}", format_bytes(totals.unpacked_bytes), format_bytes(totals.stored_bytes))});
   rows.push_back({"tuning samples", fmt::format("{}", samples), ""});
   print_text(format_table(rows));
+  print_presence(*store, totals);
   return 0;
 }
 
 Result<int> run_explain(const StoreSwitches& switches) {
-  CRUCIBLE_TRY(const auto store, open_store(switches, true));
-  CRUCIBLE_TRY(const store::Explanation why, store->explain(switches.key));
+  CRUCIBLE_TRY(const auto store, open_with_remotes(switches, true, false));
+  CRUCIBLE_TRY(const auto explained, explain_with_remotes(*store, switches.key));
+  const auto& [why, asked] = explained;
   if (switches.json) {
     ordered_json out = {{"asked", to_json(why.key)},
                         {"is_there", why.is_there},
                         {"nearest", nullptr},
-                        {"differences", ordered_json::array()}};
+                        {"differences", ordered_json::array()},
+                        {"remotes", asked_json(asked)}};
     if (why.nearest) out["nearest"] = to_json(*why.nearest);
     for (const store::Difference& each : why.differences) {
       out["differences"].push_back({{"field", each.field}, {"asked", each.a}, {"nearest", each.b}});
@@ -182,6 +187,7 @@ Result<int> run_explain(const StoreSwitches& switches) {
   }
   print_out("{} {}: {}\n", why.key.kind, store::hash_of(why.key).hex().substr(0, 12),
             why.is_there ? "is in the store" : "is not in the store");
+  print_asked(asked);
   if (!why.nearest) {
     print_text("no other entry is there\n");
     return 0;
@@ -304,17 +310,34 @@ void add_store(Commands& commands) {
         command.add_option("--limit", switches.count, "How many are shown; 0: all (default 50)");
       });
   add("stats", "How many entries, blobs and tuning samples are there, and how large they are.",
-      "crucible store stats --json", run_stats, [](CLI::App&, StoreSwitches&) {});
+      "crucible store stats --json", run_stats, add_remote_switches);
   add("explain", "The nearest entry to one that was looked for, and in what their keys differ.",
       "crucible store explain 3fa9c2", run_explain, [](CLI::App& command, StoreSwitches& switches) {
-        command.add_option("key", switches.key, "The first digits of a key that is there, or that was missed")
+        command
+            .add_option("key", switches.key,
+                        "The first digits of a key that is there, or that was missed; a whole one of a remote's entry")
             ->required();
+        add_remote_switches(command, switches);
       });
   add("verify", "Reads everything and moves aside what is damaged; 1 when something was bad.",
       "crucible store verify --trust enforce --key ours.pem.pub", run_verify, add_trust);
   add("gc", "Takes away what was used longest ago, until the blobs are as small as --limit.",
       "crucible store gc --limit 2GiB", run_gc, [](CLI::App& command, StoreSwitches& switches) {
         command.add_option("--limit", switches.limit, "Bytes of all blobs as stored, with a unit")->required();
+      });
+  add("push", "Writes the entries that a remote lacks to it, signed, blobs first.",
+      "crucible store push --remote https://cache.example.org/store --sign ours.pem", run_push,
+      [](CLI::App& command, StoreSwitches& switches) {
+        add_remote_switches(command, switches);
+        command.add_option("--sign", switches.sign, "The secret Ed25519 key (PEM) that signs (default: store.sign)");
+      });
+  add("pull",
+      "Takes in what the remotes have of the keys named, or of all that was missed lately; 1 when one of those "
+      "named was not to be had.",
+      "crucible store pull --remote https://cache.example.org/store --key ours.pem.pub", run_pull,
+      [](CLI::App& command, StoreSwitches& switches) {
+        command.add_option("keys", switches.wanted, "Keys, all 64 digits (default: the last 1000 misses)");
+        add_remote_switches(command, switches);
       });
   add("export", "Everything as one file, to be imported elsewhere.", "crucible store export kept.crstore", run_export,
       [](CLI::App& command, StoreSwitches& switches) {

@@ -165,7 +165,9 @@ TEST_F(AddressTest, ChangedTextsAreOthersOrRefused) {
   const std::string body = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>";
   for (int trial = 0; trial < 30'000; ++trial) {
     const auto credentials = parse_credentials(testing::mutated(file, random), "default");
-    if (credentials) EXPECT_EQ(credentials->id.find('\n'), std::string::npos);
+    if (credentials) {
+      EXPECT_EQ(credentials->id.find('\n'), std::string::npos);
+    }
     const std::string code = s3_code(testing::mutated(body, random));
     EXPECT_EQ(code.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"),
               std::string::npos);

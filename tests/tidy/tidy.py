@@ -42,7 +42,7 @@ MAY_INCLUDE = {
                                             ], "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
     "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
     "frontends/replay": ["core", "runtime", "plugins/loader", "frontends/aten", "frontends/config",
-                         "frontends/replay"], "frontends/cli": [
+                         "frontends/replay", "store"], "frontends/cli": [
                              "core", "runtime", "plugins/kernel_ir", "plugins/loader", "plugins/conformance",
                              "plugins/sdk", "plugins/template", "frontends/aten", "frontends/config",
                              "frontends/replay", "frontends/cli", "store"
