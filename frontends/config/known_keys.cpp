@@ -76,7 +76,8 @@ const std::vector<Key>& known_keys() {
        .variable = "CRUCIBLE_STORE_REMOTE",
        .help =
            "servers that are asked for what the store lacks, in this order: http://, https:// or s3:// (docs/store.md)",
-       .from_folder = FromFolder::kNeedsTrust},
+       .from_folder = FromFolder::kNeedsTrust,
+       .names_server = true},
       {.name = "store.remote_trust",
        .type = Type::kChoice,
        .built_in = "enforce",

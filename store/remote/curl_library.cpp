@@ -44,12 +44,12 @@ Result<CurlLibrary> load_curl(const char* file) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("{} is no libcurl that a remote store can use: it lacks {}", file, missing)};
   }
-  // Protocols by name, which keep redirects inside http, came with 7.85.
-  constexpr unsigned kOldest = 0x075500;
+  // Protocols by name, which keep redirects inside http, came with 7.85; signatures that S3 takes with 7.88.
+  constexpr unsigned kOldest = 0x075800;
   const curl_version_info_data* const facts = version(CURLVERSION_NOW);
   if (facts->version_num < kOldest || global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
     return Error{ErrorCode::kUnavailable,
-                 fmt::format("libcurl {} cannot be used for a remote store: 7.85 or newer is needed", facts->version)};
+                 fmt::format("libcurl {} cannot be used for a remote store: 7.88 or newer is needed", facts->version)};
   }
   return curl;
 }

@@ -27,7 +27,7 @@ struct CurlLibrary {
   decltype(&::curl_multi_info_read) multi_info_read = nullptr;
 };
 
-/// Never unloaded. Errors: kUnavailable: it is not there, or too old (7.85 is needed).
+/// Never unloaded. Errors: kUnavailable: it is not there, or too old (7.88 is needed).
 Result<CurlLibrary> load_curl(const char* file);
 /// Debian's, once per process. Threads: any.
 const Result<CurlLibrary>& curl_library();

@@ -126,6 +126,7 @@ void Http::begin(Wire& wire, Transfer& transfer) {
   set(CURLOPT_PRIVATE, static_cast<void*>(&transfer));
   set(CURLOPT_ERRORBUFFER, static_cast<char*>(transfer.words));
   set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not answer is not waited for
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_REDIR_PROTOCOLS_STR, options_.is_http_taken ? "http,https" : "https");
   const bool is_put = request.method == Request::Method::kPut;

@@ -106,6 +106,20 @@ TEST_F(PushTest, OfSeveralPlacesTheFirstThatIsBelievedCounts) {
   EXPECT_EQ(got(*store, 1), "another");
 }
 
+TEST_F(PushTest, WhoIsWarnedUsesWhatNobodySigned) {
+  {
+    const auto unsigned_store = writer(nullptr, Policy::kOff);
+    put(*unsigned_store, 0);
+    ASSERT_TRUE(unsigned_store->push());
+  }
+  StoreOptions options = place_.options();
+  Trust warned = ours();
+  warned.policy = Policy::kWarn;
+  options.places.push_back({remote(remote_options()), warned, false});
+  EXPECT_EQ(got(**Store::open(std::move(options)), 0), numbered_bytes(0));
+  EXPECT_THAT(place_.said, ElementsAre(HasSubstr("it is used, although doubtful: it is not signed")));
+}
+
 TEST_F(PushTest, PullsWhatWasMissed) {
   fill(2);
   server_.behave("/base", HostileServer::always(404));

@@ -48,8 +48,8 @@ struct RemoteSettings {
   std::filesystem::path authorization_file = {};  // for every place that is no S3 bucket
 };
 
-/// Adds the places to `options`, and its signer. Errors: as open_remote(), and kUsage where nothing could be believed
-/// or what is written would be believed by nobody.
+/// Adds the places to `options`, whose `tell` they use, and its signer. Errors: as open_remote(), and kUsage where
+/// nothing could be believed or what is written would be believed by nobody.
 Result<void> add_remotes(const RemoteSettings& settings, StoreOptions& options);
 
 }  // namespace crucible::store

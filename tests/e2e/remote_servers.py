@@ -125,9 +125,9 @@ def make_key(folder, name):
 
 class Nginx:
     """The example of docs/store.md, on a free port, over a folder of its own; with `tls`, over TLS with a certificate
-    that only `certificate` vouches for."""
+    that only `certificate` vouches for; `is_open` to writers without a password."""
 
-    def __init__(self, folder, tls=False, may_write=True):
+    def __init__(self, folder, tls=False, may_write=True, is_open=False):
         program = os.environ.get("CRUCIBLE_NGINX") or shutil.which("nginx")
         if not program:
             raise unittest.SkipTest("CRUCIBLE_NGINX names no nginx: ci/setup.sh installs one")
@@ -151,6 +151,8 @@ class Nginx:
         server = server.replace("/srv/crucible/tmp", str(folder / "client_body"))
         if not may_write:
             server = re.sub(r"dav_methods [^;]*;", "", server)
+        if is_open:
+            server = re.sub(r"limit_except [^}]*}", "", server)
         (folder / "passwords").write_text("ada:{PLAIN}hunter2\n")
         kept = "".join(f"{kind}_temp_path {folder}/{kind};\n"
                        for kind in ("proxy", "fastcgi", "uwsgi", "scgi"))
