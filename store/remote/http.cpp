@@ -9,7 +9,8 @@
 namespace crucible::store {
 namespace {
 
-constexpr std::size_t kAtOnce = 32, kOtherBodyKept = 4096, kHeadersLimit = 64 << 10;
+constexpr std::size_t kAtOnce = 32, kOtherBodyKept = 4096,
+                      kHeadersLimit = 64 << 10;  // not every libcurl has a limit for all headers
 constexpr long kStallBytesPerSecond = 1024, kRedirects = 4;
 constexpr std::uint64_t kSmallBytes = 1 << 20, kSlowestBytesPerMs = 256;  // a large body has more time
 constexpr int kPollMs = 50;                                               // until stop() is seen

@@ -189,6 +189,21 @@ TEST_F(PushTest, SettingsThatNobodyCouldBelieveAreRefused) {
   EXPECT_EQ(message({.urls = {url}, .sign = secret, .may_write = true}), "1 places");
 }
 
+TEST_F(PushTest, APlaceThatRefusedAWriteIsNotAskedForAnother) {
+  server_.behave("/base", HostileServer::always(405));
+  RemoteOptions options = remote_options();
+  options.may_write = true;
+  const auto place = remote(options);
+  EXPECT_TRUE(place->is_writable());
+  const Piece piece{{}, "x"};
+  const auto first = place->write(Room::kBlobs, std::span(&piece, 1));
+  EXPECT_THAT(first.error().message, HasSubstr("takes nothing from us (HTTP 405)"));
+  EXPECT_FALSE(place->is_writable());
+  server_.forget_asked();
+  EXPECT_EQ(place->write(Room::kActions, std::span(&piece, 1)).error().message, first.error().message);
+  EXPECT_THAT(server_.asked(), IsEmpty());
+}
+
 TEST_F(PushTest, APlaceThatIsOnlyReadTakesNothing) {
   const auto place = remote(remote_options());
   EXPECT_FALSE(place->is_writable());

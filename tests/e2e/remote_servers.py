@@ -125,9 +125,10 @@ def make_key(folder, name):
 
 class Nginx:
     """The example of docs/store.md, on a free port, over a folder of its own; with `tls`, over TLS with a certificate
-    that only `certificate` vouches for; `is_open` to writers without a password."""
+    that only `certificate` vouches for; `is_open` to writers without a password; `more` are
+    locations beside the example's."""
 
-    def __init__(self, folder, tls=False, may_write=True, is_open=False):
+    def __init__(self, folder, tls=False, may_write=True, is_open=False, more=""):
         program = os.environ.get("CRUCIBLE_NGINX") or shutil.which("nginx")
         if not program:
             raise unittest.SkipTest("CRUCIBLE_NGINX names no nginx: ci/setup.sh installs one")
@@ -151,6 +152,7 @@ class Nginx:
         server = server.replace("/srv/crucible/tmp", str(folder / "client_body"))
         if not may_write:
             server = re.sub(r"dav_methods [^;]*;", "", server)
+        server = server.replace("  location / {", f"  {more}\n  location / {{")
         if is_open:
             server = re.sub(r"limit_except [^}]*}", "", server)
         (folder / "passwords").write_text("ada:{PLAIN}hunter2\n")

@@ -188,6 +188,15 @@ class Remote(Remotes):
         variables = {"CRUCIBLE_STORE_CA_FILE": str(server.certificate)}
         self.check_round(server.url, **variables)
         self.assertIn("HTTP/2.0", "\n".join(server.log()))
+        # Whoever asks over TLS is not led away from it.
+        plain = self.nginx("plain")
+        self.push(plain.url + "/led", **variables)
+        leading = self.nginx("leading", tls=True, more=f"location ^~ /led/ {{ return 302 {plain.url}$request_uri; }}")
+        for url, code in [(plain.url, 0), (leading.url, 1)]:
+            done = self.run_it("pull", self.keys[0], "--remote", url + "/led", "--key", f"{self.ours}.pub",
+                               store=f"empty-{code}", CRUCIBLE_STORE_CA_FILE=str(leading.certificate))
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn("not supported or disabled", done.stderr)
         other = self.run_it("push", "--remote", server.url.replace("127.0.0.1", "127.0.0.2"), "--sign", self.ours,
                             store="filled", **variables)
         self.assertEqual(other.returncode, 4)
