@@ -65,7 +65,8 @@ TEST_F(RemoteTest, WritesBlobsThenTheirEntriesAndNothingTwice) {
     }
     if (!line.starts_with("PUT /base/ac/")) continue;
     const auto envelope = parse_envelope(server_.kept()[line.substr(4)]);
-    for (const Output& output : parse_statement(envelope->payload)->outputs) {
+    const auto statement = parse_statement(envelope->payload);
+    for (const Output& output : statement->outputs) {
       EXPECT_TRUE(blobs.contains(output.blob.hex())) << "an entry before its blob";
     }
   }
