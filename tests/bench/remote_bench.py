@@ -19,7 +19,8 @@ def main():
     parser.add_argument("program", help="build/release/remote_bench")
     program = parser.parse_args().program
     for tls in (False, True):
-        print(f"== a server behind a store: nginx on this machine, {'HTTP/2 over TLS' if tls else 'HTTP/1.1'}", flush=True)
+        protocol = "HTTP/2 over TLS" if tls else "HTTP/1.1"
+        print(f"== a server behind a store: nginx on this machine, {protocol}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             server = remote_servers.Nginx(pathlib.Path(folder), tls=tls, is_open=True)
             try:
