@@ -12,7 +12,7 @@ packages=(
   clang-19 libclang-rt-19-dev lld-19 python3
   libboost-dev
   libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgtest-dev libgmock-dev
-  libseccomp-dev libsqlite3-dev libssl-dev libxxhash-dev libz3-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
+  libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libssl-dev openssl libxxhash-dev libz3-dev libzstd-dev nlohmann-json3-dev libtomlplusplus-dev
   opencl-headers ocl-icd-libopencl1 pocl-opencl-icd spirv-tools libze1 libze-dev
 )
 
@@ -110,6 +110,40 @@ install_intel_opencl() {
     printf '%s\n' "${intel_packages[*]}" >"$stamp"
   fi
   export CRUCIBLE_INTEL_OPENCL=$intel_venv/lib/libintelocl.so
+}
+
+# Servers for the tests of remote stores. nginx as its package has it, unpacked and not installed, so that no service starts; and an emulation of S3.
+nginx_folder=$cache/nginx
+moto_venv=$cache/venv-moto-5.2.5
+moto_packages=(moto==5.2.5 boto3==1.44.8 flask==3.1.3 flask-cors==6.0.5 py-partiql-parser==0.6.3 PyYAML==6.0.4)
+
+unpack_nginx() {
+  local folder
+  folder=$(mktemp -d) || return 1
+  (cd "$folder" && chmod 755 . && { apt-get download nginx || { as_root apt-get update && apt-get download nginx; }; } && dpkg-deb -x nginx_*.deb unpacked) &&
+    rm -rf "$nginx_folder" && mv "$folder/unpacked" "$nginx_folder"
+  local status=$?
+  rm -rf "$folder"
+  return "$status"
+}
+
+install_servers() {
+  local stamp=$moto_venv/installed
+  mkdir -p "$cache"
+  CRUCIBLE_NGINX=$(command -v nginx || true)
+  if [ -z "$CRUCIBLE_NGINX" ] && command -v dpkg-deb >/dev/null; then
+    [ -x "$nginx_folder/usr/sbin/nginx" ] || step "unpacking nginx for tests" unpack_nginx || fail "nginx could not be fetched: is there a network?"
+    CRUCIBLE_NGINX=$nginx_folder/usr/sbin/nginx
+  fi
+  if ! { [ -f "$stamp" ] && [ "$(cat "$stamp")" = "${moto_packages[*]}" ]; }; then
+    say "about to install ${moto_packages[*]} from PyPI into $moto_venv (140 MB)"
+    step "making the environment of the S3 emulation" "$python" -m venv --clear "$moto_venv" ||
+      fail "the virtual environment $moto_venv could not be made"
+    step "installing the S3 emulation" "$moto_venv/bin/python" -m pip install --disable-pip-version-check "${moto_packages[@]}" ||
+      fail "moto could not be installed from PyPI: is there a network?"
+    printf '%s\n' "${moto_packages[*]}" >"$stamp"
+  fi
+  export CRUCIBLE_NGINX CRUCIBLE_MOTO=$moto_venv/bin/python
 }
 
 set_up() {

@@ -17,9 +17,6 @@ Error damaged(const ContentHash& hash, std::string_view why) {
   return {ErrorCode::kCheckFailed, fmt::format("blob {} is damaged: {}", hash.hex(), why)};
 }
 
-/// What a file of a blob of `limit` bytes has at most.
-std::uint64_t file_limit(std::uint64_t limit) { return ZSTD_compressBound(static_cast<std::size_t>(limit)); }
-
 }  // namespace
 
 std::string pack(std::string_view bytes, int level) {
@@ -59,6 +56,8 @@ Result<std::string> unpack(std::string_view frame, const ContentHash& hash, std:
   return out;
 }
 
+std::uint64_t frame_limit(std::uint64_t limit) { return ZSTD_compressBound(static_cast<std::size_t>(limit)); }
+
 std::uint64_t said_size(std::string_view front) {
   const unsigned long long size = ZSTD_getFrameContentSize(front.data(), front.size());
   return size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > INT64_MAX ? 0 : size;
@@ -82,7 +81,7 @@ Result<void> Blobs::put_frame(std::string_view frame, const ContentHash& hash, s
 }
 
 Result<std::optional<std::string>> Blobs::get(const ContentHash& hash, std::uint64_t limit) const {
-  CRUCIBLE_TRY(const std::optional<std::string> frame, files_.read(Room::kBlobs, hash, file_limit(limit)));
+  CRUCIBLE_TRY(const std::optional<std::string> frame, files_.read(Room::kBlobs, hash, frame_limit(limit)));
   if (!frame) return std::optional<std::string>();
   CRUCIBLE_TRY(std::string bytes, unpack(*frame, hash, limit));
   return std::optional(std::move(bytes));

@@ -26,6 +26,9 @@ std::string pack(std::string_view bytes, int level = 3);
 /// Errors: kCheckFailed: damaged, or another content; kBadInput: more than `limit`.
 Result<std::string> unpack(std::string_view frame, const ContentHash& hash, std::uint64_t limit);
 
+/// What the frame of `limit` bytes has at most.
+std::uint64_t frame_limit(std::uint64_t limit);
+
 /// What the beginning of a frame says it unpacks to; 0: nothing.
 std::uint64_t said_size(std::string_view front);
 inline constexpr std::size_t kFrontBytes = 18;  // that say so

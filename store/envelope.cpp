@@ -51,7 +51,7 @@ std::string id_of(EVP_PKEY* key) {
 /// The text of a key's file, none of whose bits in `forbidden` may be in its mode.
 Result<std::string> key_text(const std::filesystem::path& file, mode_t forbidden, std::string_view danger) {
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status {};
+  struct stat status{};
   if (descriptor < 0 || fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     const int reason = errno;
     if (descriptor >= 0) close(descriptor);
@@ -75,6 +75,8 @@ Error not_ed25519(const std::filesystem::path& file, std::string_view kind) {
 }
 
 }  // namespace
+
+Result<std::string> secret_text(const std::filesystem::path& file) { return key_text(file, 077, "others can read it"); }
 
 std::string to_base64(std::string_view bytes) {
   std::string out;
@@ -133,7 +135,7 @@ bool PublicKey::verifies(std::string_view message, std::string_view signature) c
 }
 
 Result<SecretKey> SecretKey::read(const std::filesystem::path& file) {
-  CRUCIBLE_TRY(const std::string text, key_text(file, 077, "others can read it"));
+  CRUCIBLE_TRY(const std::string text, secret_text(file));
   BIO* const bio = BIO_new_mem_buf(text.data(), static_cast<int>(text.size()));
   SecretKey key;
   // No password is asked for on a terminal: a key that has one is none of ours.

@@ -17,6 +17,9 @@ std::string to_base64(std::string_view bytes);
 /// Errors: nothing for what is not base64 with its padding, to the last bit.
 std::optional<std::string> from_base64(std::string_view text);
 
+/// The text of a file that nobody else can read, 16 KiB at most: a key, a password. Errors: kBadInput.
+Result<std::string> secret_text(const std::filesystem::path& file);
+
 /// An Ed25519 key. Copies share it: it never changes.
 class PublicKey {
  public:

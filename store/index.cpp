@@ -239,6 +239,12 @@ Result<std::optional<ActionKey>> Index::find_miss(std::string_view digits) {
   return std::optional(std::move(key));
 }
 
+Result<std::vector<ContentHash>> Index::misses() {
+  CRUCIBLE_STORE_ALONE;
+  Query query = database_->query("SELECT key FROM misses ORDER BY at DESC");
+  return hashes(query);
+}
+
 Result<Totals> Index::totals() {
   CRUCIBLE_STORE_ALONE;
   Totals totals;

@@ -59,6 +59,8 @@ class Index {
   Result<void> miss(const ActionKey& key);
   Result<std::optional<ActionKey>> find_miss(std::string_view digits);  // its first, lower case
 
+  Result<std::vector<ContentHash>> misses();  // all that are kept, the latest first
+
   Result<Totals> totals();
   Result<std::uint64_t> stored_bytes();
   /// The entries that were used longest ago, at most `count`.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -33,11 +34,26 @@ Store::Store(StoreOptions options, Files files)
   files_.is_durable = options_.is_durable;
 }
 
-Store::~Store() { flush_uses(); }
+Store::~Store() {
+  if (outbox_) {
+    const std::size_t left = outbox_->finish(options_.close_limit, [this] {
+      for (const Beyond& beyond : options_.places) beyond.place->stop();
+    });
+    if (left != 0) {
+      say(fmt::format("{} not written to the remote in time; they are here, and `crucible store push` writes them",
+                      left == 1 ? "one answer was" : fmt::format("{} answers were", left)));
+    }
+  }
+  flush_uses();
+}
 
 Result<std::unique_ptr<Store>> Store::open(StoreOptions options) {
   CRUCIBLE_TRY(Files files, Files::open(options.folder, options.must_exist));
   std::unique_ptr<Store> store(new Store(std::move(options), std::move(files)));
+  if (std::ranges::any_of(store->options_.places, &Beyond::is_written)) {
+    store->outbox_ =
+        std::make_unique<Outbox>([raw = store.get()](const std::vector<ContentHash>& keys) { raw->write_out(keys); });
+  }
   // Unsigned entries are as good as who can write them.
   const std::vector<std::string> doubts = doubts_about(store->files_.folder(), "the folder");
   store->is_open_to_others_ = !doubts.empty();
@@ -173,6 +189,7 @@ Result<void> Store::put(const ActionKey& key, const std::vector<NewOutput>& outp
   const std::shared_ptr<Index> rows = files_.is_writable() ? index() : nullptr;
   const Result<void> done = put_locked(key, outputs, maker, evidence, rows);
   if (rows && rows->is_damaged()) note(Error{ErrorCode::kUnavailable, "it is damaged"}, rows);
+  if (done && outbox_) outbox_->add(hash_of(key));
   return done;
 }
 
@@ -194,20 +211,17 @@ Result<void> Store::put_locked(const ActionKey& key, const std::vector<NewOutput
   return publish(statement, bytes, rows);
 }
 
-Store::Entry Store::judge(const ContentHash& key, std::string bytes, const Trust& trust, const std::string& place) {
-  Entry entry{Finding::kDamaged, {}, std::move(bytes)};
+Store::Entry Store::weigh(const ContentHash& key, std::string bytes, const Trust& trust) {
+  Entry entry{Finding::kDamaged, {}, std::move(bytes), ""};
   const Result<Envelope> envelope = parse_envelope(entry.bytes);
   if (!envelope) {
-    say(fmt::format("entry {} {}: {}", short_hash(key), place, envelope.error().message));
+    entry.words = envelope.error().message;
     return entry;
   }
   // Before anything of the payload is believed.
   const std::string fault = trust.policy == Policy::kOff ? "" : fault_of(*envelope, trust);
-  if (!fault.empty()) {
-    const bool is_refused = trust.policy == Policy::kEnforce;
-    say(fmt::format("entry {} {} is {}: {}", short_hash(key), place,
-                    is_refused ? "not used" : "used, although doubtful", fault));
-    if (is_refused) return {Finding::kDistrusted, {}, std::move(entry.bytes)};
+  if (!fault.empty() && trust.policy == Policy::kEnforce) {
+    return {Finding::kDistrusted, {}, std::move(entry.bytes), fmt::format("it is not used: {}", fault)};
   }
   Result<Statement> statement = envelope->type == kStatementType
                                     ? parse_statement(envelope->payload)
@@ -216,21 +230,28 @@ Store::Entry Store::judge(const ContentHash& key, std::string bytes, const Trust
     statement = Error{ErrorCode::kBadInput, "it is the entry of another key"};
   }
   if (!statement) {
-    say(fmt::format("entry {} {}: {}", short_hash(key), place, statement.error().message));
+    entry.words = statement.error().message;
     if (statement.error().code == ErrorCode::kUnavailable) entry.finding = Finding::kNewer;
     return entry;
   }
+  if (!fault.empty()) entry.words = fmt::format("it is used, although doubtful: {}", fault);
   entry.statement = *std::move(statement);
   entry.finding = Finding::kGood;
+  return entry;
+}
+
+Store::Entry Store::judge(const ContentHash& key, std::string bytes, const Trust& trust, const std::string& place) {
+  Entry entry = weigh(key, std::move(bytes), trust);
+  if (!entry.words.empty()) say(fmt::format("entry {} of {}: {}", short_hash(key), place, entry.words));
   return entry;
 }
 
 Store::Entry Store::read_entry(const ContentHash& key) {
   Result<std::optional<std::string>> bytes = files_.read(Room::kActions, key, kStatementLimit);
   if (bytes && !*bytes) return {};
-  if (bytes) return judge(key, **std::move(bytes), options_.trust, "of the store");
+  if (bytes) return judge(key, **std::move(bytes), options_.trust, "the store");
   say(bytes.error().message);
-  return {Finding::kDamaged, {}, {}};
+  return {Finding::kDamaged, {}, {}, {}};
 }
 
 // What is bad is looked at once more where nobody writes: it may have been mended since, and what was put stays.
@@ -294,7 +315,7 @@ std::optional<Statement> Store::get(const ActionKey& key) {
     bool is_hit = entry.statement.key == key;
     if (!is_hit) say(fmt::format("two keys have the hash {}: a miss", hash.hex()));
     for (const Output& output : entry.statement.outputs) {
-      is_hit = is_hit && (files_.facts(Room::kBlobs, output.blob) || take_from_second(output));
+      is_hit = is_hit && (files_.facts(Room::kBlobs, output.blob) || take_from_places(output));
     }
     if (is_hit) {
       note_use(hash);
@@ -302,7 +323,7 @@ std::optional<Statement> Store::get(const ActionKey& key) {
     }
     if (entry.statement.key == key) (void)drop_incomplete(hash);
   }
-  if (std::optional<Statement> fetched = options_.second != nullptr ? fetch(key) : std::nullopt) return fetched;
+  if (std::optional<Statement> fetched = fetch(hash); fetched && fetched->key == key) return fetched;
   if (files_.is_writable()) {
     if (const std::shared_ptr<Index> rows = index()) note(rows->miss(key), rows);
   }
@@ -322,42 +343,9 @@ std::optional<std::string> Store::read(const Output& output) {
                       output.size));
       return std::nullopt;
     }
-    if (is_again || !take_from_second(output)) break;
+    if (is_again || !take_from_places(output)) break;
   }
   return std::nullopt;
-}
-
-bool Store::take_from_second(const Output& output) {
-  if (options_.second == nullptr || !files_.is_writable() || output.size > kBlobLimit) return false;
-  const auto frame = options_.second->frame(output.blob);
-  if (!frame) say(frame.error().message);
-  if (!frame || !*frame) return false;
-  const Result<void> kept = blobs_.put_frame(**frame, output.blob, output.size);
-  if (!kept) say(fmt::format("from the second place: {}", kept.error().message));
-  return kept.has_value();
-}
-
-std::optional<Statement> Store::fetch(const ActionKey& key) {
-  const ContentHash hash = hash_of(key);
-  Result<std::optional<std::string>> bytes = options_.second->entry(hash);
-  if (!bytes) say(bytes.error().message);
-  if (!bytes || !*bytes || (*bytes)->size() > kStatementLimit) return std::nullopt;
-  Entry entry = judge(hash, **std::move(bytes), options_.second_trust, "of the second place");
-  if (entry.finding != Finding::kGood || !(entry.statement.key == key)) return std::nullopt;
-  const std::shared_ptr<Index> rows = files_.is_writable() ? index() : nullptr;
-  const Result<FolderLock> lock = files_.lock_shared();
-  if (!lock) {
-    say(lock.error().message);
-    return std::nullopt;
-  }
-  for (const Output& output : entry.statement.outputs) {
-    if (!files_.facts(Room::kBlobs, output.blob) && !take_from_second(output)) return std::nullopt;
-  }
-  if (const Result<void> kept = publish(entry.statement, entry.bytes, rows); !kept) {
-    say(kept.error().message);
-    return std::nullopt;
-  }
-  return std::move(entry.statement);
 }
 
 void Store::note_use(const ContentHash& key) {

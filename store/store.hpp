@@ -2,6 +2,7 @@
 // there with all of its blobs or not at all; what is damaged, forged or incomplete is a miss, said once.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -21,20 +22,18 @@
 #include "store/envelope.hpp"
 #include "store/files.hpp"
 #include "store/index.hpp"
+#include "store/outbox.hpp"
+#include "store/place.hpp"
 #include "store/statement.hpp"
 #include "store/tuning.hpp"
 
 namespace crucible::store {
 
-/// A second place to look, such as a server, for what is not here. What it gives is checked as anybody's: bytes by
-/// their hash, entries by their signature.
-class Place {
- public:
-  virtual ~Place() = default;
-  /// The bytes of the entry's file; nothing: it has none. An error is said, and a miss.
-  virtual Result<std::optional<std::string>> entry(const ContentHash& key) = 0;
-  /// The blob as a zstd frame.
-  virtual Result<std::optional<std::string>> frame(const ContentHash& blob) = 0;
+/// A place beyond the folder. What it has is believed by `trust` alone, whatever the folder's own is.
+struct Beyond {
+  std::unique_ptr<Place> place;
+  Trust trust{Policy::kEnforce, {}};
+  bool is_written = false;  // what is put here goes there too
 };
 
 struct StoreOptions {
@@ -43,10 +42,11 @@ struct StoreOptions {
   Trust trust;
   std::optional<SecretKey> signer;  // of what is put
   Tell tell;                        // a thing is said once; may be empty
-  Place* second = nullptr;          // outlives the store
-  Trust second_trust{Policy::kEnforce, {}};
-  bool is_durable = true;                // false: no fsync, for benchmarks
-  std::function<std::int64_t()> now_ns;  // since 1970; empty: the system's clock
+  /// Asked in this order for what is not here; the first answer that is believed and whole is kept and used.
+  std::vector<Beyond> places;
+  std::chrono::milliseconds close_limit{5000};  // of the destructor, for what is still to be written to places
+  bool is_durable = true;                       // false: no fsync, for benchmarks
+  std::function<std::int64_t()> now_ns;         // since 1970; empty: the system's clock
 };
 
 /// A blob that goes in with its answer.
@@ -74,6 +74,26 @@ struct Explanation {
   bool is_there = false;
   std::optional<ActionKey> nearest;  // of the same kind, another key
   std::vector<Difference> differences;
+};
+
+/// What became of the entries that were to be written to a place.
+struct Pushed {
+  std::uint64_t entries = 0, blobs = 0, bytes = 0;  // written
+  std::uint64_t there = 0;                          // entries that it has already, with the same blobs
+  std::uint64_t differing = 0;                      // that it has with other blobs, and keeps so
+  std::uint64_t left = 0;                           // that are damaged, incomplete, or signed by others alone
+};
+
+/// What a place says about a key.
+struct Asked {
+  std::string place, words;            // words: "has it", "does not have it", or why it is not believed
+  std::optional<Statement> statement;  // that is believed
+};
+
+/// How much of what is here a place has.
+struct Presence {
+  std::string place, fault;  // fault: "" or why it cannot be told
+  std::uint64_t entries = 0, blobs = 0;
 };
 
 /// Threads: any. Processes: any number on one folder; a child opens it anew after a fork.
@@ -112,6 +132,17 @@ class Store {
   /// Takes in such a file: nothing of one that is cut off or changed. Each part is checked as anybody's.
   Result<Exchanged> import_from(const std::filesystem::path& file);
 
+  /// Writes every entry here that a place does not have to it, blobs first; one without a signature is signed. For each
+  /// place that is written. Errors: kUsage where none is; kUnavailable.
+  Result<std::vector<std::pair<std::string, Pushed>>> push();
+  /// Takes in what the places have of these keys. Says for each whether it is here now.
+  std::vector<bool> pull(const std::vector<ContentHash>& keys);
+  /// The keys that were looked for and are not here, the latest first.
+  Result<std::vector<ContentHash>> missed();
+  /// Asks every place about a key. Nothing is kept.
+  std::vector<Asked> ask(const ContentHash& key);
+  std::vector<Presence> presence();
+
   const Files& files() const { return files_; }
   bool is_writable() const { return files_.is_writable(); }
   /// Whether what is in it may be executed: nobody else can put answers into the folder, or those that he puts there
@@ -119,6 +150,7 @@ class Store {
   bool is_executable() const { return !is_open_to_others_ || options_.trust.policy == Policy::kEnforce; }
   /// Who makes the answer of a key, among all that use the folder.
   Claims& claims() { return claims_; }
+  std::size_t places() const { return options_.places.size(); }
 
  private:
   /// What one looked for and found.
@@ -127,6 +159,7 @@ class Store {
     Finding finding = Finding::kAbsent;
     Statement statement;
     std::string bytes;  // of its file
+    std::string words;  // "" or what is wrong with it
   };
 
   Store(StoreOptions options, Files files);
@@ -153,8 +186,17 @@ class Store {
   bool drop_incomplete(const ContentHash& key);
   Entry judge(const ContentHash& key, std::string bytes, const Trust& trust, const std::string& place);
   bool is_complete(const Statement& statement) const;
-  bool take_from_second(const Output& output);
-  std::optional<Statement> fetch(const ActionKey& key);
+  /// judge() without saying it.
+  static Entry weigh(const ContentHash& key, std::string bytes, const Trust& trust);
+  bool take_from_places(const Output& output);
+  std::optional<Statement> fetch(const ContentHash& hash);
+  bool keep(const Entry& entry, const std::string& place);
+  std::optional<std::string> to_send(const ContentHash& key, const Trust& trust, Statement& statement);
+  Result<void> push_to(Beyond& beyond, const std::vector<ContentHash>& keys, Pushed& pushed);
+  /// Returns those that are not sound here.
+  Result<std::set<ContentHash>> send_blobs(Beyond& beyond, const std::map<ContentHash, std::uint64_t>& blobs,
+                                           Pushed& pushed);
+  void write_out(const std::vector<ContentHash>& keys);
   Result<void> publish(const Statement& statement, const std::string& bytes, const std::shared_ptr<Index>& index);
   void note_use(const ContentHash& key);
   void flush_uses();
@@ -172,6 +214,7 @@ class Store {
   std::shared_ptr<Index> index_;  // shared with who uses it while a damaged one is replaced
   std::unique_ptr<Tuning> tuning_;
   bool index_failed_ = false;
+  std::unique_ptr<Outbox> outbox_;  // null where no place is written; the last, for its thread uses the others
 };
 
 }  // namespace crucible::store

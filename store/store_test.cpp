@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include <span>
 #include <thread>
 
+#include "store/testing/signing_keys.hpp"
 #include "store/testing/store_samples.hpp"
 
 namespace crucible::store {
@@ -349,20 +348,7 @@ TEST_F(StoreTest, AFolderThatOthersCanWriteIsSaid) {
 class Signed : public StoreTest {
  protected:
   Signed() {
-    for (const char* name : {"ours", "theirs"}) {
-      EVP_PKEY* const key = EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
-      const std::string secret = (place_.path() / name).string() + ".pem";
-      for (const bool is_secret : {true, false}) {
-        const std::string path = is_secret ? secret : secret + ".pub";
-        std::FILE* const out = std::fopen(path.c_str(), "w");
-        EXPECT_EQ(is_secret ? PEM_write_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr)
-                            : PEM_write_PUBKEY(out, key),
-                  1);
-        std::fclose(out);
-        EXPECT_EQ(chmod(path.c_str(), is_secret ? 0600 : 0644), 0);
-      }
-      EVP_PKEY_free(key);
-    }
+    for (const char* name : {"ours.pem", "theirs.pem"}) testing::make_key(place_.path() / name);
   }
   std::filesystem::path file(const char* name) const { return place_.path() / name; }
   StoreOptions signing(const char* secret, Policy policy) {
@@ -443,13 +429,11 @@ TEST_F(Signed, KeysThatOthersCanReadOrWriteAreRefused) {
 class OtherStore : public Place {
  public:
   explicit OtherStore(const Files& files) : files_(files) {}
-  Result<std::optional<std::string>> entry(const ContentHash& key) override {
-    ++asked;
-    return files_.read(Room::kActions, key, kStatementLimit);
-  }
-  Result<std::optional<std::string>> frame(const ContentHash& blob) override {
-    auto bytes = files_.read(Room::kBlobs, blob, kBlobLimit);
-    if (bytes && *bytes && lies) (**bytes).back() = static_cast<char>((**bytes).back() ^ 1);
+  std::string name() const override { return "the other store"; }
+  Result<std::optional<std::string>> read(Room room, const ContentHash& key, std::uint64_t limit) override {
+    if (room == Room::kActions) ++asked;
+    auto bytes = files_.read(room, key, limit);
+    if (room == Room::kBlobs && bytes && *bytes && lies) (**bytes).back() = static_cast<char>((**bytes).back() ^ 1);
     return bytes;
   }
   int asked = 0;
@@ -470,19 +454,19 @@ TEST_F(Signed, ASecondPlaceIsAskedAndItsAnswersAreChecked) {
   unsigned_options.folder = elsewhere.folder();
   put(*opened(std::move(unsigned_options)), 3);
 
-  OtherStore second(other->files());
+  auto made = std::make_unique<OtherStore>(other->files());
+  OtherStore& second = *made;
   StoreOptions options = signing(nullptr, Policy::kOff);
-  options.second = &second;
-  options.second_trust = {Policy::kEnforce, options.trust.keys};
+  options.places.push_back({std::move(made), {Policy::kEnforce, options.trust.keys}, false});
   const auto store = opened(std::move(options));
   EXPECT_EQ(got(*store, 1), numbered_bytes(1));
   EXPECT_EQ(got(*store, 1), numbered_bytes(1));
   EXPECT_EQ(second.asked, 1);  // it was kept
   EXPECT_FALSE(got(*store, 3));
-  EXPECT_THAT(place_.said, Contains(HasSubstr("of the second place is not used: it is not signed")));
+  EXPECT_THAT(place_.said, Contains(HasSubstr("of the other store: it is not used: it is not signed")));
   second.lies = true;
   EXPECT_FALSE(got(*store, 2));
-  EXPECT_THAT(place_.said, Contains(HasSubstr("from the second place: blob")));
+  EXPECT_THAT(place_.said, Contains(HasSubstr("from the other store: blob")));
   EXPECT_FALSE(std::filesystem::exists(place_.entry_file(numbered_key(2))));
   second.lies = false;
   EXPECT_EQ(got(*store, 2), numbered_bytes(2));

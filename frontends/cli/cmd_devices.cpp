@@ -50,7 +50,7 @@ Result<void> inspect(config::Settings& settings, std::span<const hardware::Devic
   const Result<void> options = settings.check(known);
   plugin.is_misconfigured = !options;
   CRUCIBLE_TRY_VOID(options);
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin.found.name));
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin.found.name, terminal()));
   plugin.vendor = backend->vendor();
   plugin.version = backend->version();
   CRUCIBLE_TRY(const auto infos, backend->devices());

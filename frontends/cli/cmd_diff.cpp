@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/figures.hpp"
 #include "core/base/terminal.hpp"
@@ -13,6 +17,12 @@
 #include "core/merkle/print.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/program_file.hpp"
+#include "frontends/cli/stored_recording.hpp"
+#include "frontends/cli/temporary_folder.hpp"
+#include "frontends/cli/terminal_observer.hpp"
+#include "frontends/replay/kept_store.hpp"
+#include "frontends/replay/open_device.hpp"
+#include "store/store.hpp"
 
 namespace crucible::cli {
 namespace {
@@ -77,8 +87,37 @@ Result<int> diff_command(const DiffOptions& options) {
   return difference.equal ? 0 : 1;
 }
 
+/// The latest recording in the store that has such a region, as a file of that folder.
+Result<std::filesystem::path> find_in_store(const std::string& digits, const TemporaryFolder& folder) {
+  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
+  store::StoreOptions wanted;
+  wanted.folder = store_folder(settings);
+  wanted.must_exist = true;
+  wanted.tell = [](const std::string& words) { tell("crucible: {}\n", words); };
+  CRUCIBLE_TRY(const auto store, store::Store::open(std::move(wanted)));
+  CRUCIBLE_TRY(const std::vector<store::Statement> found, recordings_with_region(*store, digits));
+  if (found.empty()) {
+    return Error{ErrorCode::kUsage, fmt::format("no recording in the store {} has a region {}: name its file, or put "
+                                                "it in with `crucible store add`",
+                                                store->files().folder().string(), digits)};
+  }
+  const std::filesystem::path file = folder.path() / "shown.crtrace";
+  CRUCIBLE_TRY(const StoredRecording taken, take_recording(*store, store::hash_of(found[0].key).hex(), file));
+  tell("crucible: note: of {}, which the store has ({} recordings in it have such a region)\n", taken.file,
+       found.size());
+  return file;
+}
+
 Result<int> show_command(const ShowOptions& options) {
-  CRUCIBLE_TRY(const merkle::RegionTree tree, read_regions(options.file, std::nullopt));
+  std::optional<TemporaryFolder> temporary;
+  std::string file = options.file;
+  if (file.empty()) {
+    CRUCIBLE_TRY(TemporaryFolder folder, TemporaryFolder::create());
+    temporary.emplace(std::move(folder));
+    CRUCIBLE_TRY(const std::filesystem::path found, find_in_store(options.hash, *temporary));
+    file = found.string();
+  }
+  CRUCIBLE_TRY(const merkle::RegionTree tree, read_regions(file, std::nullopt));
   CRUCIBLE_TRY(const merkle::RegionId region, merkle::find(tree, options.hash));
   if (options.json) {
     print_json(ordered_json::parse(merkle::to_json(tree))["regions"][region]);
@@ -110,8 +149,9 @@ void add_show(Commands& commands) {
                              "crucible show 3fa9c2 step.crtrace");
   command->add_option("hash", options->hash, "The first digits of a content or Merkle hash: `crucible graph --regions`")
       ->required();
-  command->add_option("file", options->file, "The recording (.crtrace), or a program that `crucible graph` wrote")
-      ->required();
+  command->add_option("file", options->file,
+                      "The recording (.crtrace), or a program that `crucible graph` wrote (default: the latest "
+                      "recording in the store that has such a region)");
   command->add_flag("--json", options->json, "Prints JSON");
   command->callback([&commands, options] { commands.run = [options] { return show_command(*options); }; });
 }

@@ -60,7 +60,7 @@ Result<void> Watch::start(config::Settings& settings, Plugin& plugin) {
   const std::size_t known = settings.problems().size();
   settle_options(settings, plugin.name, terminal());
   CRUCIBLE_TRY_VOID(settings.check(known));
-  CRUCIBLE_TRY(plugin.backend, load_plugin(settings, plugin.name));
+  CRUCIBLE_TRY(plugin.backend, load_plugin(settings, plugin.name, terminal()));
   CRUCIBLE_TRY(plugin.devices, plugin.backend->devices());
   return {};
 }

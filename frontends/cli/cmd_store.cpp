@@ -20,6 +20,8 @@
 #include "frontends/cli/terminal_observer.hpp"
 #include "frontends/replay/kept_store.hpp"
 #include "frontends/replay/open_device.hpp"
+#include "frontends/cli/store_command.hpp"
+#include "frontends/cli/stored_recording.hpp"
 #include "store/store.hpp"
 
 namespace crucible::cli {
@@ -27,26 +29,26 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct StoreSwitches {
-  std::string folder, kind, key, limit, file, trust = "off";
-  std::vector<std::string> keys;
-  std::size_t count = 50;
-  bool json = false, tuning = false;
-};
-
-using StoreCommand = Result<int> (*)(const StoreSwitches&);
-
 Result<std::filesystem::path> folder_of(const StoreSwitches& switches) {
   if (!switches.folder.empty()) return std::filesystem::path(switches.folder);
-  CRUCIBLE_TRY(const config::Settings settings, load_settings({}, terminal()));
+  CRUCIBLE_TRY(const config::Settings settings, load_settings(switches.layers, terminal()));
   return store_folder(settings);
 }
 
-Result<std::unique_ptr<store::Store>> open_store(const StoreSwitches& switches, bool must_exist) {
+}  // namespace
+
+Result<store::StoreOptions> store_options(const StoreSwitches& switches, bool must_exist) {
   store::StoreOptions options;
   CRUCIBLE_TRY(options.folder, folder_of(switches));
   options.must_exist = must_exist;
   options.tell = [](const std::string& words) { tell("crucible: {}\n", words); };
+  return options;
+}
+
+namespace {
+
+Result<std::unique_ptr<store::Store>> open_store(const StoreSwitches& switches, bool must_exist) {
+  CRUCIBLE_TRY(store::StoreOptions options, store_options(switches, must_exist));
   options.trust.policy = switches.trust == "enforce" ? store::Policy::kEnforce
                          : switches.trust == "warn"  ? store::Policy::kWarn
                                                      : store::Policy::kOff;
@@ -130,7 +132,7 @@ Result<int> run_list(const StoreSwitches& switches) {
 }
 
 Result<int> run_stats(const StoreSwitches& switches) {
-  CRUCIBLE_TRY(const auto store, open_store(switches, true));
+  CRUCIBLE_TRY(const auto store, open_with_remotes(switches, true, false));
   CRUCIBLE_TRY(const store::Totals totals, store->totals());
   CRUCIBLE_TRY(store::Tuning* const records, store->tuning());
   CRUCIBLE_TRY(const std::uint64_t samples, records->count());
@@ -143,7 +145,8 @@ Result<int> run_stats(const StoreSwitches& switches) {
                 {"blobs", totals.blobs},
                 {"unpacked_bytes", totals.unpacked_bytes},
                 {"stored_bytes", totals.stored_bytes},
-                {"samples", samples}});
+                {"samples", samples},
+                {"remotes", presence_json(*store)}});
     return 0;
   }
   std::vector<std::vector<std::string>> rows = {{"of", "count", "size"}};
@@ -155,17 +158,20 @@ Result<int> run_stats(const StoreSwitches& switches) {
        fmt::format("{}, stored as {}", format_bytes(totals.unpacked_bytes), format_bytes(totals.stored_bytes))});
   rows.push_back({"tuning samples", fmt::format("{}", samples), ""});
   print_text(format_table(rows));
+  print_presence(*store, totals);
   return 0;
 }
 
 Result<int> run_explain(const StoreSwitches& switches) {
-  CRUCIBLE_TRY(const auto store, open_store(switches, true));
-  CRUCIBLE_TRY(const store::Explanation why, store->explain(switches.key));
+  CRUCIBLE_TRY(const auto store, open_with_remotes(switches, true, false));
+  CRUCIBLE_TRY(const auto explained, explain_with_remotes(*store, switches.key));
+  const auto& [why, asked] = explained;
   if (switches.json) {
     ordered_json out = {{"asked", to_json(why.key)},
                         {"is_there", why.is_there},
                         {"nearest", nullptr},
-                        {"differences", ordered_json::array()}};
+                        {"differences", ordered_json::array()},
+                        {"remotes", asked_json(asked)}};
     if (why.nearest) out["nearest"] = to_json(*why.nearest);
     for (const store::Difference& each : why.differences) {
       out["differences"].push_back({{"field", each.field}, {"asked", each.a}, {"nearest", each.b}});
@@ -175,6 +181,7 @@ Result<int> run_explain(const StoreSwitches& switches) {
   }
   print_out("{} {}: {}\n", why.key.kind, store::hash_of(why.key).hex().substr(0, 12),
             why.is_there ? "is in the store" : "is not in the store");
+  print_asked(asked);
   if (!why.nearest) {
     print_text("no other entry is there\n");
     return 0;
@@ -267,6 +274,30 @@ Result<int> run_import(const StoreSwitches& switches) {
   return tell_exchanged(switches, done, "read");
 }
 
+Result<int> tell_recording(const StoreSwitches& switches, const StoredRecording& made, std::string_view done) {
+  if (switches.json) {
+    print_json(ordered_json{{"key", store::hash_of(made.key).hex()}, {"content", made.key.region.hex()},
+                            {"file", made.file},                     {"blobs", made.blobs},
+                            {"blob_bytes", made.blob_bytes},         {"new_bytes", made.new_bytes}});
+  } else {
+    print_out("{} {} as {}: {} blobs, {}\n", done, made.file, store::hash_of(made.key).hex().substr(0, 12), made.blobs,
+              format_bytes(made.blob_bytes));
+  }
+  return 0;
+}
+
+Result<int> run_add(const StoreSwitches& switches) {
+  CRUCIBLE_TRY(const auto store, open_store(switches, false));
+  CRUCIBLE_TRY(const StoredRecording made, store_recording(*store, switches.file));
+  return tell_recording(switches, made, "put in");
+}
+
+Result<int> run_take(const StoreSwitches& switches) {
+  CRUCIBLE_TRY(const auto store, open_store(switches, true));
+  CRUCIBLE_TRY(const StoredRecording made, take_recording(*store, switches.key, switches.file));
+  return tell_recording(switches, made, "took out");
+}
+
 }  // namespace
 
 void add_store(Commands& commands) {
@@ -297,17 +328,44 @@ void add_store(Commands& commands) {
         command.add_option("--limit", switches.count, "How many are shown; 0: all (default 50)");
       });
   add("stats", "How many entries, blobs and tuning samples are there, and how large they are.",
-      "crucible store stats --json", run_stats, [](CLI::App&, StoreSwitches&) {});
+      "crucible store stats --json", run_stats, add_remote_switches);
   add("explain", "The nearest entry to one that was looked for, and in what their keys differ.",
       "crucible store explain 3fa9c2", run_explain, [](CLI::App& command, StoreSwitches& switches) {
-        command.add_option("key", switches.key, "The first digits of a key that is there, or that was missed")
+        command
+            .add_option("key", switches.key,
+                        "The first digits of a key that is there, or that was missed; a whole one of a remote's entry")
             ->required();
+        add_remote_switches(command, switches);
       });
   add("verify", "Reads everything and moves aside what is damaged; 1 when something was bad.",
       "crucible store verify --trust enforce --key ours.pem.pub", run_verify, add_trust);
   add("gc", "Takes away what was used longest ago, until the blobs are as small as --limit.",
       "crucible store gc --limit 2GiB", run_gc, [](CLI::App& command, StoreSwitches& switches) {
         command.add_option("--limit", switches.limit, "Bytes of all blobs as stored, with a unit")->required();
+      });
+  add("push", "Writes the entries that a remote lacks to it, signed, blobs first.",
+      "crucible store push --remote https://cache.example.org/store --sign ours.pem", run_push,
+      [](CLI::App& command, StoreSwitches& switches) {
+        add_remote_switches(command, switches);
+        command.add_option("--sign", switches.sign, "The secret Ed25519 key (PEM) that signs (default: store.sign)");
+      });
+  add("pull",
+      "Takes in what the remotes have of the keys named, or of all that was missed lately; 1 when one of those "
+      "named was not to be had.",
+      "crucible store pull --remote https://cache.example.org/store --key ours.pem.pub", run_pull,
+      [](CLI::App& command, StoreSwitches& switches) {
+        command.add_option("keys", switches.wanted, "Keys, all 64 digits (default: the last 1000 misses)");
+        add_remote_switches(command, switches);
+      });
+  add("add", "Puts a recording in, its bytes by content: recordings of one model share its weights.",
+      "crucible store add step.crtrace", run_add, [](CLI::App& command, StoreSwitches& switches) {
+        command.add_option("file", switches.file, "The recording (.crtrace)")->required();
+      });
+  add("take", "Writes a recording that is in the store to a file.", "crucible store take 3fa9c2 -o step.crtrace",
+      run_take, [](CLI::App& command, StoreSwitches& switches) {
+        command.add_option("key", switches.key, "The first digits of its key, or of its content: `crucible store list`")
+            ->required();
+        command.add_option("-o,--output", switches.file, "The file to be written")->required();
       });
   add("export", "Everything as one file, to be imported elsewhere.", "crucible store export kept.crstore", run_export,
       [](CLI::App& command, StoreSwitches& switches) {

@@ -22,6 +22,7 @@
 #include "core/trace/own_recordings.hpp"
 #include "core/trace/text.hpp"
 #include "frontends/cli/confine.hpp"
+#include "frontends/replay/kept_store.hpp"
 #include "plugins/loader/probe.hpp"
 
 namespace crucible::cli {
@@ -67,6 +68,7 @@ fs::path cache_folder() {
 std::vector<fs::path> move_caches() {
   std::vector<fs::path> folders = {cache_folder() / "crucible/confined"};
   setenv("XDG_CACHE_HOME", folders[0].c_str(), 1);
+  setenv(kShutIn, "1", 1);
   if (const std::string folder = variable(kStoreVariable); !folder.empty()) {
     folders.push_back(fs::path(folder) / "confined");
     setenv(kStoreVariable, folders.back().c_str(), 1);

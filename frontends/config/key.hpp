@@ -44,10 +44,14 @@ struct Key {
   std::vector<std::string> choices = {};
   std::int64_t min = 0, max = std::numeric_limits<std::int64_t>::max();
   FromFolder from_folder = FromFolder::kUndecided;
+  bool names_server = false;
   /// True when a folder's file may set it. A place never is, whatever somebody decided about it.
   bool is_harmless() const { return from_folder == FromFolder::kHarmless && !is_place(); }
-  /// True when what it names is a place in the file system; a privileged process takes none from its environment.
-  bool is_place() const { return type == Type::kPath || type == Type::kWord || type == Type::kPathList; }
+  /// True when what it names is a place in the file system, or a server; a privileged process takes none from its
+  /// environment.
+  bool is_place() const {
+    return names_server || type == Type::kPath || type == Type::kWord || type == Type::kPathList;
+  }
   /// What stands between the elements when a list is written as one text.
   char separator() const { return type == Type::kPathList ? ':' : ','; }
 };

@@ -18,6 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 class LayerPair : public Layers, public ::testing::WithParamInterface<std::pair<int, int>> {};
 
@@ -173,13 +174,16 @@ TEST_F(Layers, APrivilegedProcessTakesNoPlacesFromItsUser) {
   say(Layer::kUser);
   write(Layer::kProject, "numerics = \"strict\"\n");
   variables_["CRUCIBLE_PLUGIN_PATH"] = "/tmp/evil";
+  variables_["CRUCIBLE_STORE_REMOTE"] = "http://evil";
   variables_["CRUCIBLE_FALLBACK"] = "allow";  // names no place
   const Settings settings = load();
   EXPECT_EQ(settings.text("backend"), "by_1");
   EXPECT_EQ(settings.text("numerics"), "fast");
   EXPECT_EQ(settings.text("plugins.folders"), "");
+  EXPECT_EQ(settings.text("store.remote"), "");
   EXPECT_EQ(settings.text("fallback"), "allow");
-  EXPECT_THAT(settings.warnings(), ElementsAre(HasSubstr("CRUCIBLE_PLUGIN_PATH is ignored")));
+  EXPECT_THAT(settings.warnings(), UnorderedElementsAre(HasSubstr("CRUCIBLE_PLUGIN_PATH is ignored"),
+                                                        HasSubstr("CRUCIBLE_STORE_REMOTE is ignored")));
 }
 
 TEST_F(Layers, AFileThatEverybodyCanWriteIsToldOrRefused) {

@@ -25,7 +25,8 @@ void Settings::judge_standing(ConfigFile& file, const std::string& text) {
 }
 
 void Settings::hold_back(const Key& key, Entry entry) {
-  const char* const reason = key.is_place()                      ? "names a file, a folder or a program"
+  const char* const reason = key.names_server                    ? "names a server"
+                             : key.is_place()                    ? "names a file, a folder or a program"
                              : entry.key.starts_with("backend.") ? "its plugin does not say that it is harmless"
                                                                  : "is a rule about what may run";
   held_back_.push_back({std::move(entry), reason});

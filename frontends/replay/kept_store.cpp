@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "core/base/terminal.hpp"
+#include "frontends/replay/remote_settings.hpp"
 
 namespace crucible::replay {
 
@@ -21,25 +21,26 @@ std::filesystem::path store_folder(const config::Settings& settings) {
   return std::filesystem::path("/tmp") / fmt::format("crucible-{}", getuid()) / "store";
 }
 
-std::shared_ptr<store::Store> kept_store(const config::Settings& settings) {
-  if (!settings.flag("store.enabled")) return nullptr;
+Result<std::shared_ptr<store::Store>> kept_store(const config::Settings& settings, const Observer& observer) {
+  if (!settings.flag("store.enabled")) return std::shared_ptr<store::Store>();
   static std::mutex mutex;
   static std::map<std::filesystem::path, std::shared_ptr<store::Store>> opened;  // null: it could not be
   const std::lock_guard lock(mutex);
-  const auto [at, is_new] = opened.try_emplace(store_folder(settings));
-  if (!is_new) return at->second;
+  const std::filesystem::path folder = store_folder(settings);
+  if (const auto at = opened.find(folder); at != opened.end()) return at->second;
   store::StoreOptions options;
-  options.folder = at->first;
+  options.folder = folder;
   // What the power takes away with the last writes is compiled again: waiting for the disk would cost every first run.
   options.is_durable = false;
-  options.tell = [](const std::string& words) { tell("crucible: warning: {}\n", words); };
+  options.tell = [observer](const std::string& words) { observer.tell(Notice::Level::kWarning, words); };
+  // A process that is shut in (docs/sandbox.md) reaches no server.
+  if (std::getenv(kShutIn) == nullptr) CRUCIBLE_TRY_VOID(store::add_remotes(remote_settings(settings), options));
   Result<std::unique_ptr<store::Store>> store = store::Store::open(std::move(options));
-  if (!store) {
-    tell("crucible: warning: nothing is kept for later runs: {}\n", store.error().message);
-    return nullptr;
-  }
-  at->second = *std::move(store);
-  return at->second;
+  if (!store)
+    observer.tell(Notice::Level::kWarning, fmt::format("nothing is kept for later runs: {}", store.error().message));
+  std::shared_ptr<store::Store>& kept = opened[folder];
+  if (store) kept = *std::move(store);
+  return kept;
 }
 
 }  // namespace crucible::replay

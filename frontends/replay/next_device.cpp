@@ -55,8 +55,8 @@ Result<std::shared_ptr<backend::Device>> NextDevice::open_entry(const Entry& ent
   if (opened_.settings.problems().size() > problems)
     return Error{ErrorCode::kUsage, opened_.settings.problems().back().message};
   const std::string address = entry.is_address ? entry.device : "";
-  if (entry.is_address) return open_addressed(opened_.settings, entry.plugin, parse_device(address));
-  return open_addressed(opened_.settings, entry.plugin, {DeviceAddress::Kind::kId, entry.device, "", 0});
+  if (entry.is_address) return open_addressed(opened_.settings, entry.plugin, parse_device(address), observer_);
+  return open_addressed(opened_.settings, entry.plugin, {DeviceAddress::Kind::kId, entry.device, "", 0}, observer_);
 }
 
 Result<void> NextDevice::open() {

@@ -125,7 +125,7 @@ Result<void> open_choice(OpenedDevice& opened, const DeviceAddress& address, con
 }
 
 Result<void> open_one(OpenedDevice& opened, const DeviceAddress& address, const Observer& observer) {
-  Result<std::shared_ptr<backend::Device>> device = open_addressed(opened.settings, opened.plugin, address);
+  Result<std::shared_ptr<backend::Device>> device = open_addressed(opened.settings, opened.plugin, address, observer);
   if (device) {
     opened.device = *std::move(device);
     return {};
@@ -230,18 +230,18 @@ Result<OpenedDevice> open_device(const DeviceChoice& choice, const Observer& obs
 Result<std::shared_ptr<backend::Device>> open_cpu_beside(config::Settings& settings, const Observer& observer) {
   settle_options(settings, kFallbackPlugin, observer);
   CRUCIBLE_TRY_VOID(settings.check());
-  return open_addressed(settings, kFallbackPlugin, {});
+  return open_addressed(settings, kFallbackPlugin, {}, observer);
 }
 
 Result<std::shared_ptr<backend::Device>> open_torch_beside(config::Settings& settings, const Observer& observer) {
   settle_options(settings, kOpaquePlugin, observer);
   CRUCIBLE_TRY_VOID(settings.check());
-  return open_addressed(settings, kOpaquePlugin, {});
+  return open_addressed(settings, kOpaquePlugin, {}, observer);
 }
 
 Result<std::shared_ptr<backend::Device>> open_addressed(config::Settings& settings, const std::string& plugin,
-                                                        const DeviceAddress& address) {
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin));
+                                                        const DeviceAddress& address, const Observer& observer) {
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, plugin, observer));
   CRUCIBLE_TRY(const std::string id, find_device(*backend, plugin, address));
   return backend->open(id);
 }

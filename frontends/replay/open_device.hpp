@@ -69,7 +69,7 @@ Result<std::shared_ptr<backend::Device>> open_torch_beside(config::Settings& set
 /// Loads a plugin whose options are settled and opens its addressed device. Errors: the loader's; kUnavailable when it
 /// has no such device.
 Result<std::shared_ptr<backend::Device>> open_addressed(config::Settings& settings, const std::string& plugin,
-                                                        const DeviceAddress& address);
+                                                        const DeviceAddress& address, const Observer& observer);
 
 /// The backend that open_device() would use: a plugin's name or "auto".
 std::string backend_name(const DeviceChoice& choice);

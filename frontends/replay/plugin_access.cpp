@@ -102,10 +102,11 @@ Result<backend::Options> options_of(config::Settings& settings, const backend::E
   return settings.plugin_options(name);
 }
 
-Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name) {
+Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name,
+                                                      const Observer& observer) {
   if (name == kReferenceBackend) return Error{ErrorCode::kUnavailable, kReferenceNameTaken};
   backend::LoadPolicy policy = config::load_policy(settings);
-  policy.store = kept_store(settings);
+  CRUCIBLE_TRY(policy.store, kept_store(settings, observer));
   return backend::load(name, settings.plugin_options(name), policy, backend::process_log());
 }
 
@@ -114,7 +115,7 @@ Result<std::shared_ptr<backend::Device>> open_listed(config::Settings& settings,
   const std::size_t known = settings.problems().size();
   settle_options(settings, name, observer);
   CRUCIBLE_TRY_VOID(settings.check(known));
-  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, name));
+  CRUCIBLE_TRY(const std::shared_ptr<backend::Backend> backend, load_plugin(settings, name, observer));
   return backend->open(device_id);
 }
 

@@ -60,8 +60,10 @@ void settle_known_options(config::Settings& settings, const std::string& name,
 /// Settings::check() about just these options, whatever is wrong with other plugins'.
 Result<backend::Options> options_of(config::Settings& settings, const backend::Examined& plugin);
 
-/// Finds, loads and starts the plugin with its settled options. Errors: the loader's, with its record.
-Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name);
+/// Finds, loads and starts the plugin with its settled options and the store of the configuration. Errors: the loader's,
+/// with its record; those of kept_store().
+Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name,
+                                                      const Observer& observer);
 
 /// One device of one plugin, whatever the configuration would choose; "" is the first. For commands that look at all of
 /// them. Errors: those of the plugin's options and the loader's.

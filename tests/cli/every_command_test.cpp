@@ -65,6 +65,8 @@ const std::map<std::string, Row> kRows = {
     {"store list", {"--store {d}/store"}},
     {"store stats", {"--store {d}/store"}},
     {"store explain", {"{k} --store {d}/store"}},
+    {"store push", {"--store {d}/empty --remote http://127.0.0.1:1 --trust off"}},
+    {"store pull", {"--store {d}/empty --remote http://127.0.0.1:1 --trust off"}},
     {"store verify", {"--store {d}/store"}},
     {"store gc", {"--limit 1GiB --store {d}/store"}},
     {"store export", {"{d}/again.crstore --store {d}/store"}},
@@ -126,6 +128,9 @@ class EveryCommand : public ::testing::Test {
     std::FILE* const log = std::fopen((folder_ / "runs.crlog").c_str(), "w");
     std::fputs(runlog::sealed({{}, runlog::RunBegin{}}, std::nullopt).c_str(), log);
     std::fclose(log);
+    store::StoreOptions empty;
+    empty.folder = folder_ / "empty";
+    EXPECT_TRUE(store::Store::open(std::move(empty)));
     std::FILE* csv = std::fopen((folder_ / "a.csv").c_str(), "w");
     std::fputs("id,lower,upper,size\na,0,2,16\nb,1,3,16\n", csv);
     std::fclose(csv);

@@ -23,9 +23,9 @@ MAY_INCLUDE = {
     "core/kernel": ["core/base", "core/graph", "core/kernel",
                     "plugins/kernel_ir"], "core/budget": ["core/base", "core/graph", "core/kernel", "core/budget"],
     "runtime": ["core", "runtime", "plugins/loader", "plugins/abi",
-                "plugins/kernel_ir"], "plugins/abi": ["plugins/abi"], "plugins/kernel_ir": ["plugins/kernel_ir"],
+                "plugins/kernel_ir", "store"], "plugins/abi": ["plugins/abi"], "plugins/kernel_ir": ["plugins/kernel_ir"],
     "plugins/loader": ["core/base", "plugins/abi", "plugins/layers",
-                       "plugins/loader"], "plugins/sdk": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk"],
+                       "plugins/loader", "store"], "plugins/sdk": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk"],
     "plugins/spirv": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk",
                       "plugins/spirv"], "plugins/fuzz": ["plugins/abi", "plugins/kernel_ir", "plugins/layers", "plugins/fuzz"
                                                         ], "plugins/template": ["core/base", "plugins/template"],
@@ -42,7 +42,7 @@ MAY_INCLUDE = {
                                             ], "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
     "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
     "frontends/replay": ["core", "runtime", "plugins/loader", "frontends/aten", "frontends/config",
-                         "frontends/replay"], "frontends/runlog": [
+                         "frontends/replay", "store"], "frontends/runlog": [
                              "core", "runtime", "frontends/aten", "frontends/replay", "frontends/runlog", "store"
                          ], "frontends/cli": [
                              "core", "runtime", "plugins/kernel_ir", "plugins/loader", "plugins/conformance",
@@ -54,7 +54,7 @@ MAY_INCLUDE = {
 FOREIGN = {
     "torch/": ("frontends/torch", "backends/torch"), "ATen/": ("frontends/torch", "backends/torch"),
     "c10/": ("frontends/torch", "backends/torch"), "Python.h": ("frontends/torch",), "oneapi/": ("backends/cpu",),
-    "dnnl": ("backends/cpu",), "sqlite3.h": ("store",), "CL/": ("backends/opencl",), "level_zero/": ("backends/intel",),
+    "dnnl": ("backends/cpu",), "sqlite3.h": ("store",), "curl/": ("store/remote",), "CL/": ("backends/opencl",), "level_zero/": ("backends/intel",),
     "CLI/": ("frontends/cli",), "boost/dll":
         ("plugins/loader",), "boost/graph": ("core/kernel",), "toml++/": ("frontends/config",),
 }
