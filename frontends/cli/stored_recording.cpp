@@ -43,6 +43,12 @@ Result<std::string> bytes_of(const fs::path& file) {
   return Error{ErrorCode::kBadInput, fmt::format("cannot read {}", file.string())};
 }
 
+/// Of all blobs; 0 where nobody knows.
+std::uint64_t unpacked_bytes(store::Store& store) {
+  const Result<store::Totals> totals = store.totals();
+  return totals ? totals->unpacked_bytes : 0;
+}
+
 Error gone(std::string_view what) {
   return {ErrorCode::kBadInput,
           fmt::format("the store lacks {} of the recording: put it in again with `crucible store add`", what)};
@@ -81,7 +87,7 @@ Result<StoredRecording> store_recording(store::Store& store, const fs::path& fil
       trace, skeleton_file, trace::WriteOptions{.zstd_level = 1, .blob_folder = temporary.path() / kBlobFolder}));
   CRUCIBLE_TRY(const std::string skeleton, bytes_of(skeleton_file));
   StoredRecording made{.key = key_of(trace::hash_content(trace).content), .file = file.filename().string()};
-  const store::Totals before = store.totals().value_or(store::Totals{});
+  const std::uint64_t before = unpacked_bytes(store);
   const trace::BlobFolder blobs(temporary.path() / kBlobFolder);
   std::vector<trace::MappedFile> contents;  // what `outputs` borrows from
   std::vector<store::NewOutput> outputs = {{kSkeleton, skeleton}, {kRegions, regions}};
@@ -99,8 +105,8 @@ Result<StoredRecording> store_recording(store::Store& store, const fs::path& fil
                               {{"file", made.file},
                                {"framework", trace.metadata.framework},
                                {"iterations", std::to_string(trace.iterations.size())}}));
-  const store::Totals after = store.totals().value_or(store::Totals{});
-  made.new_bytes = after.unpacked_bytes > before.unpacked_bytes ? after.unpacked_bytes - before.unpacked_bytes : 0;
+  const std::uint64_t after = unpacked_bytes(store);
+  made.new_bytes = after > before ? after - before : 0;
   return made;
 }
 
@@ -108,7 +114,7 @@ Result<StoredRecording> take_recording(store::Store& store, std::string_view dig
   CRUCIBLE_TRY(const store::ActionKey key, find_recording(store, digits));
   const std::optional<store::Statement> entry = store.get(key);
   if (!entry) return gone("the entry");
-  StoredRecording made{.key = key};
+  StoredRecording made{.key = key, .file = ""};
   if (const auto name = entry->evidence.find("file"); name != entry->evidence.end()) made.file = name->second;
   CRUCIBLE_TRY(const TemporaryFolder temporary, TemporaryFolder::create());
   const fs::path skeleton = temporary.path() / "recording.crtrace";

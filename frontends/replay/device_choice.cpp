@@ -127,7 +127,7 @@ std::vector<Candidate> judge_candidates(config::Settings& settings, const Device
       continue;
     }
     settle_options(settings, found.name, observer);
-    const Result<std::shared_ptr<backend::Backend>> loaded = load_plugin(settings, found.name);
+    const Result<std::shared_ptr<backend::Backend>> loaded = load_plugin(settings, found.name, observer);
     Result<std::vector<backend::DeviceInfo>> devices =
         loaded ? (*loaded)->devices() : Result<std::vector<backend::DeviceInfo>>(loaded.error());
     if (!devices || devices->empty()) {
