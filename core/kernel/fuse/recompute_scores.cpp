@@ -7,15 +7,16 @@
 #include <utility>
 
 #include "core/kernel/fuse/attention.hpp"
+#include "core/kernel/stamps.hpp"
 
 namespace crucible::kernel {
 namespace {
 
 using graph::kNone;
 using graph::Op;
+using graph::Operand;
 using graph::OpId;
 using graph::OpKind;
-using graph::Operand;
 using graph::Phase;
 using graph::Program;
 using graph::ValueId;
@@ -150,10 +151,10 @@ class Restater {
 
   const Program& program_;
   const std::int64_t least_bytes_;
-  std::map<OpId, bool> products_;    // that read scores; true: transposed ones
-  std::set<OpId> along_;             // of the backward pass, between scores and the products that read them as they lie
-  std::set<ValueId> restated_;       // scores of the forward pass
-  std::set<ValueId> can_copy_;       // all of the two kinds
+  std::map<OpId, bool> products_;  // that read scores; true: transposed ones
+  std::set<OpId> along_;           // of the backward pass, between scores and the products that read them as they lie
+  std::set<ValueId> restated_;     // scores of the forward pass
+  std::set<ValueId> can_copy_;     // all of the two kinds
   Program out_;
   std::map<std::pair<ValueId, bool>, ValueId> copies_;
   std::map<std::uint32_t, std::uint32_t> sources_;
@@ -161,7 +162,8 @@ class Restater {
 
 /// Of values as large as these scores: the bytes that go from one unit to another.
 std::uint64_t large_bytes(const Program& program, const Options& options, std::int64_t least_bytes) {
-  std::vector<Unit> units = make_units(program, true, options.numerics);
+  std::vector<Unit> units =
+      make_units(program, true, options.numerics, options.stamps != nullptr ? &options.stamps->groups : nullptr);
   fuse_attention(program, units, options);
   const std::vector<std::uint32_t> unit_of = units_of_ops(program, units);
   // Ops that nothing wants do not count: backwards from the results, unit by unit.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -47,8 +48,8 @@ class CellMaker {
   std::vector<Cell> make(const std::vector<std::size_t>& carried, const std::vector<std::size_t>& finals,
                          bool by_storage, std::set<std::size_t>& broken) {
     Sets sets;
-    std::map<std::size_t, std::size_t> reads;     // a read -> its node
-    std::map<StorageRole, std::size_t> leavers;   // likewise
+    std::map<std::size_t, std::size_t> reads;    // a read -> its node
+    std::map<StorageRole, std::size_t> leavers;  // likewise
     std::unordered_map<StorageId, std::size_t> storages;
     const auto node_of = [&](auto& nodes, const auto& key) {
       const auto found = nodes.find(key);
@@ -123,14 +124,16 @@ class CellMaker {
         if (left == cells[c].left.end()) continue;
         const Alignment& alignment = groups_[g].alignment;
         const StorageId own = alignment.origin(alignment.from_first[m].at(left->second));
-        if (!contents[c] && !cells[c].reads.contains(g))
-          cells[c].initial = groups_[g].storages.external_blob(own, m);
+        if (!contents[c] && !cells[c].reads.contains(g)) cells[c].initial = groups_[g].storages.external_blob(own, m);
         contents[c] = {own, written[own]};
       }
     }
+    std::map<Content, std::vector<std::size_t>> holders;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      if (contents[c]) holders[*contents[c]].push_back(c);
+    }
     for (const trace::FinalState& state : trace_.final_states) {
-      for (std::size_t c = 0; c < cells.size(); ++c) {
-        if (contents[c] != Content{state.storage, written[state.storage]}) continue;
+      for (const std::size_t c : holders[{state.storage, written[state.storage]}]) {
         cells[c].final = state.blob;
         cells[c].final_storage = state.storage;
       }
