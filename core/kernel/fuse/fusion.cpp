@@ -3,6 +3,7 @@
 #include "core/kernel/fuse/fusion.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,13 +34,10 @@ constexpr std::int64_t kLargeElements = 2048;
 constexpr std::int64_t kParallelElements = 32768;  // fewer are done by one thread anyway
 constexpr std::int64_t kFewItems = 4;
 
-/// A unit per op.
-std::vector<Unit> single_units(const Program& program, Numerics numerics) {
+/// A unit per op, without groups.
+std::vector<Unit> single_units(const Program& program) {
   std::vector<Unit> units(program.ops.size());
-  for (OpId op = 0; op < program.ops.size(); ++op) {
-    units[op].ops = {op};
-    if (auto group = make_group(program, op, numerics)) units[op].group = std::move(*group);
-  }
+  for (OpId op = 0; op < program.ops.size(); ++op) units[op].ops = {op};
   return units;
 }
 
@@ -47,14 +45,13 @@ class Fuser : public UnitGraph {
  public:
   /// While groups are joined they are stamps (group_stamps.hpp); the units have no groups until name_groups().
   Fuser(const Program& program, Numerics numerics, GroupStamps& stamps)
-      : UnitGraph(program, single_units(program, numerics)),
+      : UnitGraph(program, single_units(program)),
         stamps_(stamps),
         readers_(graph::readers(program)),
         groups_(units_.size()) {
-    for (UnitId u = 0; u < units_.size(); ++u) {
-      if (units_[u].group.members.empty()) continue;
-      groups_[u] = stamps_.describe(program, units_[u].group);
-      units_[u].group = {};
+    for (OpId op = 0; op < program.ops.size(); ++op) {
+      note_op(op);
+      if (const auto group = make_group(program, op, numerics)) groups_[op] = stamps_.describe(program, *group);
     }
   }
 
@@ -118,17 +115,22 @@ class Fuser : public UnitGraph {
     bool changed = false;
     for (OpId op = 0; op < program_.ops.size(); ++op) {
       report_progress("joining ops with what they read", op, program_.ops.size());
-      const auto& inputs = program_.ops[op].inputs;
-      std::vector<OpId> producers;
-      for (const auto& input : inputs) {
-        if (!input.is_scalar() && program_.values[input.value].producer != kNone) {
-          producers.push_back(program_.values[input.value].producer);
-        }
-      }
-      std::ranges::sort(producers, std::greater<>());
-      for (OpId producer : producers) changed |= try_join(unit_of_[producer], unit_of_[op]);
+      for (std::uint32_t i = first_producer_[op]; i < first_producer_[op + 1]; ++i)
+        changed |= try_join(unit_of_[producers_[i]], unit_of_[op]);
     }
     return changed;
+  }
+
+  /// The program is large and lies all over memory, and is gone through in each round.
+  void note_op(OpId op) {
+    const auto first = static_cast<std::ptrdiff_t>(producers_.size());
+    for (const auto& input : program_.ops[op].inputs) {
+      if (!input.is_scalar() && program_.values[input.value].producer != kNone)
+        producers_.push_back(program_.values[input.value].producer);
+    }
+    std::sort(producers_.begin() + first, producers_.end(), std::greater<>());
+    first_producer_.push_back(static_cast<std::uint32_t>(producers_.size()));
+    is_forward_.push_back(kernel::is_forward(program_, op));
   }
 
   bool join_readers() {
@@ -156,7 +158,8 @@ class Fuser : public UnitGraph {
 
   bool try_join(UnitId a, UnitId b) {
     if (a == b || !is_group(a) || !is_group(b)) return false;
-    if (!across_passes_ && is_forward(a) != is_forward(b)) return false;
+    // While no unit reaches across, each is of the pass of the op whose number it has.
+    if (!across_passes_ && is_forward_[a] != is_forward_[b]) return false;
     const std::uint64_t key = (static_cast<std::uint64_t>(std::min(a, b)) << 32) | std::max(a, b);
     const std::uint64_t state = (static_cast<std::uint64_t>(joints_[std::min(a, b)]) << 32) | joints_[std::max(a, b)];
     if (const auto found = refused_.find(key); found != refused_.end() && found->second == state) return false;
@@ -172,9 +175,6 @@ class Fuser : public UnitGraph {
     if (found.apart != Apart::kPath) refused_[key] = state;  // a path may go when units on it are joined
     return false;
   }
-
-  /// By its first op; while across_passes_ is false, all have the same answer.
-  bool is_forward(UnitId unit) const { return kernel::is_forward(program_, units_[unit].ops.front()); }
 
   struct Joint {
     Apart apart = Apart::kNot;
@@ -293,6 +293,9 @@ class Fuser : public UnitGraph {
   GroupStamps& stamps_;
   graph::IdLists readers_;          // per value, ascending
   std::vector<GroupStamp> groups_;  // per unit
+  std::vector<OpId> producers_;     // of each op, last ones first
+  std::vector<std::uint32_t> first_producer_ = {0};
+  std::vector<bool> is_forward_;  // per op
   bool across_passes_ = true;
   std::vector<std::uint32_t> joints_ =
       std::vector<std::uint32_t>(units_.size(), 0);           // per unit: how often it became another one
@@ -316,7 +319,11 @@ std::vector<std::uint32_t> units_of_ops(const Program& program, const std::vecto
 
 std::vector<Unit> make_units(const Program& program, bool fuse, Numerics numerics, GroupStamps* stamps) {
   if (!fuse) {
-    UnitGraph graph(program, single_units(program, numerics));
+    std::vector<Unit> units = single_units(program);
+    for (Unit& unit : units) {
+      if (auto group = make_group(program, unit.ops[0], numerics)) unit.group = std::move(*group);
+    }
+    UnitGraph graph(program, std::move(units));
     return graph.ordered(graph.last_ops());
   }
   GroupStamps own;
