@@ -17,8 +17,8 @@ SIZES = re.compile(r"^VOCABULARY, WIDTH, LAYERS, HEADS, BATCH, LENGTH, DROPOUT =
 
 def script_of(layers):
     """The example with so many layers, small in everything else."""
-    text, found = SIZES.subn(
-        f"VOCABULARY, WIDTH, LAYERS, HEADS, BATCH, LENGTH, DROPOUT = 64, 32, {layers}, 4, 2, 16, 0.1", EXAMPLE.read_text())
+    sizes = f"VOCABULARY, WIDTH, LAYERS, HEADS, BATCH, LENGTH, DROPOUT = 64, 32, {layers}, 4, 2, 16, 0.1"
+    text, found = SIZES.subn(sizes, EXAMPLE.read_text())
     if found != 1:
         sys.exit(f"error: {EXAMPLE}: no line with its sizes; change SIZES in {__file__}")
     return text

@@ -31,7 +31,7 @@ constexpr std::size_t kMostBuffers = 32, kMostSingles = 128;  // the second wher
 // at once.
 constexpr std::size_t kMostWaiting = 8;
 constexpr std::int64_t kLargeElements = 2048;
-constexpr std::int64_t kParallelElements = 32768;  // fewer are done by one thread anyway
+constexpr std::int64_t kParallelElements = 32768;             // fewer are done by one thread anyway
 constexpr std::int64_t kFewItems = 4;
 
 /// A unit per op, without groups.
@@ -117,21 +117,21 @@ class Fuser : public UnitGraph {
       report_progress("joining ops with what they read", op, program_.ops.size());
       for (std::uint32_t i = first_producer_[op]; i < first_producer_[op + 1]; ++i)
         changed |= try_join(unit_of_[producers_[i]], unit_of_[op]);
-    }
-    return changed;
-  }
+        }
+        return changed;
+      }
 
-  /// The program is large and lies all over memory, and is gone through in each round.
-  void note_op(OpId op) {
-    const auto first = static_cast<std::ptrdiff_t>(producers_.size());
-    for (const auto& input : program_.ops[op].inputs) {
-      if (!input.is_scalar() && program_.values[input.value].producer != kNone)
-        producers_.push_back(program_.values[input.value].producer);
-    }
-    std::sort(producers_.begin() + first, producers_.end(), std::greater<>());
-    first_producer_.push_back(static_cast<std::uint32_t>(producers_.size()));
-    is_forward_.push_back(kernel::is_forward(program_, op));
-  }
+      /// The program is large and lies all over memory, and is gone through in each round.
+      void note_op(OpId op) {
+        const auto first = static_cast<std::ptrdiff_t>(producers_.size());
+        for (const auto& input : program_.ops[op].inputs) {
+          if (!input.is_scalar() && program_.values[input.value].producer != kNone)
+            producers_.push_back(program_.values[input.value].producer);
+        }
+        std::sort(producers_.begin() + first, producers_.end(), std::greater<>());
+        first_producer_.push_back(static_cast<std::uint32_t>(producers_.size()));
+        is_forward_.push_back(kernel::is_forward(program_, op));
+      }
 
   bool join_readers() {
     bool changed = false;
@@ -291,7 +291,7 @@ class Fuser : public UnitGraph {
   }
 
   GroupStamps& stamps_;
-  graph::IdLists readers_;          // per value, ascending
+  graph::IdLists readers_;  // per value, ascending
   std::vector<GroupStamp> groups_;  // per unit
   std::vector<OpId> producers_;     // of each op, last ones first
   std::vector<std::uint32_t> first_producer_ = {0};

@@ -42,7 +42,7 @@ enum class Apart : std::uint8_t {
   kNoGain,       // attention: reading keys and values again for each block of rows costs more than scores in memory
   kLibrary,      // attention: the library's products are faster than one step for all, the scores being few
   // of a product and what takes its result:
-  kLibraryProduct,  // the product is a library call
+  kLibraryProduct,         // the product is a library call
   kNotElementwise,  // it sums or looks up
   kTaken,           // it is the epilogue of another product
   kAcross,          // its operands lie across the rows of the product

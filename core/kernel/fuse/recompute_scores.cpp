@@ -151,10 +151,10 @@ class Restater {
 
   const Program& program_;
   const std::int64_t least_bytes_;
-  std::map<OpId, bool> products_;  // that read scores; true: transposed ones
-  std::set<OpId> along_;           // of the backward pass, between scores and the products that read them as they lie
-  std::set<ValueId> restated_;     // scores of the forward pass
-  std::set<ValueId> can_copy_;     // all of the two kinds
+  std::map<OpId, bool> products_;    // that read scores; true: transposed ones
+  std::set<OpId> along_;             // of the backward pass, between scores and the products that read them as they lie
+  std::set<ValueId> restated_;       // scores of the forward pass
+  std::set<ValueId> can_copy_;       // all of the two kinds
   Program out_;
   std::map<std::pair<ValueId, bool>, ValueId> copies_;
   std::map<std::uint32_t, std::uint32_t> sources_;

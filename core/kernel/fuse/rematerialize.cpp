@@ -27,8 +27,8 @@ constexpr std::int64_t kLeastElements = 1024;  // of what is worth computing aga
 // Per byte of a value that later passes read: reading it; writing it, if nobody else wants it in memory; memory until
 // then. Per element of one that is computed again: kCompute.
 constexpr std::uint32_t kLongestChain = 64;  // of ops that are done again in a row; what is deeper is taken from memory
-constexpr std::uint32_t kMany = 64;          // readers
-constexpr std::size_t kMostOps = 10000;      // that are added to a small program
+constexpr std::uint32_t kMany = 64;            // readers
+constexpr std::size_t kMostOps = 10000;        // that are added to a small program
 constexpr std::int64_t kRead = 2, kWrite = 2, kKeep = 2, kCompute = 1;
 
 bool is_cheap(OpKind kind) {
@@ -378,13 +378,13 @@ class Rematerializer {
 
   const Program& program_;
   const std::vector<Unit>& units_;
-  std::vector<std::uint32_t> unit_of_;                                                                // per op
-  std::vector<bool> in_memory_, kept_;                                                                // per value
-  std::vector<bool> is_early_;                                                                        // per op
+  std::vector<std::uint32_t> unit_of_;  // per op
+  std::vector<bool> in_memory_, kept_;  // per value
+  std::vector<bool> is_early_;          // per op
   std::vector<std::uint32_t> reads_ = std::vector<std::uint32_t>(program_.values.size(), 0), depth_;  // per value
-  std::vector<ValueId> places_;  // values that are looked at: see kFirst
+  std::vector<ValueId> places_;         // values that are looked at: see kFirst
   std::vector<Edge> edges_;
-  std::set<OpId> moved_;  // early ops that the forward pass does
+  std::set<OpId> moved_;                // early ops that the forward pass does
   std::set<ValueId> wanted_, again_;
   Program out_;
   std::map<std::pair<std::uint32_t, ValueId>, ValueId> copies_;

@@ -48,8 +48,8 @@ class CellMaker {
   std::vector<Cell> make(const std::vector<std::size_t>& carried, const std::vector<std::size_t>& finals,
                          bool by_storage, std::set<std::size_t>& broken) {
     Sets sets;
-    std::map<std::size_t, std::size_t> reads;    // a read -> its node
-    std::map<StorageRole, std::size_t> leavers;  // likewise
+    std::map<std::size_t, std::size_t> reads;     // a read -> its node
+    std::map<StorageRole, std::size_t> leavers;   // likewise
     std::unordered_map<StorageId, std::size_t> storages;
     const auto node_of = [&](auto& nodes, const auto& key) {
       const auto found = nodes.find(key);
@@ -124,7 +124,8 @@ class CellMaker {
         if (left == cells[c].left.end()) continue;
         const Alignment& alignment = groups_[g].alignment;
         const StorageId own = alignment.origin(alignment.from_first[m].at(left->second));
-        if (!contents[c] && !cells[c].reads.contains(g)) cells[c].initial = groups_[g].storages.external_blob(own, m);
+        if (!contents[c] && !cells[c].reads.contains(g))
+          cells[c].initial = groups_[g].storages.external_blob(own, m);
         contents[c] = {own, written[own]};
       }
     }
