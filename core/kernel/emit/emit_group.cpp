@@ -262,10 +262,13 @@ void GroupEmitter::emit_column_body(const std::vector<const Member*>& reductions
 Emitted GroupEmitter::finish() {
   Emitted emitted;
   emitted.aliases = alias_pairs();
+  std::set<ValueId> operands, results;
   for (const AliasPair& pair : emitted.aliases) {
-    b_.ir().buffers[binder_.buffer(pair.operand, false)].may_alias = true;
-    b_.ir().buffers[binder_.buffer(pair.result, true)].may_alias = true;
+    operands.insert(pair.operand);
+    results.insert(pair.result);
   }
+  for (const ValueId value : operands) b_.ir().buffers[binder_.buffer(value, false)].may_alias = true;
+  for (const ValueId value : results) b_.ir().buffers[binder_.buffer(value, true)].may_alias = true;
   emitted.values = binder_.values();
   emitted.scalars = binder_.scalars();
   emitted.grid = plan_.items();
