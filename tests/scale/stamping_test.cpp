@@ -12,6 +12,7 @@
 
 #include "core/graph/passes.hpp"
 #include "core/graph/print.hpp"
+#include "core/graph/testing/disguise.hpp"
 #include "core/graph/testing/wild_program.hpp"
 #include "core/kernel/schedule_check.hpp"
 #include "core/kernel/stamps.hpp"
@@ -118,8 +119,12 @@ TEST(Stamping, RandomProgramsOfEqualPartsHaveTheScheduleThatComesWithout) {
       ASSERT_TRUE(graph::verify(program));
       const std::string text = compare(program, options, known, scheduled);
       ASSERT_EQ(text, "") << "seed " << seed << "\n" << graph::to_text(program);
+      // The same ops in another order, with other numbers: much of it looks alike, and only that may be stamped out.
+      const Program other = graph::disguised(program, seed);
+      const std::string other_text = compare(other, options, known, scheduled);
+      ASSERT_EQ(other_text, "") << "seed " << seed << ", in another order\n" << graph::to_text(other);
     }
-    EXPECT_GT(scheduled, 140);
+    EXPECT_GT(scheduled, 280);
     if (options.fuse) {
       EXPECT_LT(known.groups.counts().decided * 2, known.groups.counts().asked);
     }
