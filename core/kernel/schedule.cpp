@@ -30,6 +30,8 @@
 #include "core/kernel/fuse/trained_attention.hpp"
 #include "core/kernel/fuse/turn_operands.hpp"
 #include "core/kernel/ir/read_ir.hpp"
+#include "core/kernel/launch_stamps.hpp"
+#include "core/kernel/stamps.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -71,8 +73,8 @@ std::optional<Emitted> emit_product(const Program& program, const Op& op, Numeri
 
 class Scheduler {
  public:
-  Scheduler(const Program& program, const Options& options, std::vector<Unit> units)
-      : program_(program), options_(options), units_(std::move(units)) {}
+  Scheduler(const Program& program, const Options& options, std::vector<Unit> units, Stamps& stamps)
+      : program_(program), options_(options), stamps_(stamps), units_(std::move(units)) {}
 
   Result<Schedule> run() {
     if (options_.fuse && options_.claims && !is_strict())
@@ -178,28 +180,48 @@ class Scheduler {
 
   Result<void> add_step(const Unit& unit, const std::set<ValueId>& stored) {
     if (unit.library_attention != kNone) return add_attention(attentions_[unit.library_attention]);
-    if (unit.is_attention()) return add_launch(emit_attention(program_, unit, stored, options_.device), unit.ops);
-    const Epilogue epilogue{unit.group, stored};
-    if (const auto found = product_calls_.find(unit.anchor); found != product_calls_.end())
+    if (const auto found = product_calls_.find(unit.anchor); unit.anchor != kNone && found != product_calls_.end())
       return add_product_call(found->second);
-    if (unit.anchor != kNone) return add_product(program_.ops[unit.anchor], unit.ops, &epilogue);
-    if (!unit.group.members.empty())
-      return add_launch(emit_group(program_, unit.group, stored, options_.device.lanes), unit.ops);
+    if (is_single(unit)) {
+      const Op& op = program_.ops[unit.ops[0]];
+      if (is_claimed(unit.ops[0])) return add_library(op, *library_call_of(program_, op), unit.ops);
+      if (op.kind == OpKind::kOpaque) return add_opaque(op, unit.ops);
+    }
+    return add_launch(unit, stored);
+  }
+
+  /// Its op has no nest, and a kernel of its own.
+  static bool is_single(const Unit& unit) {
+    return !unit.is_attention() && unit.anchor == kNone && unit.group.members.empty();
+  }
+
+  /// The product or convolution that the unit's kernel is, maybe with an epilogue; null for other units.
+  const Op* product_of(const Unit& unit) const {
+    if (unit.is_attention()) return nullptr;
+    if (unit.anchor != kNone) return &program_.ops[unit.anchor];
+    if (!unit.group.members.empty() || !library_kind(program_.ops[unit.ops[0]].kind)) return nullptr;
+    return &program_.ops[unit.ops[0]];
+  }
+
+  Result<Emitted> emit(const Unit& unit, const std::set<ValueId>& stored, const DeviceShape& shape) const {
+    if (unit.is_attention()) return emit_attention(program_, unit, stored, shape);
+    const Epilogue epilogue{unit.group, stored};
+    if (const Op* product = product_of(unit))
+      return *emit_product(program_, *product, options_.numerics, shape, unit.anchor != kNone ? &epilogue : nullptr);
+    if (!unit.group.members.empty()) return emit_group(program_, unit.group, stored, shape.lanes);
     const Op& op = program_.ops[unit.ops[0]];
-    if (is_claimed(unit.ops[0])) return add_library(op, *library_call_of(program_, op), unit.ops);
-    if (library_kind(op.kind)) return add_product(op, unit.ops, nullptr);
     switch (op.kind) {
       case OpKind::kArgMax:
       case OpKind::kArgMin:
-        return add_launch(emit_arg_reduction(program_, op), unit.ops);
+        return emit_arg_reduction(program_, op);
       case OpKind::kScanSum:
       case OpKind::kScanProduct:
       case OpKind::kScanMax:
       case OpKind::kScanMin:
-        return add_launch(emit_scan(program_, op), unit.ops);
+        return emit_scan(program_, op);
       case OpKind::kSortAscending:
       case OpKind::kSortDescending:
-        return add_launch(emit_sort(program_, op), unit.ops);
+        return emit_sort(program_, op);
       case OpKind::kCholesky:
       case OpKind::kTriangularSolve:
       case OpKind::kLu:
@@ -208,32 +230,26 @@ class Scheduler {
       case OpKind::kHouseholderProduct:
       case OpKind::kEigenSymmetric:
       case OpKind::kSingularValues:
-        return add_launch(emit_factorization(program_, op), unit.ops);
+        return emit_factorization(program_, op);
       case OpKind::kScatterAddRows:
-        return add_launch(emit_scatter_add_rows(program_, op, options_.device.lanes), unit.ops);
+        return emit_scatter_add_rows(program_, op, shape.lanes);
       case OpKind::kConcat:
-        return add_launch(emit_concat(program_, op), unit.ops);
+        return emit_concat(program_, op);
       case OpKind::kUpdate:
-        return add_launch(emit_update(program_, op, options_.device.lanes), unit.ops);
+        return emit_update(program_, op, shape.lanes);
       case OpKind::kPutSet:
       case OpKind::kPutAdd:
       case OpKind::kPutMultiply:
       case OpKind::kPutMax:
       case OpKind::kPutMin:
-        return add_launch(emit_put(program_, op), unit.ops);
-      case OpKind::kOpaque:
-        return add_opaque(op, unit.ops);
+        return emit_put(program_, op);
       case OpKind::kMaxPool2d:
-        return add_launch(emit_max_pool(program_, op, options_.device.lanes), unit.ops);
+        return emit_max_pool(program_, op, shape.lanes);
       case OpKind::kMaxPool2dBackward:
-        return add_launch(emit_max_pool_backward(program_, op, options_.device.lanes), unit.ops);
+        return emit_max_pool_backward(program_, op, shape.lanes);
       default:
         return Error{ErrorCode::kBadInput, fmt::format("no kernel can be generated for {}", describe(unit.ops[0]))};
     }
-  }
-
-  Result<void> add_product(const Op& op, const std::vector<OpId>& ops, const Epilogue* epilogue) {
-    return add_launch(*emit_product(program_, op, options_.numerics, shape_for(op), epilogue), ops);
   }
 
   /// The device, and how the product on it is cut.
@@ -318,7 +334,32 @@ class Scheduler {
     return {};
   }
 
-  Result<void> add_launch(Emitted emitted, const std::vector<OpId>& ops) {
+  /// The launch of an equal unit on the values of this one; written where there was none (launch_stamps.hpp).
+  Result<void> add_launch(const Unit& unit, const std::set<ValueId>& stored) {
+    const Op* product = product_of(unit);
+    const DeviceShape shape = product != nullptr ? shape_for(*product) : options_.device;
+    bool is_stamp = LaunchStamps::can_stamp(program_, unit);
+    if (is_stamp) {
+      const StampedLaunch* known =
+          stamps_.launches.find(program_, unit, {stored.begin(), stored.end()}, options_.numerics, shape);
+      if (known != nullptr) return add_stamped(*known, stamps_.launches.names(), unit.ops);
+    }
+    CRUCIBLE_TRY(Emitted emitted, emit(unit, stored, shape));
+    const auto are_named = [&](const auto& all, const auto& names) {
+      return std::ranges::all_of(all, [&](const auto& each) { return std::ranges::find(names, each) != names.end(); });
+    };
+    is_stamp = is_stamp && are_named(emitted.values, stamps_.launches.names().values) &&
+               are_named(emitted.scalars, stamps_.launches.names().slots);
+    const LaunchStamps::Names own{emitted.values, emitted.scalars};
+    const LaunchStamps::Names& names = is_stamp ? stamps_.launches.names() : own;
+    CRUCIBLE_TRY(StampedLaunch launch, written(std::move(emitted), names, unit.ops));
+    CRUCIBLE_TRY_VOID(add_stamped(launch, names, unit.ops));
+    if (is_stamp) stamps_.launches.keep(std::move(launch));
+    return {};
+  }
+
+  /// `names`: all that the launch names, and maybe more.
+  Result<StampedLaunch> written(Emitted emitted, const LaunchStamps::Names& names, const std::vector<OpId>& ops) const {
     std::vector<std::int64_t> elements;
     bool writes = false;
     for (std::size_t i = 0; i < emitted.values.size(); ++i) {
@@ -331,26 +372,48 @@ class Scheduler {
     if (auto verified = verify_kernel(emitted.ir, elements, emitted.grid); !verified) {
       return Error{verified.error().code, fmt::format("{} (kernel of {})", verified.error().message, describe(ops[0]))};
     }
-    Step step;
-    std::vector<std::byte> ir = serialize_ir(emitted.ir);
-    const std::string hash = sha256(ir).hex();
-    step.kernel = kernel_index({.name = "k_" + hash.substr(0, 16), .ir = std::move(ir)}, hash);
+    const auto place = [](const auto& all, const auto& each) {
+      return static_cast<std::uint32_t>(std::ranges::find(all, each) - all.begin());
+    };
+    StampedLaunch launch;
+    launch.kernel.ir = serialize_ir(emitted.ir);
+    launch.hash = sha256(launch.kernel.ir).hex();
+    launch.kernel.name = "k_" + launch.hash.substr(0, 16);
     for (std::size_t i = 0; i < emitted.values.size(); ++i)
-      step.buffers.push_back({emitted.values[i], emitted.ir.buffers[i].written});
-    step.scalars = std::move(emitted.scalars);
-    step.cuts = std::move(emitted.cuts);
-    step.grid = emitted.grid;
-    step.grain =
+      launch.buffers.push_back({place(names.values, emitted.values[i]), emitted.ir.buffers[i].written});
+    for (const graph::Scalar& scalar : emitted.scalars) launch.scalars.push_back(place(names.slots, scalar));
+    for (const AliasPair& pair : emitted.aliases)
+      launch.aliases.emplace_back(place(names.values, pair.operand), place(names.values, pair.result));
+    launch.grid = emitted.grid;
+    launch.grain =
         static_cast<std::int64_t>(std::clamp(std::ceil(kWorthAThreadNs / std::max(emitted.item_ns, 1e-3)), 1.0, 1e9));
-    step.flops = emitted.flops;
+    launch.flops = emitted.flops;
+    launch.cuts = std::move(emitted.cuts);
+    return launch;
+  }
+
+  Result<void> add_stamped(const StampedLaunch& launch, const LaunchStamps::Names& names,
+                           const std::vector<OpId>& ops) {
+    Step step;
+    step.kernel = kernel_index(launch.kernel, launch.hash);
+    for (const StampedLaunch::Buffer& buffer : launch.buffers)
+      step.buffers.push_back({names.values[buffer.value], buffer.written});
+    for (const std::uint32_t scalar : launch.scalars) step.scalars.push_back(names.slots[scalar]);
+    std::vector<AliasPair> aliases;
+    for (const auto& [operand, result] : launch.aliases)
+      aliases.push_back({names.values[operand], names.values[result]});
+    step.cuts = launch.cuts;
+    step.grid = launch.grid;
+    step.grain = launch.grain;
+    step.flops = launch.flops;
     step.ops = ops;
-    finish(std::move(step), emitted.aliases);
+    finish(std::move(step), aliases);
     return {};
   }
 
-  std::uint32_t kernel_index(Kernel kernel, const std::string& hash) {
+  std::uint32_t kernel_index(const Kernel& kernel, const std::string& hash) {
     const auto [found, is_new] = kernel_of_hash_.emplace(hash, static_cast<std::uint32_t>(schedule_.kernels.size()));
-    if (is_new) schedule_.kernels.push_back(std::move(kernel));
+    if (is_new) schedule_.kernels.push_back(kernel);
     return found->second;
   }
 
@@ -383,6 +446,7 @@ class Scheduler {
 
   const Program& program_;
   const Options& options_;
+  Stamps& stamps_;
   std::vector<Unit> units_;
   std::vector<LibraryAttention> attentions_;
   std::vector<bool> in_attention_;  // per op: a library's
@@ -411,7 +475,9 @@ std::optional<LibraryCall> library_call_of(const Program& program, const Op& op)
 }
 
 Result<Schedule> schedule(const Program& program, const Options& options) {
-  return Scheduler(program, options, make_units(program, options.fuse, options.numerics)).run();
+  Stamps own;
+  Stamps& stamps = options.stamps != nullptr ? *options.stamps : own;
+  return Scheduler(program, options, make_units(program, options.fuse, options.numerics, &stamps.groups), stamps).run();
 }
 
 std::optional<Program> in_parts(const Program& program, const Options& options) {
@@ -422,7 +488,11 @@ std::optional<Program> in_parts(const Program& program, const Options& options) 
   return parts;
 }
 
-Result<Prepared> prepare(const Program& program, const Options& options) {
+Result<Prepared> prepare(const Program& program, const Options& asked) {
+  Stamps own;
+  Options options = asked;
+  if (options.stamps == nullptr) options.stamps = &own;
+  GroupStamps* const groups = &options.stamps->groups;
   Prepared prepared;
   prepared.program = in_parts(program, options);
   const auto now = [&]() -> const Program& { return prepared.program ? *prepared.program : program; };
@@ -435,15 +505,15 @@ Result<Prepared> prepare(const Program& program, const Options& options) {
     CRUCIBLE_TRY(prepared.schedule, schedule(now(), options));
     return prepared;
   }
-  Rematerialized changed = rematerialize(now(), options.numerics);
+  Rematerialized changed = rematerialize(now(), options.numerics, groups);
   if (changed.program) prepared.program = std::move(changed.program);
   if (options.claims && options.numerics == Numerics::kFast) {
     if (auto trained = state_trained_attentions(now(), options.claims)) {
       prepared.program = std::move(trained);
-      changed.units = make_units(now(), true, options.numerics);
+      changed.units = make_units(now(), true, options.numerics, groups);
     }
   }
-  Scheduler scheduler(now(), options, std::move(changed.units));
+  Scheduler scheduler(now(), options, std::move(changed.units), *options.stamps);
   CRUCIBLE_TRY(prepared.schedule, scheduler.run());
   return prepared;
 }

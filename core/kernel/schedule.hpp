@@ -18,6 +18,8 @@
 
 namespace crucible::kernel {
 
+struct Stamps;
+
 /// One kernel, which does the work items [begin, end) of a step's grid; work items are independent of each other.
 /// Kernels with equal IR are one kernel. What a plugin makes of it may call the functions of math_prelude().
 struct Kernel {
@@ -121,6 +123,9 @@ struct Options {
   /// Which way to cut the generated kernel of a call (ProductCut), 0: the one with the best score. Null: 0 for all. No
   /// bit depends on it.
   std::function<std::size_t(const LibraryCall&)> cut = nullptr;
+  /// Decisions and kernels that are used again where they were found out before, and counted (stamps.hpp). Null: of
+  /// this schedule alone. No step depends on it.
+  Stamps* stamps = nullptr;
 };
 
 /// The call that a library would be asked for in place of this op; nothing for ops that no library is asked for.

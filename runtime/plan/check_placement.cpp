@@ -235,10 +235,11 @@ class Checker {
 
   /// What the step reads must be there. A value that several steps write must not have been damaged between them.
   Result<void> check_reads(std::uint32_t step) const {
+    const std::string name = step_name(step);
     for (const kernel::BufferArgument& argument : schedule_.steps[step].buffers) {
       if (!argument.written && is_given(argument.value)) continue;
-      CRUCIBLE_TRY_VOID(bytes_of(argument.value, step_name(step)));
-      if (!argument.written || written_[argument.value]) CRUCIBLE_TRY_VOID(expect(argument.value, step_name(step)));
+      CRUCIBLE_TRY_VOID(bytes_of(argument.value, name));
+      if (!argument.written || written_[argument.value]) CRUCIBLE_TRY_VOID(expect(argument.value, name));
     }
     return {};
   }

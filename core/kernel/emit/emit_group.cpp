@@ -1,6 +1,8 @@
 // A fused group as one kernel: sections over rows, passes over elements, and what the launch needs. See
 // group_emitter.hpp.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "core/kernel/emit/group_emitter.hpp"
@@ -260,10 +262,13 @@ void GroupEmitter::emit_column_body(const std::vector<const Member*>& reductions
 Emitted GroupEmitter::finish() {
   Emitted emitted;
   emitted.aliases = alias_pairs();
+  std::set<ValueId> operands, results;
   for (const AliasPair& pair : emitted.aliases) {
-    b_.ir().buffers[binder_.buffer(pair.operand, false)].may_alias = true;
-    b_.ir().buffers[binder_.buffer(pair.result, true)].may_alias = true;
+    operands.insert(pair.operand);
+    results.insert(pair.result);
   }
+  for (const ValueId value : operands) b_.ir().buffers[binder_.buffer(value, false)].may_alias = true;
+  for (const ValueId value : results) b_.ir().buffers[binder_.buffer(value, true)].may_alias = true;
   emitted.values = binder_.values();
   emitted.scalars = binder_.scalars();
   emitted.grid = plan_.items();
@@ -273,21 +278,28 @@ Emitted GroupEmitter::finish() {
 }
 
 std::vector<AliasPair> GroupEmitter::alias_pairs() const {
+  std::set<ValueId> made;
+  for (const Member& member : group_.members) made.insert(member.output.value);
+  std::vector<ValueId> operands;
+  for (const ValueId value : binder_.values()) {
+    if (!made.contains(value)) operands.push_back(value);
+  }
+  std::map<ValueId, std::vector<const Use*>> reads_of;
+  for (const Use& read : reads_) reads_of[read.access.value].push_back(&read);
   std::vector<AliasPair> pairs;
   std::set<ValueId> seen;
   for (const Use& write : writes_) {
     if (!seen.insert(write.access.value).second) continue;  // unrolled rows write it more than once
-    for (const ValueId operand : binder_.values()) {
-      if (group_.producer(operand) != nullptr) continue;
+    Access moved = write.access;
+    for (const ValueId operand : operands) {
       if (size_bytes(program_.values[operand].dtype) != size_bytes(write.access.type)) continue;
       if (program_.values[operand].elements != program_.values[write.access.value].elements) continue;
-      const bool safe = std::ranges::all_of(reads_, [&](const Use& read) {
-        if (read.access.value != operand) return true;
-        Access moved = write.access;
-        moved.value = operand;
-        return read.time <= write.time && read.access.strides.size() == moved.strides.size() &&
-               same_access(read.access, moved, group_.sizes);
-      });
+      moved.value = operand;
+      const auto reads = reads_of.find(operand);
+      const bool safe = reads == reads_of.end() || std::ranges::all_of(reads->second, [&](const Use* read) {
+                          return read->time <= write.time && read->access.strides.size() == moved.strides.size() &&
+                                 same_access(read->access, moved, group_.sizes);
+                        });
       if (safe) pairs.push_back({operand, write.access.value});
     }
   }

@@ -3,6 +3,7 @@
 #include "core/kernel/fuse/fusion.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +13,7 @@
 #include "core/base/progress.hpp"
 #include "core/graph/queries.hpp"
 #include "core/kernel/emit/group_plan.hpp"
+#include "core/kernel/fuse/group_stamps.hpp"
 #include "core/kernel/fuse/merge.hpp"
 #include "core/kernel/fuse/unit_graph.hpp"
 
@@ -32,20 +34,26 @@ constexpr std::int64_t kLargeElements = 2048;
 constexpr std::int64_t kParallelElements = 32768;             // fewer are done by one thread anyway
 constexpr std::int64_t kFewItems = 4;
 
-/// A unit per op.
-std::vector<Unit> single_units(const Program& program, Numerics numerics) {
+/// A unit per op, without groups.
+std::vector<Unit> single_units(const Program& program) {
   std::vector<Unit> units(program.ops.size());
-  for (OpId op = 0; op < program.ops.size(); ++op) {
-    units[op].ops = {op};
-    if (auto group = make_group(program, op, numerics)) units[op].group = std::move(*group);
-  }
+  for (OpId op = 0; op < program.ops.size(); ++op) units[op].ops = {op};
   return units;
 }
 
 class Fuser : public UnitGraph {
  public:
-  Fuser(const Program& program, Numerics numerics)
-      : UnitGraph(program, single_units(program, numerics)), readers_(graph::readers(program)) {}
+  /// While groups are joined they are stamps (group_stamps.hpp); the units have no groups until name_groups().
+  Fuser(const Program& program, Numerics numerics, GroupStamps& stamps)
+      : UnitGraph(program, single_units(program)),
+        stamps_(stamps),
+        readers_(graph::readers(program)),
+        groups_(units_.size()) {
+    for (OpId op = 0; op < program.ops.size(); ++op) {
+      note_op(op);
+      if (const auto group = make_group(program, op, numerics)) groups_[op] = stamps_.describe(program, *group);
+    }
+  }
 
   /// First within the forward pass and within what follows it: the backward pass computes what it can from what it
   /// reads anyway. Joined in the order of the program, the forward pass would compute it, and write it to memory.
@@ -59,6 +67,12 @@ class Fuser : public UnitGraph {
       }
     }
     join_singles();
+  }
+
+  void name_groups() {
+    for (UnitId u = 0; u < units_.size(); ++u) {
+      if (is_group(u)) units_[u].group = stamps_.group(program_, groups_[u].content, units_[u].ops);
+    }
   }
 
   /// Of the units as they are now.
@@ -101,18 +115,23 @@ class Fuser : public UnitGraph {
     bool changed = false;
     for (OpId op = 0; op < program_.ops.size(); ++op) {
       report_progress("joining ops with what they read", op, program_.ops.size());
-      const auto& inputs = program_.ops[op].inputs;
-      std::vector<OpId> producers;
-      for (const auto& input : inputs) {
-        if (!input.is_scalar() && program_.values[input.value].producer != kNone) {
-          producers.push_back(program_.values[input.value].producer);
+      for (std::uint32_t i = first_producer_[op]; i < first_producer_[op + 1]; ++i)
+        changed |= try_join(unit_of_[producers_[i]], unit_of_[op]);
         }
+        return changed;
       }
-      std::ranges::sort(producers, std::greater<>());
-      for (OpId producer : producers) changed |= try_join(unit_of_[producer], unit_of_[op]);
-    }
-    return changed;
-  }
+
+      /// The program is large and lies all over memory, and is gone through in each round.
+      void note_op(OpId op) {
+        const auto first = static_cast<std::ptrdiff_t>(producers_.size());
+        for (const auto& input : program_.ops[op].inputs) {
+          if (!input.is_scalar() && program_.values[input.value].producer != kNone)
+            producers_.push_back(program_.values[input.value].producer);
+        }
+        std::sort(producers_.begin() + first, producers_.end(), std::greater<>());
+        first_producer_.push_back(static_cast<std::uint32_t>(producers_.size()));
+        is_forward_.push_back(kernel::is_forward(program_, op));
+      }
 
   bool join_readers() {
     bool changed = false;
@@ -130,23 +149,26 @@ class Fuser : public UnitGraph {
   void join_singles() {
     UnitId first = kNone;
     for (UnitId u = 0; u < units_.size(); ++u) {
-      const Group& group = units_[u].group;
-      if (group.members.empty() || !group.sizes.empty()) continue;
+      if (!is_group(u) || !stamps_.content(groups_[u].content).sizes.empty()) continue;
       if (first == kNone || !try_join(first, u)) first = u;
     }
   }
 
+  bool is_group(UnitId unit) const { return groups_[unit].content != kNone; }
+
   bool try_join(UnitId a, UnitId b) {
-    if (a == b || units_[a].group.members.empty() || units_[b].group.members.empty()) return false;
-    if (!across_passes_ && is_forward(a) != is_forward(b)) return false;
+    if (a == b || !is_group(a) || !is_group(b)) return false;
+    // While no unit reaches across, each is of the pass of the op whose number it has.
+    if (!across_passes_ && is_forward_[a] != is_forward_[b]) return false;
     const std::uint64_t key = (static_cast<std::uint64_t>(std::min(a, b)) << 32) | std::max(a, b);
     const std::uint64_t state = (static_cast<std::uint64_t>(joints_[std::min(a, b)]) << 32) | joints_[std::max(a, b)];
     if (const auto found = refused_.find(key); found != refused_.end() && found->second == state) return false;
-    Joint found = joint(a, b);
+    const Joint found = joint(a, b);
     if (found.apart == Apart::kNot) {
-      Group joined =
-          found.group ? *std::move(found.group) : put_together(std::move(units_[a].group), std::move(units_[b].group));
-      replace(a, b, std::move(joined));
+      std::vector<ValueId> values = GroupStamps::values_of(*found.group, pair_of(a, b));
+      groups_[a] = {found.group->content, std::move(values)};
+      groups_[b] = {};
+      replace(a, b, {});
       ++joints_[a];
       return true;
     }
@@ -154,20 +176,38 @@ class Fuser : public UnitGraph {
     return false;
   }
 
-  /// By its first op; while across_passes_ is false, all have the same answer.
-  bool is_forward(UnitId unit) const { return kernel::is_forward(program_, units_[unit].ops.front()); }
-
   struct Joint {
+    Apart apart = Apart::kNot;
+    const StampedJoint* group = nullptr;  // until the next one
+  };
+  StampPair pair_of(UnitId a, UnitId b) const { return {groups_[a], units_[a].ops, groups_[b], units_[b].ops}; }
+
+  Joint joint(UnitId a, UnitId b) {
+    if (!is_group(a) || !is_group(b)) return {Apart::kOwnKind};
+    const StampPair pair = pair_of(a, b);
+    const StampedJoint* known = stamps_.find(pair);
+    if (known == nullptr) {
+      Group first = stamps_.group(program_, groups_[a].content, units_[a].ops),
+            second = stamps_.group(program_, groups_[b].content, units_[b].ops);
+      Decision decision = decide(first, second);
+      if (decision.apart == Apart::kNot && !decision.group)
+        decision.group = put_together(std::move(first), std::move(second));
+      known = &stamps_.keep(program_, pair, decision.apart, decision.group ? &*decision.group : nullptr);
+    }
+    if (known->apart == Apart::kNot && connected_outside(a, b)) return {Apart::kPath};
+    return {known->apart, known};
+  }
+
+  // ---- decisions: all that they look at is in a stamp, or in the question that is asked of two ----
+
+  struct Decision {
     Apart apart = Apart::kNot;
     std::optional<Group> group = {};  // none where the two are put together as they are
   };
   /// The groups that a joint is made of: two that stay as they are, or what became of them.
   using Parts = std::vector<const Group*>;
 
-  Joint joint(UnitId a, UnitId b) {
-    const Group& first = units_[a].group;
-    const Group& second = units_[b].group;
-    if (first.members.empty() || second.members.empty()) return {Apart::kOwnKind};
+  Decision decide(const Group& first, const Group& second) const {
     if (first.elements() == 0 || second.elements() == 0) return {Apart::kEmpty};
     if (first.members.size() + second.members.size() > kMostMembers) return {Apart::kMembers};
     std::optional<Group> merged;
@@ -187,7 +227,6 @@ class Fuser : public UnitGraph {
     };
     if ((is_wide(first) || is_wide(second)) && work_items(merged ? *merged : put_together(first, second)) < kFewItems)
       return {Apart::kParallelism};
-    if (connected_outside(a, b)) return {Apart::kPath};
     return {Apart::kNot, std::move(merged)};
   }
 
@@ -251,7 +290,12 @@ class Fuser : public UnitGraph {
     values.erase(std::ranges::unique(values).begin(), values.end());
   }
 
+  GroupStamps& stamps_;
   graph::IdLists readers_;  // per value, ascending
+  std::vector<GroupStamp> groups_;  // per unit
+  std::vector<OpId> producers_;     // of each op, last ones first
+  std::vector<std::uint32_t> first_producer_ = {0};
+  std::vector<bool> is_forward_;  // per op
   bool across_passes_ = true;
   std::vector<std::uint32_t> joints_ =
       std::vector<std::uint32_t>(units_.size(), 0);           // per unit: how often it became another one
@@ -273,14 +317,25 @@ std::vector<std::uint32_t> units_of_ops(const Program& program, const std::vecto
   return unit_of;
 }
 
-std::vector<Unit> make_units(const Program& program, bool fuse, Numerics numerics) {
-  Fuser fuser(program, numerics);
-  if (fuse) fuser.join();
+std::vector<Unit> make_units(const Program& program, bool fuse, Numerics numerics, GroupStamps* stamps) {
+  if (!fuse) {
+    std::vector<Unit> units = single_units(program);
+    for (Unit& unit : units) {
+      if (auto group = make_group(program, unit.ops[0], numerics)) unit.group = std::move(*group);
+    }
+    UnitGraph graph(program, std::move(units));
+    return graph.ordered(graph.last_ops());
+  }
+  GroupStamps own;
+  Fuser fuser(program, numerics, stamps != nullptr ? *stamps : own);
+  fuser.join();
+  fuser.name_groups();
   return fuser.ordered(fuser.last_ops());
 }
 
 std::vector<Neighbour> neighbours(const Program& program, const std::vector<OpId>& ops, Numerics numerics) {
-  Fuser fuser(program, numerics);
+  GroupStamps stamps;
+  Fuser fuser(program, numerics, stamps);
   fuser.join();
   return fuser.neighbours(ops);
 }

@@ -10,6 +10,8 @@
 
 namespace crucible::kernel {
 
+class GroupStamps;
+
 /// One unit of execution: a group of nests, or a single op of another kind (group without members). Or a product with
 /// its epilogue (epilogue.hpp): then the group holds the product as a member that only writes, and those that take its
 /// result.
@@ -75,6 +77,9 @@ bool is_forward(const graph::Program& program, graph::OpId op);
 std::vector<std::uint32_t> units_of_ops(const graph::Program& program, const std::vector<Unit>& units);
 
 /// Units in an order that respects definitions before uses. With `fuse` false each op is a unit, in program order.
-std::vector<Unit> make_units(const graph::Program& program, bool fuse, Numerics numerics);
+/// `stamps`: what was decided before, of the same numerics, and is not decided again; null: nothing. No unit depends on
+/// it.
+std::vector<Unit> make_units(const graph::Program& program, bool fuse, Numerics numerics,
+                             GroupStamps* stamps = nullptr);
 
 }  // namespace crucible::kernel

@@ -7,15 +7,16 @@
 #include <utility>
 
 #include "core/kernel/fuse/attention.hpp"
+#include "core/kernel/stamps.hpp"
 
 namespace crucible::kernel {
 namespace {
 
 using graph::kNone;
 using graph::Op;
+using graph::Operand;
 using graph::OpId;
 using graph::OpKind;
-using graph::Operand;
 using graph::Phase;
 using graph::Program;
 using graph::ValueId;
@@ -161,7 +162,8 @@ class Restater {
 
 /// Of values as large as these scores: the bytes that go from one unit to another.
 std::uint64_t large_bytes(const Program& program, const Options& options, std::int64_t least_bytes) {
-  std::vector<Unit> units = make_units(program, true, options.numerics);
+  std::vector<Unit> units =
+      make_units(program, true, options.numerics, options.stamps != nullptr ? &options.stamps->groups : nullptr);
   fuse_attention(program, units, options);
   const std::vector<std::uint32_t> unit_of = units_of_ops(program, units);
   // Ops that nothing wants do not count: backwards from the results, unit by unit.

@@ -2,15 +2,15 @@
 #include "core/kernel/fuse/rematerialize.hpp"
 
 #include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/push_relabel_max_flow.hpp>
 #include <map>
 #include <numeric>
 #include <set>
 #include <utility>
 
-#include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/push_relabel_max_flow.hpp>
-
 #include "core/base/progress.hpp"
+#include "core/kernel/fuse/group_stamps.hpp"
 
 namespace crucible::kernel {
 namespace {
@@ -421,14 +421,16 @@ std::uint64_t bytes_of_groups(const Program& program, const std::vector<Unit>& u
   return total;
 }
 
-Rematerialized rematerialize(const Program& program, Numerics numerics) {
-  std::vector<Unit> units = make_units(program, true, numerics);
+Rematerialized rematerialize(const Program& program, Numerics numerics, GroupStamps* stamps) {
+  GroupStamps own;
+  if (stamps == nullptr) stamps = &own;
+  std::vector<Unit> units = make_units(program, true, numerics, stamps);
   const bool has_later_passes =
       std::ranges::any_of(program.sources, [](const auto& source) { return source.phase != Phase::kForward; });
   if (!has_later_passes) return {std::nullopt, std::move(units)};
   std::optional<Program> changed = Rematerializer(program, units).run();
   if (!changed) return {std::nullopt, std::move(units)};
-  std::vector<Unit> others = make_units(*changed, true, numerics);
+  std::vector<Unit> others = make_units(*changed, true, numerics, stamps);
   // What the cut promises is what it gives, unless the copies do not fit into the kernels of their readers.
   if (bytes_of_groups(*changed, others) >= bytes_of_groups(program, units)) return {std::nullopt, std::move(units)};
   return {std::move(changed), std::move(others)};

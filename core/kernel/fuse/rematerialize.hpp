@@ -22,8 +22,8 @@ struct Rematerialized {
 /// conversions) before their readers in later passes, where that takes less: a minimum cut between what cannot be
 /// computed again and what the later passes read, in bytes that are written, read and kept. The same bits: the copies
 /// compute what their originals do. No change when kernels would not move fewer bytes. Phases are those of the ops'
-/// sources. The program passes verify().
-Rematerialized rematerialize(const graph::Program& program, Numerics numerics);
+/// sources. The program passes verify(). `stamps`: as of make_units().
+Rematerialized rematerialize(const graph::Program& program, Numerics numerics, GroupStamps* stamps = nullptr);
 
 /// Bytes that kernels of these units read and write, each value once per unit; products and other kinds of their own
 /// left out.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -56,11 +57,20 @@ class Finder {
       : program_(program), claims_(claims) {}
 
   std::vector<Pair> run() {
+    // By the value that they make: of as many layers, each finds its own without a look at the others.
+    std::map<ValueId, std::vector<std::size_t>> forward;
+    for (std::size_t f = 0; f < program_.meanings.size(); ++f) {
+      if (program_.meanings[f].name != "attention") continue;
+      if (const Role* const output = graph::find_output(program_.meanings[f], "output"))
+        forward[root_of(program_, output->operand).value].push_back(f);
+    }
     std::vector<Pair> found;
     for (std::size_t b = 0; b < program_.meanings.size(); ++b) {
       if (program_.meanings[b].name != "attention_backward") continue;
-      for (std::size_t f = 0; f < program_.meanings.size(); ++f) {
-        if (program_.meanings[f].name != "attention") continue;
+      const Role* const out = graph::find_input(program_.meanings[b], "out");
+      const auto made = out != nullptr ? forward.find(root_of(program_, out->operand).value) : forward.end();
+      if (made == forward.end()) continue;
+      for (const std::size_t f : made->second) {
         auto pair = pair_of(f, b);
         if (!pair) continue;
         found.push_back(*std::move(pair));
@@ -80,7 +90,7 @@ class Finder {
   }
 
  private:
-  std::optional<Pair> pair_of(std::size_t forward, std::size_t backward) const {
+  std::optional<Pair> pair_of(std::size_t forward, std::size_t backward) {
     const Meaning &f = program_.meanings[forward], &b = program_.meanings[backward];
     Pair pair{.forward = forward, .backward = backward};
     pair.scale = graph::number_of(f, "scale", 1);
@@ -144,13 +154,14 @@ class Finder {
     return true;
   }
 
-  bool is_claimed(const Pair& pair, const Meaning& f, const Meaning& b) const {
+  bool is_claimed(const Pair& pair, const Meaning& f, const Meaning& b) {
     // The logarithms are no value yet: all that counts here is what they will look like.
-    Program scratch;
-    scratch.values = program_.values;
     const Sizes& q = pair.operands[0].view.sizes;
     if (q.size() != 4) return false;
-    const Operand logs{static_cast<ValueId>(scratch.values.size()), View::contiguous({q[0], q[1], q[2], 1}), {}};
+    Program& scratch = with_logs_;
+    if (scratch.values.empty()) scratch.values = program_.values;
+    const Operand logs{static_cast<ValueId>(program_.values.size()), View::contiguous({q[0], q[1], q[2], 1}), {}};
+    scratch.values.resize(program_.values.size());
     scratch.values.push_back({.kind = ValueKind::kTemporary,
                               .dtype = DType::kF32,
                               .elements = q[0] * q[1] * q[2],
@@ -168,6 +179,7 @@ class Finder {
 
   const Program& program_;
   const std::function<bool(const LibraryCall&)>& claims_;
+  Program with_logs_;  // the values, and one more; made once
 };
 
 View turned(View view) {
@@ -238,8 +250,15 @@ class Rewriter {
     std::vector<OpId> new_id(program_.ops.size());
     std::vector<Operand> logs(pairs_.size());
     std::set<ValueId> restated;
+    std::multimap<OpId, std::size_t> of_op;
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      of_op.emplace(pairs_[i].makes_output, i);
+      if (pairs_[i].makes_gradient != pairs_[i].makes_output) of_op.emplace(pairs_[i].makes_gradient, i);
+    }
     for (OpId id = 0; id < program_.ops.size(); ++id) {
-      for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      const auto [first, last] = of_op.equal_range(id);
+      for (auto at = first; at != last; ++at) {
+        const std::size_t i = at->second;
         write_.source = program_.ops[id].source;
         if (pairs_[i].makes_output == id) {
           logs[i] = forward(pairs_[i]);

@@ -143,6 +143,9 @@ class Comparison {
                                           a.outputs.size(), b.args.size(), b.outputs.size()));
     }
     position_ = position;
+    // An op on a thousand tensors leaves as many buckets behind, and clear() goes through all of them.
+    constexpr std::size_t kMostBuckets = 64;
+    if (seen_.bucket_count() > kMostBuckets) decltype(seen_)().swap(seen_);
     seen_.clear();
     mixed_ = trace::kNone;
     for (argument_ = 0; argument_ < a.args.size(); ++argument_) {

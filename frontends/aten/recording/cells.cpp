@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -128,9 +129,12 @@ class CellMaker {
         contents[c] = {own, written[own]};
       }
     }
+    std::map<Content, std::vector<std::size_t>> holders;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      if (contents[c]) holders[*contents[c]].push_back(c);
+    }
     for (const trace::FinalState& state : trace_.final_states) {
-      for (std::size_t c = 0; c < cells.size(); ++c) {
-        if (contents[c] != Content{state.storage, written[state.storage]}) continue;
+      for (const std::size_t c : holders[{state.storage, written[state.storage]}]) {
         cells[c].final = state.blob;
         cells[c].final_storage = state.storage;
       }
