@@ -8,11 +8,14 @@
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 
 #include "core/base/output.hpp"
 #include "core/base/terminal.hpp"
 #include "runtime/measure/calibrate.hpp"
+#include "runtime/run/device_identity.hpp"
+#include "store/store.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profile_tables.hpp"
 #include "frontends/cli/terminal_observer.hpp"
@@ -66,6 +69,7 @@ nlohmann::ordered_json to_json(const runtime::Calibration& calibration, const st
                                      {"date", profile.date},
                                      {"threads", profile.threads},
                                      {"file", path},
+                                     {"kept", false},
                                      {"wall_ns", calibration.wall_ns},
                                      {"figures", figures_json(profile)},
                                      {"notes", calibration.notes},
@@ -80,6 +84,23 @@ nlohmann::ordered_json to_json(const runtime::Calibration& calibration, const st
   return document;
 }
 
+constexpr const char *kProfile = "profile", *kDocument = "document";
+
+/// What the store has of this device, measured so: its profile is written, its document returned.
+std::optional<nlohmann::ordered_json> kept(store::Store& store, const store::ActionKey& key, std::string& profile) {
+  const std::optional<store::Statement> entry = store.get(key);
+  std::optional<nlohmann::ordered_json> document;
+  for (const store::Output& output : entry ? entry->outputs : std::vector<store::Output>()) {
+    const std::optional<std::string> bytes = store.read(output);
+    if (!bytes) return std::nullopt;
+    if (output.name == kProfile) profile = *bytes;
+    if (output.name == kDocument) document = nlohmann::ordered_json::parse(*bytes, nullptr, false);
+  }
+  const bool is_whole = document && document->is_object() && document->contains("date") &&
+                        config::read_profile(profile, "the store's profile").has_value();
+  return is_whole ? document : std::nullopt;
+}
+
 }  // namespace
 
 Result<int> calibrate_device(const CalibrateSwitches& switches, bool json) {
@@ -88,6 +109,25 @@ Result<int> calibrate_device(const CalibrateSwitches& switches, bool json) {
     return Error{ErrorCode::kUsage, "there is no home folder to keep the profile in: name a file with -o"};
   }
   CRUCIBLE_TRY(const OpenedDevice opened, open_device(switches.device, terminal()));
+  const std::shared_ptr<store::Store>& store = opened.device->backend().store();
+  store::ActionKey key = runtime::key_about(*opened.device, "calibration", kernel::Numerics::kFast);
+  key.specialisation = {{"largest_mib", switches.largest_mib}, {"rounds", switches.rounds}};
+  std::string known;
+  if (auto document = store && !switches.anew ? kept(*store, key, known) : std::nullopt) {
+    CRUCIBLE_TRY(const hardware::DeviceProfile profile, config::read_profile(known, "the store's profile"));
+    const std::filesystem::path path =
+        switches.output.empty() ? folder / (profile.name + ".toml") : std::filesystem::path(switches.output);
+    CRUCIBLE_TRY_VOID(write_file(path, known));
+    (*document)["file"] = path.string();
+    (*document)["kept"] = true;
+    if (json) {
+      print_json(*document);
+    } else {
+      print_out("{}: {}\n\n{}\nmeasured on {} and kept: --anew measures again; written to {}\n", profile.name,
+                profile.description, profile_text(profile), profile.date, path.string());
+    }
+    return 0;
+  }
   const bool is_shown = !json && isatty(2) == 1;
   runtime::CalibrateOptions options{.rounds = switches.rounds,
                                     .largest_bytes = std::uint64_t{switches.largest_mib} << 20,
@@ -100,7 +140,12 @@ Result<int> calibrate_device(const CalibrateSwitches& switches, bool json) {
   if (!calibration) return calibration.error();
   const std::filesystem::path path =
       switches.output.empty() ? folder / (calibration->profile.name + ".toml") : std::filesystem::path(switches.output);
-  CRUCIBLE_TRY_VOID(write_file(path, config::write_profile(calibration->profile)));
+  const std::string profile = config::write_profile(calibration->profile);
+  CRUCIBLE_TRY_VOID(write_file(path, profile));
+  if (store) {  // where it cannot be kept, it is measured again
+    const std::string document = to_json(*calibration, path.string()).dump();
+    (void)store->put(key, {{kProfile, profile}, {kDocument, document}}, "crucible devices --calibrate");
+  }
   if (json) {
     print_json(to_json(*calibration, path.string()));
   } else {

@@ -204,13 +204,15 @@ void add_devices(Commands& commands) {
       ->check(CLI::Range(1u, 1000000u));
   devices->add_option("-o,--output", switches->calibration.output,
                       "The file that gets the profile (default: in the user's folder, docs/configuration.md)");
+  devices->add_flag("--anew", switches->calibration.anew,
+                    "With --calibrate: measure, although the store has what was measured of this device before");
   devices
       ->add_option("--rounds", switches->calibration.rounds,
                    "Rounds of each measurement; the median of the better half is kept (default 15)")
       ->check(CLI::Range(1u, 1000u));
   devices->add_option("--largest", switches->calibration.largest_mib, "The largest working set, in MiB (default 256)")
       ->check(CLI::Range(1u, 65536u));
-  for (const char* name : {"--output", "--rounds", "--largest"}) devices->get_option(name)->needs(calibrate);
+  for (const char* name : {"--output", "--rounds", "--largest", "--anew"}) devices->get_option(name)->needs(calibrate);
   devices->callback([&commands, devices, switches] {
     commands.run = [devices, switches]() -> Result<int> {
       if (switches->calibrate) return calibrate_device(switches->calibration, switches->json);

@@ -62,6 +62,21 @@ class Calibrate : public ::testing::Test {
   std::string trace_;
 };
 
+TEST_F(Calibrate, WhatWasMeasuredIsNotMeasuredAgainUnlessAsked) {
+  const std::string line = "devices --calibrate --backend cpu --rounds 1 --largest 1 --json";
+  const auto first = nlohmann::json::parse(run(line).out);
+  EXPECT_EQ(first["kept"], false);
+  std::filesystem::remove(first["file"].get<std::string>());
+  const auto again = nlohmann::json::parse(run(line).out);
+  EXPECT_EQ(again["kept"], true);
+  EXPECT_EQ(again["figures"], first["figures"]);
+  EXPECT_TRUE(std::filesystem::exists(first["file"].get<std::string>()));
+  EXPECT_EQ(nlohmann::json::parse(run(line + " --anew").out)["kept"], false);
+  EXPECT_EQ(nlohmann::json::parse(run("devices --calibrate --backend cpu --rounds 2 --largest 1 --json").out)["kept"],
+            false);
+  EXPECT_THAT(run("devices --calibrate --backend cpu --rounds 1 --largest 1").out, HasSubstr("--anew measures again"));
+}
+
 TEST_F(Calibrate, WritesAProfileThatLaterCommandsFind) {
   const auto before = nlohmann::json::parse(run("replay " + trace_ + " --profile --json").out);
   EXPECT_EQ(before["device_profile"], nullptr);

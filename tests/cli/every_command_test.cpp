@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/trace/content_hash.hpp"
 #include "core/trace/stream_writer.hpp"
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
@@ -34,7 +36,8 @@ const store::ActionKey kKept = {
     .kind = "kernel", .region = {}, .target = {}, .numerics = {}, .toolchain = {}, .options = {}, .specialisation = {}};
 
 /// Arguments with which a command prints something; {d} is the test's folder, where a.crtrace and the other files are,
-/// {k} the key of the entry in its store, {r} the hash of a region of a.crtrace.
+/// {k} the key of the entry in its store, {r} the hash of a region of a.crtrace, {c} that of its content, which is also
+/// in the store of recordings.
 struct Row {
   std::string arguments;
   bool prints = true;  // false: on standard output only with --json
@@ -65,6 +68,8 @@ const std::map<std::string, Row> kRows = {
     {"store list", {"--store {d}/store"}},
     {"store stats", {"--store {d}/store"}},
     {"store explain", {"{k} --store {d}/store"}},
+    {"store add", {"{d}/a.crtrace --store {d}/recordings"}},
+    {"store take", {"{c} -o {d}/taken.crtrace --store {d}/recordings"}},
     {"store push", {"--store {d}/empty --remote http://127.0.0.1:1 --trust off"}},
     {"store pull", {"--store {d}/empty --remote http://127.0.0.1:1 --trust off"}},
     {"store verify", {"--store {d}/store"}},
@@ -128,6 +133,9 @@ class EveryCommand : public ::testing::Test {
     std::FILE* const log = std::fopen((folder_ / "runs.crlog").c_str(), "w");
     std::fputs(runlog::sealed({{}, runlog::RunBegin{}}, std::nullopt).c_str(), log);
     std::fclose(log);
+    const std::string add = std::string(CRUCIBLE_COMMAND) + " store add " + (folder_ / "a.crtrace").string() +
+                            " --store " + (folder_ / "recordings").string() + " > /dev/null";
+    EXPECT_EQ(std::system(add.c_str()), 0);
     store::StoreOptions empty;
     empty.folder = folder_ / "empty";
     EXPECT_TRUE(store::Store::open(std::move(empty)));
@@ -161,6 +169,8 @@ class EveryCommand : public ::testing::Test {
 
   std::string filled(std::string text) {
     for (std::size_t at; (at = text.find("{d}")) != std::string::npos;) text.replace(at, 3, folder_.path().string());
+    if (const std::size_t at = text.find("{c}"); at != std::string::npos)
+      text.replace(at, 3, trace::hash_content(recording()).content.hex());
     if (const std::size_t at = text.find("{r}"); at != std::string::npos) text.replace(at, 3, region());
     if (const std::size_t at = text.find("{k}"); at != std::string::npos) text.replace(at, 3, hash_of(kKept).hex());
     return text;
