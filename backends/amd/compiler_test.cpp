@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "plugins/layers/kept_in_memory.hpp"
 #include "plugins/sdk/child_program.hpp"
 #include "plugins/sdk/error.hpp"
 #include "plugins/sdk/host.hpp"
@@ -17,7 +18,6 @@
 #include "plugins/sdk/matrix_product.hpp"
 #include "plugins/sdk/testing/device_plugin.hpp"
 #include "plugins/sdk/thread_kernel.hpp"
-#include "plugins/sdk/testing/kept_in_memory.hpp"
 
 namespace crucible_amd {
 namespace {
@@ -48,9 +48,9 @@ void use(const std::map<std::string, std::string, std::less<>>& options) {
     *value = {found->second.data(), found->second.size()};
     return 1;
   };
-  host.find_kept = sdk::kept_in_memory::find;
-  host.free_kept = sdk::kept_in_memory::give_back;
-  host.keep = sdk::kept_in_memory::keep;
+  host.find_kept = layers::kept_in_memory::find;
+  host.free_kept = layers::kept_in_memory::give_back;
+  host.keep = layers::kept_in_memory::keep;
   sdk::set_host(&host);
 }
 
@@ -246,7 +246,7 @@ TEST(AmdTrial, AVerdictIsKeptAndBelongsToItsFile) {
   EXPECT_THAT(verdict_on(compiler, "gfx942", "a device"), HasSubstr("signal 11"));
   setenv("CRUCIBLE_BROKEN_HIPRTC", "", 1);
   EXPECT_THAT(verdict_on(compiler, "gfx942", "a device"), HasSubstr("signal 11"));  // it is not asked again
-  EXPECT_EQ(verdict_on(compiler, "gfx90a", "a device"), "");  // for another architecture it is
+  EXPECT_EQ(verdict_on(compiler, "gfx90a", "a device"), "");                        // for another architecture it is
   EXPECT_THAT(verdict_on(compiler, "gfx942", "a device"), HasSubstr("signal 11"));
   fs::last_write_time(copy, fs::file_time_type::clock::now() + std::chrono::hours(1));
   EXPECT_EQ(verdict_on(compiler, "gfx942", "a device"), "");  // and when it is another file

@@ -33,9 +33,8 @@ std::string compile(const Compiler& compiler, const crucible_device& device, con
                          .toolchain = compiler.describe() + ", HIP " + version_text(device.driver->version),
                          .options = compiler.flags(*device.driver, batch.is_careful)};
   built.code = "code object";
-  return sdk::compile_or_find(key, built, [&] {
-    return compiler.compile(*device.driver, batch.text, sdk::names_of(batch), batch.is_careful);
-  });
+  return sdk::compile_or_find(
+      key, built, [&] { return compiler.compile(*device.driver, batch.text, sdk::names_of(batch), batch.is_careful); });
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ std::vector<std::vector<const Text*>> split(std::vector<const Text*> texts) {
   std::vector<std::vector<const Text*>> files(
       std::min<std::size_t>(static_cast<std::size_t>(usable_processors()), most));
   std::vector<std::size_t> load(files.size(), 0);
-  std::stable_sort(texts.begin(), texts.end(), [](auto* a, auto* b) { return a->key.content.size() > b->key.content.size(); });
+  std::stable_sort(texts.begin(), texts.end(),
+                   [](auto* a, auto* b) { return a->key.content.size() > b->key.content.size(); });
   for (const Text* text : texts) {
     const auto lightest = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
     files[lightest].push_back(text);

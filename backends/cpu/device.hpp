@@ -50,7 +50,7 @@ struct crucible_device : crucible::sdk::QueueOwner {
   crucible_cpu::OwnerProcess process;  // that opened it: the team and the queues have threads of that one alone
   int threads = 1;  // the most that a replay has
   bool has_fixed_threads = false;  // by the option: each replay has them all
-  std::string compiler;  // option, "" where not set
+  std::string compiler;            // option, "" where not set
   std::uint64_t compile_wait_s = 0;
   bool sanitizes = false;  // its kernels check themselves: sanitize.hpp
   std::shared_ptr<const crucible_cpu::OneDnn>

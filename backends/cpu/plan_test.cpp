@@ -85,9 +85,7 @@ class CpuPlan : public CpuTest, public testing::WithParamInterface<const char*> 
   std::shared_ptr<Device> open_with(int threads) {
     if (shared_cache_ == nullptr) shared_cache_ = std::make_unique<TemporaryFolder>();
     const KernelsInC in_c(shared_cache_->path());
-    device_ = open({{"threads", std::to_string(threads)},
-                    {"library", GetParam()},
-                    {"compiler", in_c.compiler()}},
+    device_ = open({{"threads", std::to_string(threads)}, {"library", GetParam()}, {"compiler", in_c.compiler()}},
                    keep_in(shared_cache_->path() / "store"));
     std::vector<KernelSource> kernels;
     for (const auto& [name, text] : kTexts) kernels.push_back(in_c.add(name, text));

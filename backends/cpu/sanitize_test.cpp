@@ -40,9 +40,7 @@ class Sanitize : public CpuTest {
     if (!has_clang()) GTEST_SKIP() << "no clang on this machine";
     if (shared_cache_ == nullptr) shared_cache_ = std::make_unique<TemporaryFolder>();
     in_c_.emplace(shared_cache_->path());
-    device_ = open({{"sanitize", "true"},
-                    {"threads", "2"},
-                    {"compiler", in_c_->compiler()}},
+    device_ = open({{"sanitize", "true"}, {"threads", "2"}, {"compiler", in_c_->compiler()}},
                    keep_in(shared_cache_->path() / "store"));
     std::vector<KernelSource> kernels;
     for (const auto& [name, body] : kTexts) kernels.push_back(in_c_->add(name, text_of(name, body)));

@@ -47,8 +47,7 @@ std::shared_ptr<Device> open(const char* rules, const char* switch_on = "1") {
   setenv("CRUCIBLE_EMU_FAULTS", rules, 1);
   if (switch_on != nullptr) setenv("ZET_ENABLE_METRICS", switch_on, 1);
   const char* const loader = std::getenv("CRUCIBLE_TEST_LEVEL_ZERO");
-  const Options options = {{"library", loader != nullptr ? loader : CRUCIBLE_EMULATED_LEVEL_ZERO},
-                           {"teams", "false"}};
+  const Options options = {{"library", loader != nullptr ? loader : CRUCIBLE_EMULATED_LEVEL_ZERO}, {"teams", "false"}};
   return take(take(Backend::load(take(find_backend("intel")), options))->open(""));
 }
 

@@ -13,14 +13,14 @@
 
 #include "core/base/output.hpp"
 #include "core/base/terminal.hpp"
-#include "runtime/measure/calibrate.hpp"
-#include "runtime/run/device_identity.hpp"
-#include "store/store.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/device_profile_tables.hpp"
 #include "frontends/cli/terminal_observer.hpp"
 #include "frontends/config/profile_file.hpp"
 #include "frontends/replay/device_profiles.hpp"
+#include "runtime/measure/calibrate.hpp"
+#include "runtime/run/device_identity.hpp"
+#include "store/store.hpp"
 
 namespace crucible::cli {
 namespace {

@@ -20,8 +20,8 @@ struct CalibrateSwitches {
 };
 
 /// Opens, measures, prints and writes; what was measured before of exactly this device, driver and plugin, here or on
-/// another machine, is taken from the store. Errors: those of open_device() and runtime::calibrate(); kBadInput when the file
-/// cannot be written; kUsage when there is no folder for it.
+/// another machine, is taken from the store. Errors: those of open_device() and runtime::calibrate(); kBadInput when
+/// the file cannot be written; kUsage when there is no folder for it.
 Result<int> calibrate_device(const CalibrateSwitches& switches, bool json);
 
 }  // namespace crucible::cli

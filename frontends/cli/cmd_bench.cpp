@@ -88,8 +88,7 @@ Result<void> prepare(const BenchOptions& options, const Work& work,
     row.threads = static_cast<unsigned>(info.threads);
     if (!row.is_cpu && joules_of(*opened.device))
       contender.joules = [device = opened.device] { return joules_of(*device); };
-    if (numerics == kernel::Numerics::kStrict)
-      CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened.device));
+    if (numerics == kernel::Numerics::kStrict) CRUCIBLE_TRY_VOID(runtime::admit_to_strict(opened.device));
     CRUCIBLE_TRY(const Tuned tuned,
                  tune(options.tune, variants->programs, opened.device, !options.no_fuse, numerics, terminal()));
     session_options = {

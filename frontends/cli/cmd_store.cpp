@@ -17,11 +17,11 @@
 #include "core/base/terminal.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/memory_switches.hpp"
+#include "frontends/cli/store_command.hpp"
+#include "frontends/cli/stored_recording.hpp"
 #include "frontends/cli/terminal_observer.hpp"
 #include "frontends/replay/kept_store.hpp"
 #include "frontends/replay/open_device.hpp"
-#include "frontends/cli/store_command.hpp"
-#include "frontends/cli/stored_recording.hpp"
 #include "store/store.hpp"
 
 namespace crucible::cli {
@@ -276,9 +276,12 @@ Result<int> run_import(const StoreSwitches& switches) {
 
 Result<int> tell_recording(const StoreSwitches& switches, const StoredRecording& made, std::string_view done) {
   if (switches.json) {
-    print_json(ordered_json{{"key", store::hash_of(made.key).hex()}, {"content", made.key.region.hex()},
-                            {"file", made.file},                     {"blobs", made.blobs},
-                            {"blob_bytes", made.blob_bytes},         {"new_bytes", made.new_bytes}});
+    print_json(ordered_json{{"key", store::hash_of(made.key).hex()},
+                            {"content", made.key.region.hex()},
+                            {"file", made.file},
+                            {"blobs", made.blobs},
+                            {"blob_bytes", made.blob_bytes},
+                            {"new_bytes", made.new_bytes}});
   } else {
     print_out("{} {} as {}: {} blobs, {}\n", done, made.file, store::hash_of(made.key).hex().substr(0, 12), made.blobs,
               format_bytes(made.blob_bytes));
@@ -309,8 +312,9 @@ void add_store(Commands& commands) {
     auto switches = std::make_shared<StoreSwitches>();  // shared with the callback, which runs after this function
     CLI::App* const command = add_subcommand(*parent, name, description, example);
     own(*command, *switches);
-    command->add_option("--store", switches->folder,
-                        "The store's folder (default: key store.folder, CRUCIBLE_STORE_DIR, or ~/.cache/crucible/store)");
+    command->add_option(
+        "--store", switches->folder,
+        "The store's folder (default: key store.folder, CRUCIBLE_STORE_DIR, or ~/.cache/crucible/store)");
     command->add_flag("--json", switches->json, "One JSON document on standard output");
     command->callback([&commands, switches, run] { commands.run = [switches, run] { return run(*switches); }; });
   };
@@ -363,7 +367,8 @@ void add_store(Commands& commands) {
       });
   add("take", "Writes a recording that is in the store to a file.", "crucible store take 3fa9c2 -o step.crtrace",
       run_take, [](CLI::App& command, StoreSwitches& switches) {
-        command.add_option("key", switches.key, "The first digits of its key, or of its content: `crucible store list`")
+        command
+            .add_option("key", switches.key, "The first digits of its key, or of its content: `crucible store list`")
             ->required();
         command.add_option("-o,--output", switches.file, "The file to be written")->required();
       });

@@ -63,11 +63,11 @@ Result<store::ActionKey> find_recording(store::Store& store, std::string_view di
   }));
   if (found.size() == 1 && !digits.empty()) return found[0];
   return Error{ErrorCode::kUsage,
-               found.empty() ? fmt::format("no recording in the store begins with {}: `crucible store list --kind {}` "
-                                           "shows them",
-                                           digits, kRecordingKind)
-                             : fmt::format("{} recordings in the store begin with {}: give more digits", found.size(),
-                                           digits)};
+               found.empty()
+                   ? fmt::format("no recording in the store begins with {}: `crucible store list --kind {}` "
+                                 "shows them",
+                                 digits, kRecordingKind)
+                   : fmt::format("{} recordings in the store begin with {}: give more digits", found.size(), digits)};
 }
 
 }  // namespace
@@ -96,12 +96,13 @@ Result<StoredRecording> store_recording(store::Store& store, const fs::path& fil
     if (!seen.insert(trace.blobs[id].hash).second) continue;
     CRUCIBLE_TRY(trace::MappedFile content, trace::MappedFile::open(blobs.path_of(trace.blobs[id].hash)));
     const std::span<const std::byte> bytes = content.bytes();
-    outputs.push_back({fmt::format("blob{}", seen.size()), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
+    outputs.push_back(
+        {fmt::format("blob{}", seen.size()), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
     made.blob_bytes += bytes.size();
     contents.push_back(std::move(content));
   }
   made.blobs = seen.size();
-  CRUCIBLE_TRY_VOID(store.put(made.key, outputs, fmt::format("crucible store add, {}", trace.metadata.frontend),
+  CRUCIBLE_TRY_VOID(store.put(made.key, outputs, "crucible store add",
                               {{"file", made.file},
                                {"framework", trace.metadata.framework},
                                {"iterations", std::to_string(trace.iterations.size())}}));

@@ -25,8 +25,8 @@ struct StoredRecording {
 /// Puts the recording into the store. Errors: those of reading and lowering it; those of Store::put().
 Result<StoredRecording> store_recording(store::Store& store, const std::filesystem::path& file);
 
-/// Writes a recording that is in the store to a file of its own: the same content, whose hash is compared. `digits`: the
-/// first ones of the entry's key or of the recording's content hash. Errors: kUsage where none or several begin so;
+/// Writes a recording that is in the store to a file of its own: the same content, whose hash is compared. `digits`:
+/// the first ones of the entry's key or of the recording's content hash. Errors: kUsage where none or several begin so;
 /// kBadInput where a part of it is gone or the file cannot be written.
 Result<StoredRecording> take_recording(store::Store& store, std::string_view digits, const std::filesystem::path& file);
 

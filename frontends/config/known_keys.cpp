@@ -52,7 +52,8 @@ const std::vector<Key>& known_keys() {
       {.name = "store.folder",
        .type = Type::kPath,
        .variable = "CRUCIBLE_STORE_DIR",
-       .help = "where compiled kernels, verdicts and choices are kept; empty: crucible/store in the user's cache folder",
+       .help =
+           "where compiled kernels, verdicts and choices are kept; empty: crucible/store in the user's cache folder",
        .from_folder = FromFolder::kNeedsTrust},
       {.name = "store.enabled",
        .type = Type::kBool,

@@ -60,8 +60,8 @@ void settle_known_options(config::Settings& settings, const std::string& name,
 /// Settings::check() about just these options, whatever is wrong with other plugins'.
 Result<backend::Options> options_of(config::Settings& settings, const backend::Examined& plugin);
 
-/// Finds, loads and starts the plugin with its settled options and the store of the configuration. Errors: the loader's,
-/// with its record; those of kept_store().
+/// Finds, loads and starts the plugin with its settled options and the store of the configuration. Errors: the
+/// loader's, with its record; those of kept_store().
 Result<std::shared_ptr<backend::Backend>> load_plugin(const config::Settings& settings, const std::string& name,
                                                       const Observer& observer);
 

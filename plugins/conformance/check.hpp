@@ -27,8 +27,9 @@ struct CheckOptions {
 Result<std::vector<Case>> choose_cases(const CheckOptions& options);
 
 /// Runs them. The plugin has the options of the settings, and beside them those whose variables the environment sets;
-/// what it keeps is kept for its case alone, because what an earlier run compiled proves nothing. Errors: kBadInput when the file is no plugin; kUnavailable
-/// when it cannot be loaded, refuses this host or has not the device; kUsage as above.
+/// what it keeps is kept for its case alone, because what an earlier run compiled proves nothing. Errors: kBadInput
+/// when the file is no plugin; kUnavailable when it cannot be loaded, refuses this host or has not the device; kUsage
+/// as above.
 Result<Report> check_plugin(const CheckOptions& options);
 
 }  // namespace crucible::conformance

@@ -13,7 +13,7 @@
 
 #include "core/base/terminal.hpp"
 #include "plugins/conformance/verdict.hpp"
-#include "plugins/sdk/testing/kept_in_memory.hpp"
+#include "plugins/layers/kept_in_memory.hpp"
 
 namespace crucible::conformance {
 namespace {
@@ -70,11 +70,19 @@ std::int64_t host_live_bytes() { return live_bytes; }
 const crucible_host_api* host_services(const Settings& settings) {
   if (options == nullptr) options = new std::map<std::string, std::string>(settings.options);
   // Static: the plugin may call its host until the process is over.
-  static constexpr crucible_host_api kServices = {
-      sizeof(crucible_host_api), CRUCIBLE_ABI_MINOR, nullptr,   host_log,
-      host_get_option,           host_alloc,         host_free, host_metric,
-      sdk::kept_in_memory::find, sdk::kept_in_memory::give_back, sdk::kept_in_memory::keep, sdk::kept_in_memory::claim,
-      sdk::kept_in_memory::unclaim};
+  static constexpr crucible_host_api kServices = {sizeof(crucible_host_api),
+                                                  CRUCIBLE_ABI_MINOR,
+                                                  nullptr,
+                                                  host_log,
+                                                  host_get_option,
+                                                  host_alloc,
+                                                  host_free,
+                                                  host_metric,
+                                                  layers::kept_in_memory::find,
+                                                  layers::kept_in_memory::give_back,
+                                                  layers::kept_in_memory::keep,
+                                                  layers::kept_in_memory::claim,
+                                                  layers::kept_in_memory::unclaim};
   return &kServices;
 }
 

@@ -11,8 +11,8 @@
 #include "plugins/abi/stubs.hpp"
 #include "plugins/fuzz/random_arguments.hpp"
 #include "plugins/fuzz/random_call_count.hpp"
+#include "plugins/layers/kept_in_memory.hpp"
 #include "plugins/layers/layers.hpp"
-#include "plugins/sdk/testing/kept_in_memory.hpp"
 
 namespace crucible::fuzz {
 namespace {
@@ -86,11 +86,11 @@ int run(const char* path, std::uint64_t calls, std::uint64_t seed) {
       [](void*, std::uint64_t size, std::uint64_t) { return std::malloc(size); },
       [](void*, void* memory, std::uint64_t, std::uint64_t) { std::free(memory); },
       [](void*, const crucible_kv*, std::uint32_t) {},
-      crucible::sdk::kept_in_memory::find,
-      crucible::sdk::kept_in_memory::give_back,
-      crucible::sdk::kept_in_memory::keep,
-      crucible::sdk::kept_in_memory::claim,
-      crucible::sdk::kept_in_memory::unclaim};
+      crucible::layers::kept_in_memory::find,
+      crucible::layers::kept_in_memory::give_back,
+      crucible::layers::kept_in_memory::keep,
+      crucible::layers::kept_in_memory::claim,
+      crucible::layers::kept_in_memory::unclaim};
   if (loaded.api.init(&kHost) != nullptr) return std::fprintf(stderr, "the plugin does not start\n"), 4;
   const int slot = layers::wrap(
       loaded.tables,

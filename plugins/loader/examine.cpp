@@ -214,7 +214,7 @@ Result<Examined> examine_candidate(const Candidate& candidate, const LoadPolicy&
   CRUCIBLE_TRY(std::optional<PluginFacts> facts, probe(candidate, *file, policy, record));
   const bool probed = facts.has_value();
   if (!probed) facts.emplace().name = candidate.name;
-  return Examined{candidate,     *std::move(file), *std::move(facts), probed, record.take_warnings(),
+  return Examined{candidate,     *std::move(file),  *std::move(facts), probed, record.take_warnings(),
                   policy.layers, policy.trace_file, policy.store};
 }
 

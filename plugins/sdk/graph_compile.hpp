@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "plugins/sdk/kept.hpp"
 #include "plugins/sdk/compile_table.hpp"
 #include "plugins/sdk/graph_driver.hpp"
+#include "plugins/sdk/kept.hpp"
 
 namespace crucible::sdk {
 

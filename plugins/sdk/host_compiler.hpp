@@ -22,7 +22,7 @@ class HostLibrary {
   /// place for its files; INTERNAL with the compiler's own words.
   static std::unique_ptr<HostLibrary> compile(const std::string& text, const std::string& compiler = "");
 
-  /// The two halves of it, for who keeps what was compiled (binary_cache.hpp): the bytes of a shared object, with the
+  /// The two halves of it, for who keeps what was compiled (kept.hpp): the bytes of a shared object, with the
   /// compiler's words in `log`; and the functions in such bytes.
   static std::string build(const std::string& text, const std::string& compiler, std::string& log);
   static std::unique_ptr<HostLibrary> load(const std::string& bytes);

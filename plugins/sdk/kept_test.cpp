@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "plugins/layers/kept_in_memory.hpp"
 #include "plugins/sdk/host.hpp"
-#include "plugins/sdk/testing/kept_in_memory.hpp"
 
 namespace crucible::sdk {
 namespace {
@@ -12,14 +12,14 @@ namespace {
 class SdkKept : public testing::Test {
  protected:
   SdkKept() {
-    kept_in_memory::memory().kept.clear();
+    layers::kept_in_memory::memory().kept.clear();
     host_.struct_size = sizeof host_;
     host_.abi_minor = CRUCIBLE_ABI_MINOR;
-    host_.find_kept = kept_in_memory::find;
-    host_.free_kept = kept_in_memory::give_back;
-    host_.keep = kept_in_memory::keep;
-    host_.claim_kept = kept_in_memory::claim;
-    host_.unclaim_kept = kept_in_memory::unclaim;
+    host_.find_kept = layers::kept_in_memory::find;
+    host_.free_kept = layers::kept_in_memory::give_back;
+    host_.keep = layers::kept_in_memory::keep;
+    host_.claim_kept = layers::kept_in_memory::claim;
+    host_.unclaim_kept = layers::kept_in_memory::unclaim;
     set_host(&host_);
   }
   ~SdkKept() override { set_host(nullptr); }

@@ -1,7 +1,7 @@
-// Each compiled kernel is tried once before it is used (trial.hpp). What passed is noted in the store, under the plugin,
-// the device, the kernel and the very binary, so that the next start tries nothing; another binary is tried again. What
-// is wrong is compiled again with less optimisation and tried again; what is wrong then is refused, as if the device
-// could not compile it.
+// Each compiled kernel is tried once before it is used (trial.hpp). What passed is noted in the store, under the
+// plugin, the device, the kernel and the very binary, so that the next start tries nothing; another binary is tried
+// again. What is wrong is compiled again with less optimisation and tried again; what is wrong then is refused, as if
+// the device could not compile it.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 #include "core/base/hash.hpp"
 #include "core/base/nan_bits.hpp"
 #include "runtime/run/device_identity.hpp"
-#include "store/store.hpp"
 #include "runtime/run/small_run.hpp"
+#include "store/store.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -42,8 +42,8 @@ using SelfTestProgress = std::function<void(double)>;
 Result<SelfTest> self_test(const std::shared_ptr<backend::Device>& device, Extent extent,
                            const SelfTestProgress& progress = {});
 
-/// Refuses a device that does not pass. The verdict of one that does is kept in the store of its plugin, if it has one, and
-/// the test left out when it is there for exactly this device, driver, compiler and version. Errors: kUnavailable,
+/// Refuses a device that does not pass. The verdict of one that does is kept in the store of its plugin, if it has one,
+/// and the test left out when it is there for exactly this device, driver, compiler and version. Errors: kUnavailable,
 /// naming what failed; those of self_test().
 Result<void> admit_to_strict(const std::shared_ptr<backend::Device>& device);
 

@@ -1,13 +1,14 @@
 // The self-test that admits devices to strict numerics: the real CPU plugin passes, with a compiler that bends a rule
 // it does not.
 #include "runtime/judge/self_test.hpp"
-#include "plugins/loader/testing/kept.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <fstream>
+
+#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/testing/test_programs.hpp"
 #include "plugins/loader/testing/kept.hpp"
+#include "runtime/testing/test_programs.hpp"
 
 namespace crucible::runtime {
 namespace {
 
 std::shared_ptr<backend::Device> open_cpu(const std::string& threads) {
-  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN,
-                                       {{"threads", threads}, {"library", "none"}}, backend::shared_store());
+  auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", threads}, {"library", "none"}},
+                                       backend::shared_store());
   EXPECT_TRUE(loaded) << loaded.error().message;
   return loaded ? *(*loaded)->open("") : nullptr;
 }

@@ -77,9 +77,8 @@ class Trial : public ::testing::Test {
     folder_ = std::filesystem::temp_directory_path() / ("crucible-trial-" + std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
     in_c_.emplace(folder_);
-    auto loaded = backend::Backend::load(
-        CRUCIBLE_TEST_CPU_PLUGIN,
-        {{"threads", "2"}, {"compiler", in_c_->compiler()}}, backend::keep_in(folder_ / "store"));
+    auto loaded = backend::Backend::load(CRUCIBLE_TEST_CPU_PLUGIN, {{"threads", "2"}, {"compiler", in_c_->compiler()}},
+                                         backend::keep_in(folder_ / "store"));
     ASSERT_TRUE(loaded) << loaded.error().message;
     auto opened = (*loaded)->open("");
     ASSERT_TRUE(opened) << opened.error().message;

@@ -28,8 +28,8 @@ class TrialVerdicts {
   void note(const std::optional<store::ActionKey>& key, std::string_view what);
 
  private:
-  std::shared_ptr<store::Store> store_;  // null: nowhere
-  store::ActionKey about_;               // what all keys begin with
+  std::shared_ptr<store::Store> store_;       // null: nowhere
+  store::ActionKey about_;                    // what all keys begin with
   std::map<ContentHash, std::string> known_;  // by the hash of the key: of this session
 };
 

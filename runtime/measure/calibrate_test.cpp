@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "core/kernel/schedule.hpp"
-#include "runtime/measure/calibrate_kernels.hpp"
 #include "plugins/loader/testing/kept.hpp"
+#include "runtime/measure/calibrate_kernels.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -1,6 +1,6 @@
 // Which candidate runs a product or a convolution on a device: the library, or the generated kernel cut in one of its
-// ways. Scored by a model, measured once, kept in the store of the device's plugin: the samples of winners and losers as
-// tuning records, and their medians as an entry, which others can have.
+// ways. Scored by a model, measured once, kept in the store of the device's plugin: the samples of winners and losers
+// as tuning records, and their medians as an entry, which others can have.
 //
 // A choice belongs to one call (sizes, strides, attributes), one text of the generated kernel and the ways to cut it,
 // numerics, one device with its threads, driver and library, and one version of the plugin: with any other of these it
@@ -19,8 +19,8 @@
 #include "core/base/result.hpp"
 #include "core/graph/program.hpp"
 #include "core/kernel/schedule.hpp"
-#include "runtime/plan/library_calls.hpp"
 #include "plugins/loader/backend.hpp"
+#include "runtime/plan/library_calls.hpp"
 #include "store/key.hpp"
 
 namespace crucible::runtime {

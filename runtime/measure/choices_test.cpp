@@ -8,9 +8,9 @@
 
 #include <filesystem>
 
+#include "plugins/loader/testing/kept.hpp"
 #include "runtime/run/session.hpp"
 #include "runtime/testing/test_programs.hpp"
-#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {
@@ -59,7 +59,8 @@ class ChoicesTest : public ::testing::Test {
   }
   /// All ways to cut the kernel took the same time.
   void write(const kernel::LibraryCall& call, int library_ns, int generated_ns) {
-    write(call, library_ns, std::vector<int>(std::max<std::size_t>(Choices(device_).cuts(call).size(), 1), generated_ns));
+    write(call, library_ns,
+          std::vector<int>(std::max<std::size_t>(Choices(device_).cuts(call).size(), 1), generated_ns));
   }
   /// What the steps of a training step's products are, with what lies in the store.
   std::vector<kernel::StepKind> kinds_of_products(bool asks) {
@@ -143,9 +144,13 @@ TEST_F(ChoicesTest, WhatIsNoChoiceCountsAsNone) {
   using Evidence = std::map<std::string, std::string>;
   const kernel::LibraryCall call = product(16, 16, 16);
   const std::string name = Choices::name_of(Choices(device_).cuts(call), 0);
-  for (const Evidence& evidence :
-       {Evidence{}, {{"rounds", "9"}}, {{"rounds", "9"}, {"library", "5"}}, {{"rounds", "9"}, {name, "-2"}},
-        {{"rounds", "9"}, {name, "2 ns"}}, {{"rounds", "0"}, {name, "2"}}, {{"rounds", "9"}, {"another", "2"}}}) {
+  for (const Evidence& evidence : {Evidence{},
+                                   {{"rounds", "9"}},
+                                   {{"rounds", "9"}, {"library", "5"}},
+                                   {{"rounds", "9"}, {name, "-2"}},
+                                   {{"rounds", "9"}, {name, "2 ns"}},
+                                   {{"rounds", "0"}, {name, "2"}},
+                                   {{"rounds", "9"}, {"another", "2"}}}) {
     write(call, evidence);
     EXPECT_EQ(Choices(device_).find(call), nullptr);
   }
@@ -167,8 +172,13 @@ TEST_F(ChoicesTest, SamplesOfLaterRunsCountAndLosersAreKept) {
   const std::uint64_t before = candidates->front().samples;
   std::vector<store::Sample> many(before + 1);  // as if the library had taken a second each time
   for (store::Sample& sample : many)
-    sample = {.id = "", .action = action, .candidate = "library", .device = device_->info().name, .time_ns = 1e9,
-              .maker = "a test", .made_ns = 0};
+    sample = {.id = "",
+              .action = action,
+              .candidate = "library",
+              .device = device_->info().name,
+              .time_ns = 1e9,
+              .maker = "a test",
+              .made_ns = 0};
   ASSERT_TRUE((*tuning)->add(many));
   Choices later(device_);
   const Choice* const found = later.find(call);

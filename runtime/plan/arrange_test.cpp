@@ -11,8 +11,8 @@
 #include <fstream>
 #include <random>
 
-#include "runtime/testing/test_programs.hpp"
 #include "plugins/loader/testing/kept.hpp"
+#include "runtime/testing/test_programs.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -9,14 +9,14 @@
 namespace crucible::runtime {
 
 store::ActionKey key_about(const backend::Device& device, std::string kind, kernel::Numerics numerics) {
-  store::ActionKey key{
-      .kind = std::move(kind),
-      .region = {},
-      .target = device.info().name,
-      .numerics = numerics == kernel::Numerics::kStrict ? "strict" : "fast",
-      .toolchain = fmt::format("{} {}, {}", device.backend().name(), device.backend().version(), kernel::math_identity()),
-      .options = {},
-      .specialisation = {}};
+  store::ActionKey key{.kind = std::move(kind),
+                       .region = {},
+                       .target = device.info().name,
+                       .numerics = numerics == kernel::Numerics::kStrict ? "strict" : "fast",
+                       .toolchain = fmt::format("{} {}, {}", device.backend().name(), device.backend().version(),
+                                                kernel::math_identity()),
+                       .options = {},
+                       .specialisation = {}};
   if (const auto properties = device.properties()) {
     for (const auto& [name, text] : *properties) {
       std::string unique = name;  // notes may have one name

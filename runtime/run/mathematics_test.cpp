@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "plugins/kernel_ir/math_prelude.hpp"
+#include "plugins/loader/testing/kept.hpp"
 #include "runtime/run/session.hpp"
 #include "runtime/testing/test_programs.hpp"
-#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -7,9 +7,9 @@
 #include <bit>
 #include <filesystem>
 
+#include "plugins/loader/testing/kept.hpp"
 #include "runtime/judge/result_hash.hpp"
 #include "runtime/testing/test_programs.hpp"
-#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -8,8 +8,8 @@
 #include <bit>
 #include <filesystem>
 
-#include "runtime/testing/test_programs.hpp"
 #include "plugins/loader/testing/kept.hpp"
+#include "runtime/testing/test_programs.hpp"
 
 namespace crucible::runtime {
 namespace {

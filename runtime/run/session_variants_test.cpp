@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
+#include "plugins/loader/testing/kept.hpp"
 #include "runtime/run/session.hpp"
 #include "runtime/testing/test_variants.hpp"
-#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -8,9 +8,9 @@
 #include <bit>
 #include <filesystem>
 
+#include "plugins/loader/testing/kept.hpp"
 #include "runtime/run/session.hpp"
 #include "runtime/testing/test_programs.hpp"
-#include "plugins/loader/testing/kept.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "core/graph/whole_slot_program.hpp"
-#include "runtime/run/session.hpp"
 #include "core/trace/memory_blob_store.hpp"
 #include "plugins/loader/backend.hpp"
 #include "plugins/loader/testing/kept.hpp"
+#include "runtime/run/session.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -70,8 +70,7 @@ TEST_F(StoredRecording, ComesOutAsItWentInAndSharesWhatIsTheSame) {
   EXPECT_NE(one["key"], two["key"]);
   std::filesystem::rename(folder_ / "one.crtrace", folder_ / "moved.crtrace");
   for (const char* name : {"key", "content"}) {
-    const CommandOutcome taken =
-        run("store take " + one[name].get<std::string>().substr(0, 10) + " -o again.crtrace");
+    const CommandOutcome taken = run("store take " + one[name].get<std::string>().substr(0, 10) + " -o again.crtrace");
     EXPECT_EQ(taken.code, 0) << taken.err;
     EXPECT_THAT(taken.out, HasSubstr("took out one.crtrace as "));
     EXPECT_EQ(content_of(folder_ / "again.crtrace"), content_of(folder_ / "moved.crtrace"));

@@ -17,10 +17,10 @@
 
 #include "core/graph/reference_numbers.hpp"
 #include "core/kernel/run_schedule.hpp"
-#include "runtime/plan/library_calls.hpp"
-#include "runtime/run/small_run.hpp"
 #include "plugins/loader/backend.hpp"
 #include "plugins/loader/testing/kept.hpp"
+#include "runtime/plan/library_calls.hpp"
+#include "runtime/run/small_run.hpp"
 
 namespace crucible::runtime {
 namespace {

@@ -130,7 +130,8 @@ class Cache(e2e_test.Folder):
         """The entries of compiled kernels, as paths."""
         if not self.store.exists():
             return []
-        return sorted(kept_store.file_of(self.store, entry["key"]) for entry in kept_store.entries(self.store, "kernel"))
+        entries = kept_store.entries(self.store, "kernel")
+        return sorted(kept_store.file_of(self.store, entry["key"]) for entry in entries)
 
     def objects(self):
         """The blobs: nothing else of a replay on the CPU has any."""

@@ -114,7 +114,8 @@ class Choices(e2e_test.Folder):
     def test_damaged_choices_count_as_none(self):
         self.receipt("--tune", "measure")
         for number, entry in enumerate(self.choices()):
-            kept_store.file_of(self.kept, entry["key"]).write_text(["", "{\"payloadType\": \"app", "null", "{}"][number % 4])
+            damaged = ["", "{\"payloadType\": \"app", "null", "{}"][number % 4]
+            kept_store.file_of(self.kept, entry["key"]).write_text(damaged)
         self.assertEqual(self.receipt()["choices"]["measured"], 0)
         self.assertGreater(self.receipt("--tune", "measure")["choices"]["measured_now"], 0)
 

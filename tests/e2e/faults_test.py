@@ -131,7 +131,8 @@ class Devices(e2e_test.Folder):
         """Under these rules, each of which must fire: a fault that was not there proves nothing."""
         self.fired.unlink(missing_ok=True)
         environment = {
-            **os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store"), "CRUCIBLE_EMU_LOG": str(self.fired), **(env or {})
+            **os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store"), "CRUCIBLE_EMU_LOG": str(self.fired),
+            **(env or {})
         }
         if rules:
             environment["CRUCIBLE_EMU_FAULTS"] = rules

@@ -34,8 +34,8 @@ class SecondMachine(e2e_test.Folder):
         if writer:
             environment |= {"CRUCIBLE_STORE_SIGN": str(writer), "CRUCIBLE_STORE_KEYS": f"{writer}.pub",
                             "CRUCIBLE_STORE_REMOTE_WRITE": "true"}
-        return crucible("replay", cls.trace, "--numerics", "strict", "--tune", "measure", "--verify", "--json", *options,
-                        env=environment)
+        return crucible("replay", cls.trace, "--numerics", "strict", "--tune", "measure", "--verify", "--json",
+                        *options, env=environment)
 
     @classmethod
     def replay_on(cls, machine, **named):

@@ -197,7 +197,8 @@ class Variants(e2e_test.Folder):
         self.assertIn("\nand 20 more, which ran 20 iterations (--json lists all)\n", text)
         self.assertLess(len(text.splitlines()), 42, text)
         self.assertEqual(len(json.loads(crucible("graph", trace, "--variants", "--json").stdout)["variants"]), 36)
-        done = crucible("replay", trace, "--verify", env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
+        done = crucible("replay", trace, "--verify",
+                        env={**os.environ, "CRUCIBLE_STORE_DIR": str(self.folder / "store")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("  and 38 more (--json lists all)\n", done.stdout)
         self.assertRegex(done.stdout, r"variants  36 variants: \d+ ran 35 times, \d+ once, .* and 30 more")

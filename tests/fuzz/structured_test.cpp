@@ -3,19 +3,18 @@
 // not set), CRUCIBLE_STRUCTURED_COMPILED how many are compiled too (100), CRUCIBLE_STRUCTURED_FIRST the first seed,
 // CRUCIBLE_STRUCTURED_KEEP a folder for what is found: its bytes for the tests, and its program as text.
 #include <gtest/gtest.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <span>
 
-#include <sys/time.h>
-#include <unistd.h>
-
 #include "core/graph/print.hpp"
 #include "core/trace/trace_samples.hpp"
-#include "tests/fuzz/judge.hpp"
 #include "plugins/loader/testing/kept.hpp"
+#include "tests/fuzz/judge.hpp"
 
 namespace crucible::fuzz {
 namespace {
@@ -58,8 +57,8 @@ class SeedWatch {
 std::shared_ptr<backend::Device> open_device(const std::filesystem::path& cache) {
   const auto path = backend::find_backend("cpu");
   if (!path) return nullptr;
-  const auto plugin = backend::Backend::load(
-      *path, {{"sanitize", "true"}, {"threads", "2"}, {"library", "none"}}, backend::keep_in(cache));
+  const auto plugin = backend::Backend::load(*path, {{"sanitize", "true"}, {"threads", "2"}, {"library", "none"}},
+                                             backend::keep_in(cache));
   if (!plugin) return nullptr;
   const auto device = (*plugin)->open("");
   return device ? *device : nullptr;

@@ -23,7 +23,9 @@ MAY_INCLUDE = {
     "core/kernel": ["core/base", "core/graph", "core/kernel",
                     "plugins/kernel_ir"], "core/budget": ["core/base", "core/graph", "core/kernel", "core/budget"],
     "runtime": ["core", "runtime", "plugins/loader", "plugins/abi",
-                "plugins/kernel_ir", "store"], "plugins/abi": ["plugins/abi"], "plugins/kernel_ir": ["plugins/kernel_ir"],
+                "plugins/kernel_ir", "store"], "plugins/abi": ["plugins/abi"], "plugins/kernel_ir": [
+                    "plugins/kernel_ir"
+                ],
     "plugins/loader": ["core/base", "plugins/abi", "plugins/layers",
                        "plugins/loader", "store"], "plugins/sdk": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk"],
     "plugins/spirv": ["plugins/abi", "plugins/kernel_ir", "plugins/sdk",

@@ -119,19 +119,19 @@ class Fuser : public UnitGraph {
         changed |= try_join(unit_of_[producers_[i]], unit_of_[op]);
         }
         return changed;
-      }
+  }
 
-      /// The program is large and lies all over memory, and is gone through in each round.
-      void note_op(OpId op) {
-        const auto first = static_cast<std::ptrdiff_t>(producers_.size());
-        for (const auto& input : program_.ops[op].inputs) {
-          if (!input.is_scalar() && program_.values[input.value].producer != kNone)
-            producers_.push_back(program_.values[input.value].producer);
-        }
-        std::sort(producers_.begin() + first, producers_.end(), std::greater<>());
-        first_producer_.push_back(static_cast<std::uint32_t>(producers_.size()));
-        is_forward_.push_back(kernel::is_forward(program_, op));
-      }
+  /// The program is large and lies all over memory, and is gone through in each round.
+  void note_op(OpId op) {
+    const auto first = static_cast<std::ptrdiff_t>(producers_.size());
+    for (const auto& input : program_.ops[op].inputs) {
+      if (!input.is_scalar() && program_.values[input.value].producer != kNone)
+        producers_.push_back(program_.values[input.value].producer);
+    }
+    std::sort(producers_.begin() + first, producers_.end(), std::greater<>());
+    first_producer_.push_back(static_cast<std::uint32_t>(producers_.size()));
+    is_forward_.push_back(kernel::is_forward(program_, op));
+  }
 
   bool join_readers() {
     bool changed = false;

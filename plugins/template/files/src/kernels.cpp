@@ -23,7 +23,9 @@ struct Programs {
   static const sdk::Dialect& dialect() { return acme::dialect(); }
   /// What a compiled program depends on beside its text: your device's capability (target), driver and compiler.
   static sdk::KeptKey key(crucible_device&) {
-    return {.content = "", .target = "", .toolchain = sdk::HostLibrary::compiler_id(options().get_text("compiler")),
+    return {.content = "",
+            .target = "",
+            .toolchain = sdk::HostLibrary::compiler_id(options().get_text("compiler")),
             .options = ""};
   }
   /// Yours takes program.text, with dialect().flags. Errors: sdk::Failure(CRUCIBLE_E_INTERNAL, the compiler's words).

@@ -11,7 +11,7 @@
 
 #include "plugins/abi/crucible_plugin.h"
 
-namespace crucible::sdk::kept_in_memory {
+namespace crucible::layers::kept_in_memory {
 
 struct Memory {
   std::mutex mutex;
@@ -68,4 +68,4 @@ inline void unclaim(void*, const crucible_kept_key* key) {
   all.claimed.erase(name_of(*key));
 }
 
-}  // namespace crucible::sdk::kept_in_memory
+}  // namespace crucible::layers::kept_in_memory
