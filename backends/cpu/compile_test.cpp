@@ -136,6 +136,7 @@ TEST_F(CpuCompile, DoesNotTrustAnObjectWithoutTheKernel) {
   std::optional<store::ActionKey> key;
   ASSERT_TRUE(kept->list("kernel", 9, [&](const store::EntryRow& row) { return key = row.fields, true; }));
   ASSERT_TRUE(key);
+  EXPECT_EQ(std::get<std::string>(key->options.at("plugin")), "cpu") << "another plugin's code would be found";
   ASSERT_TRUE(kept->put(*key, {{"bytes", "no library"}}, "a test"));
   const Module module = take(Module::compile(device, one));
   EXPECT_FALSE(module.from_cache());

@@ -7,10 +7,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/trace/trace_file.hpp"
 #include "core/trace/trace_samples.hpp"
 #include "frontends/aten/testing/trace_builder.hpp"
+#include "store/store.hpp"
 #include "tests/cli/run_command.hpp"
 
 namespace crucible {
@@ -111,6 +114,34 @@ TEST_F(StoredRecording, WhatIsGoneOrUnknownIsSaid) {
   EXPECT_EQ(run("store add one.crtrace").code, 0);
   EXPECT_EQ(run("store take " + key + " -o x.crtrace").code, 0);
   EXPECT_EQ(content_of(folder_ / "x.crtrace"), content_of(folder_ / "one.crtrace"));
+}
+
+/// An entry of one recording with another one inside, each part of it sound.
+TEST_F(StoredRecording, WhatIsAnotherRecordingThanItsEntrySaysIsNotUsed) {
+  const json one = document("store add one.crtrace");
+  (void)document("store add two.crtrace");
+  store::StoreOptions options;
+  options.folder = folder_ / "store";
+  auto opened = store::Store::open(std::move(options));
+  ASSERT_TRUE(opened) << opened.error().message;
+  std::vector<store::ActionKey> keys;
+  ASSERT_TRUE((*opened)->list("recording", 0, [&](const store::EntryRow& row) {
+    keys.push_back(row.fields);
+    return true;
+  }));
+  ASSERT_EQ(keys.size(), 2u);
+  if (keys[0].region.hex() != one["content"]) std::swap(keys[0], keys[1]);
+  const auto other = (*opened)->get(keys[1]);
+  ASSERT_TRUE(other);
+  std::vector<std::string> contents;
+  for (const store::Output& output : other->outputs) contents.push_back((*opened)->read(output).value_or(""));
+  std::vector<store::NewOutput> outputs;
+  for (std::size_t i = 0; i < contents.size(); ++i) outputs.push_back({other->outputs[i].name, contents[i]});
+  ASSERT_TRUE((*opened)->put(keys[0], outputs, "a test"));
+  const CommandOutcome taken = run("store take " + one["key"].get<std::string>() + " -o x.crtrace");
+  EXPECT_EQ(taken.code, 3) << taken.out;
+  EXPECT_THAT(taken.err, HasSubstr("another recording than its entry says"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "x.crtrace"));
 }
 
 }  // namespace

@@ -97,6 +97,11 @@ class Sandbox(e2e_test.Folder):
             shutil.rmtree(self.store)
             self.assertEqual((self.replay(trimmed).returncode, self.confined()), (0, made),
                              "what is made of a stranger's is a stranger's")
+        # What was shut in came first: the store of others is made around its folder.
+        shutil.rmtree(self.store)
+        self.assertEqual((self.replay(own, "--sandbox").returncode, self.confined()), (0, True))
+        self.assertNotIn("nothing is kept", self.replay(own).stderr)
+        self.assertTrue((self.store / "format").exists())
         shutil.rmtree(self.store)
         self.assertEqual((self.replay(copy, "--no-sandbox").returncode, self.confined()), (0, False))
         self.assertEqual((self.replay(own, "--sandbox").returncode, self.confined()), (0, True))
