@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -68,6 +70,69 @@ std::optional<Statement> Store::fetch(const ContentHash& hash) {
     earlier_place = beyond.place->name();
   }
   return std::nullopt;
+}
+
+std::optional<std::set<ContentHash>> Store::prefetch_from(const Beyond& beyond, const std::vector<ContentHash>& keys) {
+  std::set<ContentHash> kept;
+  for (std::size_t first = 0; first < keys.size(); first += kPage) {
+    const std::span<const ContentHash> page = std::span(keys).subspan(first, std::min(kPage, keys.size() - first));
+    auto found = beyond.place->read_all(Room::kActions, page, kStatementLimit);
+    if (!found) {
+      say(found.error().message);
+      return std::nullopt;
+    }
+    std::vector<std::pair<ContentHash, Entry>> entries;
+    std::map<ContentHash, std::uint64_t> blobs;  // that are not here, with their sizes
+    std::uint64_t bytes = 0, largest = 0;
+    for (std::size_t at = 0; at < page.size(); ++at) {
+      if (!(*found)[at]) continue;
+      Entry entry = judge(page[at], *std::move((*found)[at]), beyond.trust, beyond.place->name());
+      if (entry.finding != Finding::kGood) continue;
+      for (const Output& output : entry.statement.outputs) {
+        // What is larger is fetched alone, by keep().
+        const bool fits = output.size <= kBytesAtOnce - std::min<std::uint64_t>(bytes, kBytesAtOnce);
+        if (!fits || files_.facts(Room::kBlobs, output.blob)) continue;
+        if (!blobs.emplace(output.blob, output.size).second) continue;
+        bytes += output.size;
+        largest = std::max(largest, output.size);
+      }
+      entries.emplace_back(page[at], std::move(entry));
+    }
+    std::vector<ContentHash> names;
+    for (const auto& [blob, size] : blobs) names.push_back(blob);
+    auto frames = names.empty()
+                      ? Result<std::vector<std::optional<std::string>>>(std::vector<std::optional<std::string>>())
+                      : beyond.place->read_all(Room::kBlobs, names, frame_limit(largest));
+    if (!frames) say(frames.error().message);
+    for (std::size_t at = 0; frames && at < names.size(); ++at) {
+      if (!(*frames)[at]) continue;
+      const Result<void> done = blobs_.put_frame(*(*frames)[at], names[at], blobs[names[at]]);
+      if (!done) say(fmt::format("from {}: {}", beyond.place->name(), done.error().message));
+    }
+    for (const auto& [key, entry] : entries) {
+      if (keep(entry, beyond.place->name())) kept.insert(key);
+    }
+  }
+  return kept;
+}
+
+void Store::prefetch(std::span<const ActionKey> keys) {
+  if (options_.places.empty() || !files_.is_writable()) return;
+  std::set<ContentHash> wanted;
+  for (const ActionKey& key : keys) {
+    const ContentHash hash = hash_of(key);
+    if (!files_.facts(Room::kActions, hash)) wanted.insert(hash);
+  }
+  bool is_sure = true;  // every place answered
+  for (const Beyond& beyond : options_.places) {
+    if (wanted.size() < 2) return;  // one question is get()'s
+    const auto kept = prefetch_from(beyond, {wanted.begin(), wanted.end()});
+    is_sure &= kept.has_value();
+    if (kept) std::erase_if(wanted, [&](const ContentHash& key) { return kept->contains(key); });
+  }
+  if (!is_sure) return;
+  const std::lock_guard lock(mutex_);
+  nowhere_.insert(wanted.begin(), wanted.end());
 }
 
 std::vector<bool> Store::pull(const std::vector<ContentHash>& keys) {

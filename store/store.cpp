@@ -55,7 +55,7 @@ Result<std::unique_ptr<Store>> Store::open(StoreOptions options) {
         std::make_unique<Outbox>([raw = store.get()](const std::vector<ContentHash>& keys) { raw->write_out(keys); });
   }
   // Unsigned entries are as good as who can write them.
-  const std::vector<std::string> doubts = doubts_about(store->files_.folder(), "the folder");
+  const std::vector<std::string> doubts = doubts_about(store->files_.folder() / "format", "its file format");
   store->is_open_to_others_ = !doubts.empty();
   if (!doubts.empty() && store->options_.trust.policy != Policy::kEnforce) {
     store->say(
@@ -323,7 +323,13 @@ std::optional<Statement> Store::get(const ActionKey& key) {
     }
     if (entry.statement.key == key) (void)drop_incomplete(hash);
   }
-  if (std::optional<Statement> fetched = fetch(hash); fetched && fetched->key == key) return fetched;
+  const bool is_nowhere = [&] {
+    const std::lock_guard lock(mutex_);
+    return nowhere_.erase(hash) > 0;
+  }();
+  if (!is_nowhere) {
+    if (std::optional<Statement> fetched = fetch(hash); fetched && fetched->key == key) return fetched;
+  }
   if (files_.is_writable()) {
     if (const std::shared_ptr<Index> rows = index()) note(rows->miss(key), rows);
   }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -110,6 +111,9 @@ class Store {
   /// An answer all of whose blobs are there and whose signature counts. Nothing: a miss; why, where there is more to it
   /// than that nobody put it, was told.
   std::optional<Statement> get(const ActionKey& key);
+  /// Brings what the places have of these keys and what is not here, many in one question: get() of each comes next.
+  /// What no place has is not asked for again by that get().
+  void prefetch(std::span<const ActionKey> keys);
   /// One of its blobs, checked. Nothing: it went away meanwhile, or is damaged: a miss.
   std::optional<std::string> read(const Output& output);
 
@@ -190,6 +194,8 @@ class Store {
   static Entry weigh(const ContentHash& key, std::string bytes, const Trust& trust);
   bool take_from_places(const Output& output);
   std::optional<Statement> fetch(const ContentHash& hash);
+  /// Of one place; returns those that are here now. Nothing: it could not be asked.
+  std::optional<std::set<ContentHash>> prefetch_from(const Beyond& beyond, const std::vector<ContentHash>& keys);
   bool keep(const Entry& entry, const std::string& place);
   std::optional<std::string> to_send(const ContentHash& key, const Trust& trust, Statement& statement);
   Result<void> push_to(Beyond& beyond, const std::vector<ContentHash>& keys, Pushed& pushed);
@@ -209,6 +215,7 @@ class Store {
   bool is_open_to_others_ = false;
   std::mutex mutex_;  // of what follows
   std::set<std::string> said_;
+  std::set<ContentHash> nowhere_;  // keys that prefetch() found at no place
   std::vector<ContentHash> used_;
   std::mutex open_mutex_;         // while one is opened
   std::shared_ptr<Index> index_;  // shared with who uses it while a damaged one is replaced

@@ -436,8 +436,17 @@ class OtherStore : public Place {
     if (room == Room::kBlobs && bytes && *bytes && lies) (**bytes).back() = static_cast<char>((**bytes).back() ^ 1);
     return bytes;
   }
-  int asked = 0;
-  bool lies = false;
+  Result<std::vector<std::optional<std::string>>> read_all(Room room, std::span<const ContentHash> names,
+                                                           std::uint64_t limit) override {
+    ++questions;
+    if (is_down) return Error{ErrorCode::kUnavailable, "the other store cannot be reached"};
+    const int before = asked;
+    auto all = Place::read_all(room, names, limit);
+    asked = before;
+    return all;
+  }
+  int asked = 0, questions = 0;  // entry by entry; many at once
+  bool lies = false, is_down = false;
 
  private:
   const Files& files_;
@@ -473,6 +482,81 @@ TEST_F(Signed, ASecondPlaceIsAskedAndItsAnswersAreChecked) {
   // What is damaged here is fetched again.
   write_file(blob_file(1), "damaged");
   EXPECT_EQ(got(*store, 1), numbered_bytes(1));
+}
+
+/// As /tmp: nobody can replace there what is another's.
+TEST_F(StoreTest, AStoreMayLieInAFolderOfAllUsersWhereNobodyReplacesAnothersFiles) {
+  const std::filesystem::path above = place_.path() / "of all";
+  std::filesystem::create_directory(above);
+  for (const bool is_sticky : {true, false}) {
+    std::filesystem::permissions(above, std::filesystem::perms::all);
+    if (is_sticky)
+      std::filesystem::permissions(above, std::filesystem::perms::sticky_bit, std::filesystem::perm_options::add);
+    StoreOptions options = place_.options();
+    options.folder = above / "store";
+    const auto store = Store::open(std::move(options));
+    ASSERT_TRUE(store) << store.error().message;
+    EXPECT_EQ((*store)->is_executable(), is_sticky);
+  }
+  EXPECT_EQ(place_.said.size(), 1u);
+}
+
+TEST_F(Signed, ManyAreAskedForAtOnceAndCheckedAsEachWouldBe) {
+  testing::Place elsewhere;
+  StoreOptions theirs = signing("ours.pem", Policy::kOff);
+  theirs.folder = elsewhere.folder();
+  const auto other = opened(std::move(theirs));
+  for (std::uint32_t number = 0; number < 100; ++number) put(*other, number);
+  StoreOptions unsigned_options = signing(nullptr, Policy::kOff);
+  unsigned_options.folder = elsewhere.folder();
+  put(*opened(std::move(unsigned_options)), 200);
+
+  auto made = std::make_unique<OtherStore>(other->files());
+  OtherStore& second = *made;
+  StoreOptions options = signing(nullptr, Policy::kOff);
+  options.places.push_back({std::move(made), {Policy::kEnforce, options.trust.keys}, false});
+  const auto store = opened(std::move(options));
+  put(*store, 0);  // it is here
+  std::vector<ActionKey> keys;
+  for (std::uint32_t number = 0; number < 100; ++number) keys.push_back(numbered_key(number));
+  for (const std::uint32_t number : {200u, 300u}) keys.push_back(numbered_key(number));  // nobody signed; nobody has it
+  store->prefetch(keys);
+  EXPECT_EQ(second.questions, 4);  // two pages, entries and blobs
+  for (std::uint32_t number = 0; number < 100; ++number) EXPECT_EQ(got(*store, number), numbered_bytes(number));
+  EXPECT_FALSE(got(*store, 200));
+  EXPECT_FALSE(got(*store, 300));
+  EXPECT_EQ(second.asked, 0);  // not even for what it has not
+  EXPECT_THAT(place_.said, Contains(HasSubstr("of the other store: it is not used: it is not signed")));
+  EXPECT_FALSE(got(*store, 300));
+  EXPECT_EQ(second.asked, 1) << "only once: it may have come meanwhile";
+}
+
+TEST_F(Signed, WhatIsWrongWithManyIsFoundOneByOne) {
+  testing::Place elsewhere;
+  StoreOptions theirs = signing("ours.pem", Policy::kOff);
+  theirs.folder = elsewhere.folder();
+  const auto other = opened(std::move(theirs));
+  for (std::uint32_t number = 1; number < 4; ++number) put(*other, number);
+  auto made = std::make_unique<OtherStore>(other->files());
+  OtherStore& second = *made;
+  StoreOptions options = signing(nullptr, Policy::kOff);
+  options.places.push_back({std::move(made), {Policy::kEnforce, options.trust.keys}, false});
+  const auto store = opened(std::move(options));
+  const std::vector<ActionKey> keys = {numbered_key(1), numbered_key(2), numbered_key(3)};
+  second.is_down = true;
+  store->prefetch(keys);
+  EXPECT_THAT(place_.said, Contains(HasSubstr("cannot be reached")));
+  second.is_down = false;
+  EXPECT_EQ(got(*store, 1), numbered_bytes(1));  // asked for again: nobody knew
+  second.lies = true;
+  store->prefetch(keys);
+  EXPECT_THAT(place_.said, Contains(HasSubstr("from the other store: blob")));
+  EXPECT_FALSE(std::filesystem::exists(place_.entry_file(numbered_key(2))));
+  second.lies = false;
+  std::filesystem::remove_all(elsewhere.folder() / "cas");
+  store->prefetch(keys);
+  EXPECT_FALSE(got(*store, 2));
+  EXPECT_THAT(place_.said, Contains(HasSubstr("lacks a blob that it names")));
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ TEST_F(CpuCompile, KeepsNothingWhereOthersCouldPutSomething) {
   testing::internal::CaptureStderr();
   const auto device = open();
   const Module module = take(Module::compile(device, kernels));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("all users can write the folder"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("all users can write its folder"));
   EXPECT_FALSE(module.from_cache());
   EXPECT_EQ(run(device, module, "k_a"), 7);
   EXPECT_FALSE(take(Module::compile(device, kernels)).from_cache());

@@ -68,7 +68,8 @@ std::string example(std::string pattern) {
 
 // The decisions about all keys, here once more: whoever adds a key decides twice.
 TEST(FolderPolicy, EveryKeyIsDecided) {
-  const List harmless = {"backend", "device", "fallback", "fallback_devices", "checkpoint_every", "numerics"};
+  const List harmless = {"backend",          "device",   "fallback",     "fallback_devices",
+                         "checkpoint_every", "numerics", "store.enabled"};
   for (const Key& key : known_keys()) {
     EXPECT_NE(key.from_folder, FromFolder::kUndecided) << key.name << ": decide whether a folder's file may set it";
     const bool is_harmless =

@@ -37,6 +37,11 @@ store::ActionKey action_of(const Library& library, const crucible_kept_key& key)
 
 void find_kept(void* ctx, const crucible_kept_key* keys, std::uint32_t count, crucible_kept_bytes* found) {
   const auto* library = static_cast<const Library*>(ctx);
+  if (library->store) {
+    std::vector<store::ActionKey> wanted;
+    for (std::uint32_t i = 0; i < count; ++i) wanted.push_back(action_of(*library, keys[i]));
+    library->store->prefetch(wanted);
+  }
   std::map<ContentHash, crucible_kept_bytes> read;
   for (std::uint32_t i = 0; i < count; ++i) {
     found[i] = {nullptr, 0};

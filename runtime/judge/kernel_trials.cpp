@@ -63,12 +63,18 @@ class Trials {
       if (source.ir.empty() || !step || is_refused(source.name)) continue;
       ++report_.kernels;
       CRUCIBLE_TRY(Pending one, look_up(source, *step, *accepted_.module));
-      if (!one.known) {
-        pending.push_back(std::move(one));
-      } else if (!one.known->empty()) {
-        note_wrong(source, *step, *one.known);
-      }
+      pending.push_back(std::move(one));
     }
+    std::vector<store::ActionKey> keys;
+    for (const Pending& one : pending) {
+      if (one.key) keys.push_back(*one.key);
+    }
+    verdicts_.look_ahead(keys);
+    for (Pending& one : pending) {
+      one.known = verdicts_.find(one.key);
+      if (one.known && !one.known->empty()) note_wrong(*one.source, one.step, *one.known);
+    }
+    std::erase_if(pending, [](const Pending& one) { return one.known.has_value(); });
     // Memory for the largest, once: a plugin may clear what it hands out.
     for (const Pending& one : pending) most_bytes_ = std::max(most_bytes_, references_.bytes_of(one.source->name));
     std::size_t tried = 0;
@@ -118,7 +124,6 @@ class Trials {
     Pending one{.source = &source, .step = step, .compiled = nullptr, .key = {}, .known = {}, .judged = {}};
     CRUCIBLE_TRY(one.compiled, module.kernel(source.name));
     one.key = verdicts_.key_of(source, binary_of(*place_.device, one.compiled));
-    one.known = verdicts_.find(one.key);
     return one;
   }
 
@@ -163,6 +168,7 @@ class Trials {
           careful ? "" : fmt::format("it cannot be compiled with less optimisation: {}", careful.error().message);
       if (careful) {
         CRUCIBLE_TRY(Pending one, look_up(wrong[i], reports[i].step, *careful));
+        one.known = verdicts_.find(one.key);
         std::string what = one.known.value_or("");
         if (!one.known) {
           CRUCIBLE_TRY(TrialReferences::Made made, references_.make(*one.source));

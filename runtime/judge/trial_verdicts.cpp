@@ -31,6 +31,10 @@ std::optional<store::ActionKey> TrialVerdicts::key_of(const backend::KernelSourc
   return key;
 }
 
+void TrialVerdicts::look_ahead(std::span<const store::ActionKey> keys) {
+  if (store_) store_->prefetch(keys);
+}
+
 std::optional<std::string> TrialVerdicts::find(const std::optional<store::ActionKey>& key) {
   if (!key) return std::nullopt;
   const ContentHash hash = store::hash_of(*key);

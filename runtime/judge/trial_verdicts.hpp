@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,8 @@ class TrialVerdicts {
 
   /// What the verdict of this binary is known by; nothing where none is kept.
   std::optional<store::ActionKey> key_of(const backend::KernelSource& kernel, std::string_view binary) const;
+  /// Before find() of each: servers behind the store are asked for all at once.
+  void look_ahead(std::span<const store::ActionKey> keys);
   /// "" when it passed, or what was wrong; nothing where nobody tried it.
   std::optional<std::string> find(const std::optional<store::ActionKey>& key);
   /// What cannot be kept is tried again by the next start.

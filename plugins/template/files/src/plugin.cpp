@@ -14,7 +14,7 @@ constexpr sdk::Identity kIdentity = {.name = "acme", .vendor = "nobody yet", .ve
 
 // (2) What users may set; `crucible plugin options acme` shows it. Yours: {.name = "streams", .type =
 // sdk::OptionType::kU64, .default_value = "1", .min = 1, .max = 16, .help = "How many at once."}.
-constexpr sdk::OptionSpec kOptionSpecs[] = {sdk::kCompilerOption, sdk::kCacheOption};
+constexpr sdk::OptionSpec kOptionSpecs[] = {sdk::kCompilerOption};
 constexpr sdk::Options kOptions(kOptionSpecs);
 
 // (3) Open your driver here, end every thread in stop. A machine without your driver is no crash:
