@@ -13,10 +13,10 @@ namespace crucible::sdk {
 /// All that the bytes depend on, in the plugin's own words; the plugin's name is part of it without being said. What
 /// differs in any part is another key, and `crucible store explain` says in which.
 struct KeptKey {
-  std::string content;    // the text that is compiled
-  std::string target;     // the device's capability: "sm_90"
-  std::string toolchain;  // compiler and driver, with their versions
-  std::string options;    // flags
+  std::string content = {};    // the text that is compiled
+  std::string target = {};     // the device's capability: "sm_90"
+  std::string toolchain = {};  // compiler and driver, with their versions
+  std::string options = {};    // flags
   std::string kind = "kernel";
 };
 

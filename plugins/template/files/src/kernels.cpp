@@ -23,10 +23,7 @@ struct Programs {
   static const sdk::Dialect& dialect() { return acme::dialect(); }
   /// What a compiled program depends on beside its text: your device's capability (target), driver and compiler.
   static sdk::KeptKey key(crucible_device&) {
-    return {.content = "",
-            .target = "",
-            .toolchain = sdk::HostLibrary::compiler_id(options().get_text("compiler")),
-            .options = ""};
+    return {.toolchain = sdk::HostLibrary::compiler_id(options().get_text("compiler"))};
   }
   /// Yours takes program.text, with dialect().flags. Errors: sdk::Failure(CRUCIBLE_E_INTERNAL, the compiler's words).
   static std::string compile(crucible_device&, const sdk::ProgramText& program, std::string& log) {
