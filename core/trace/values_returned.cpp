@@ -23,8 +23,8 @@ namespace crucible::trace {
 
 namespace {
 
-constexpr std::size_t kFew = 64;              // numbers that are looked for among the elements of what entered
-constexpr std::size_t kLargest = 1u << 20;    // bytes of what entered that are looked at for that
+constexpr std::size_t kFew = 64;            // numbers that are looked for among the elements of what entered
+constexpr std::size_t kLargest = 1u << 20;  // bytes of what entered that are looked at for that
 
 void collect_tensors(const std::vector<Arg>& args, std::vector<TensorId>& found) {
   for (const Arg& arg : args) {
@@ -66,12 +66,24 @@ std::vector<double> numbers_in(std::span<const std::byte> bytes, DType dtype) {
   for (std::size_t i = 0; size > 0 && (i + 1) * size <= bytes.size(); ++i) {
     switch (dtype) {
       case DType::kBool:
-      case DType::kU8: numbers.push_back(read_as<std::uint8_t>(bytes, i)); break;
-      case DType::kI8: numbers.push_back(read_as<std::int8_t>(bytes, i)); break;
-      case DType::kI16: numbers.push_back(read_as<std::int16_t>(bytes, i)); break;
-      case DType::kI32: numbers.push_back(read_as<std::int32_t>(bytes, i)); break;
-      case DType::kI64: numbers.push_back(static_cast<double>(read_as<std::int64_t>(bytes, i))); break;
-      case DType::kF16: numbers.push_back(half(read_as<std::uint16_t>(bytes, i))); break;
+      case DType::kU8:
+        numbers.push_back(read_as<std::uint8_t>(bytes, i));
+        break;
+      case DType::kI8:
+        numbers.push_back(read_as<std::int8_t>(bytes, i));
+        break;
+      case DType::kI16:
+        numbers.push_back(read_as<std::int16_t>(bytes, i));
+        break;
+      case DType::kI32:
+        numbers.push_back(read_as<std::int32_t>(bytes, i));
+        break;
+      case DType::kI64:
+        numbers.push_back(static_cast<double>(read_as<std::int64_t>(bytes, i)));
+        break;
+      case DType::kF16:
+        numbers.push_back(half(read_as<std::uint16_t>(bytes, i)));
+        break;
       case DType::kBF16: {
         const std::uint32_t bits = static_cast<std::uint32_t>(read_as<std::uint16_t>(bytes, i)) << 16;
         float value;
@@ -79,9 +91,14 @@ std::vector<double> numbers_in(std::span<const std::byte> bytes, DType dtype) {
         numbers.push_back(value);
         break;
       }
-      case DType::kF32: numbers.push_back(read_as<float>(bytes, i)); break;
-      case DType::kF64: numbers.push_back(read_as<double>(bytes, i)); break;
-      default: return {};
+      case DType::kF32:
+        numbers.push_back(read_as<float>(bytes, i));
+        break;
+      case DType::kF64:
+        numbers.push_back(read_as<double>(bytes, i));
+        break;
+      default:
+        return {};
     }
   }
   return numbers;
@@ -102,11 +119,11 @@ bool is_telling(double number) {
 }
 
 struct Left {
-  std::uint32_t at = 0;       // ops of the iteration before it
+  std::uint32_t at = 0;  // ops of the iteration before it
   const Op* op = nullptr;
-  bool own = false;           // computed in this iteration from what entered in it
-  bool counts = false;        // it may matter: neither a loss nor an optimizer's nor printed
-  bool decides = false;       // truth values alone
+  bool own = false;      // computed in this iteration from what entered in it
+  bool counts = false;   // it may matter: neither a loss nor an optimizer's nor printed
+  bool decides = false;  // truth values alone
   std::uint64_t elements = 0;
   std::vector<double> numbers = {};       // few ones
   std::optional<std::uint64_t> sum = {};  // of the bytes, where they are not few
@@ -171,15 +188,32 @@ class Walk {
  private:
   bool lasts(StorageId storage) const { return roles_.contains(storage); }
 
+  /// Without reading an element: a view is made of it, or a tensor is set to lie there.
+  bool looks_at(const Op& op, const TensorUse& use) const {
+    return use.is_viewed || trace_.schemas[op.schema].text.starts_with("aten::set_.");
+  }
+  /// Whether memory that op `index` only looks at is overwritten as a whole before anything reads it, as torch.save
+  /// does with what it copies a device's storages to.
+  bool is_replaced_later(std::uint32_t index, StorageId storage) {
+    constexpr std::uint32_t kLook = 16;  // ops
+    const std::size_t end = std::min<std::size_t>(trace_.ops.size(), std::size_t{index} + 1 + kLook);
+    for (std::size_t at = std::size_t{index} + 1; at < end; ++at) {
+      for (const TensorUse& use : effects_.uses(trace_.ops[at])) {
+        if (use.storage == storage && !looks_at(trace_.ops[at], use)) return use.is_replaced;
+      }
+    }
+    return false;
+  }
+
   void enter(Run& run, std::uint32_t index, std::uint32_t at, std::uint32_t place, const Op& op,
              const std::vector<TensorId>& read) {
     const auto [first, last] = externals_.equal_range(index);
     std::vector<const External*> here;
     for (auto it = first; it != last; ++it) here.push_back(it->second);
-    std::ranges::sort(here);  // as they stand in the recording
+    std::ranges::sort(here);                 // as they stand in the recording
     std::unordered_set<StorageId> replaced;  // memory that is new: what it holds matters to nobody
     for (const TensorUse& use : here.empty() ? std::vector<TensorUse>() : effects_.uses(op)) {
-      if (use.is_replaced) replaced.insert(use.storage);
+      if (use.is_replaced || (looks_at(op, use) && is_replaced_later(index, use.storage))) replaced.insert(use.storage);
     }
     std::uint32_t part = 0;
     for (const External* external : here) {
@@ -427,8 +461,7 @@ class Search {
       const auto other = contents_[i].find({entered.place, entered.part});
       if (other == contents_[i].end()) {
         if (i >= first()) return true;
-      } else if (other->second->text != entered.text &&
-                 !(entered.is_number && other->second->sizes != entered.sizes)) {
+      } else if (other->second->text != entered.text && !(entered.is_number && other->second->sizes != entered.sizes)) {
         return true;
       }
     }
@@ -534,8 +567,9 @@ class Search {
     const std::size_t others = found.left_at.size() - std::min<std::size_t>(found.left_at.size(), 1);
     const std::string lines = printable(trace_.site_text(found.left_at.empty() ? kNone : found.left_at[0])) +
                               (others == 0 ? "" : fmt::format(" and {}", counted(others, "other line")));
-    const char* how = !found.changed ? " (one iteration: whether this changes is not known)"
-                      : *found.changed ? "" : " (the same in all recorded iterations)";
+    const char* how = !found.changed   ? " (one iteration: whether this changes is not known)"
+                      : *found.changed ? ""
+                                       : " (the same in all recorded iterations)";
     found.text = fmt::format(
         "in each iteration {} left the program at {}, and {} that entered {} (at {}) {} taken from the recording{}: "
         "what Python did "
@@ -551,7 +585,7 @@ class Search {
   std::unordered_set<std::uint32_t> drawing_;  // ops that drew
   std::vector<Run> runs_;                      // of the complete iterations
   std::vector<std::map<Place, const Entered*>> contents_;
-  std::vector<std::vector<const Left*>> telling_;  // of each run: what counts
+  std::vector<std::vector<const Left*>> telling_;                                    // of each run: what counts
   std::map<std::pair<const Run*, std::pair<SchemaId, SiteId>>, std::string> texts_;  // all that left at one line
   bool is_comparable_ = false;  // numbers of one iteration have their place in the others
   bool trains_ = false;

@@ -34,12 +34,12 @@ constexpr const char* kSum = "aten::sum(Tensor self) -> Tensor";
 struct Options {
   std::uint32_t iterations = 3;
   std::string way = kList;
-  float value = 1;        // how much what left grows from one iteration to the next
-  float entered = 10;     // the same of what enters afterwards
+  float value = 1;     // how much what left grows from one iteration to the next
+  float entered = 10;  // the same of what enters afterwards
   bool enters = true;
-  bool is_loss = false;   // what left is a loss
+  bool is_loss = false;  // what left is a loss
   Phase phase = Phase::kForward;
-  double alpha = 0;       // how much a number among the arguments behind it grows
+  double alpha = 0;  // how much a number among the arguments behind it grows
 };
 
 /// Per iteration: y = relu(x), y leaves, z = y + t, where x and t enter.
@@ -95,6 +95,31 @@ TEST(ValuesReturned, NewMemoryThatIsCopiedIntoIsNotTold) {
              {tensor_of(copy), tensor_of(y), integer(0)}, {tensor_of(copy)});
   }
   EXPECT_EQ(values_returned(maker.take()), std::nullopt);
+}
+
+/// As torch.save does with a device's storages: memory of its own, a tensor that lies there, the copy.
+TEST(ValuesReturned, NewMemoryThatATensorIsSetToAndThatIsCopiedIntoIsNotTold) {
+  for (const bool is_copied_into : {true, false}) {
+    samples::TraceMaker maker;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      maker.begin_iteration();
+      const TensorId x = maker.tensor({2}), y = maker.tensor({2}), memory = maker.tensor({2}), z = maker.tensor({2});
+      maker.external(x, Role::kUnknown, "", static_cast<float>(i));
+      maker.op(kRelu, {tensor_of(x)}, {tensor_of(y)});
+      maker.op(kItem, {tensor_of(y)}, {number(i)});
+      const TensorId empty = maker.tensor({2});
+      maker.op("aten::empty.memory_format() -> Tensor", {}, {tensor_of(empty)});
+      maker.external(memory, Role::kUnknown, "", 10 * static_cast<float>(i));  // whatever was there
+      maker.op("aten::set_.source_Storage(Tensor(a!) self, Storage source) -> Tensor(a!)",
+               {tensor_of(empty), tensor_of(memory)}, {tensor_of(memory)});
+      if (is_copied_into) {
+        maker.op("aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
+                 {tensor_of(memory), tensor_of(y), integer(0)}, {tensor_of(memory)});
+      }
+      maker.op(kRelu, {tensor_of(memory)}, {tensor_of(z)});
+    }
+    EXPECT_EQ(values_returned(maker.take()).has_value(), !is_copied_into);
+  }
 }
 
 TEST(ValuesReturned, WhatALoaderGivesIsNotTold) {
