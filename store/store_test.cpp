@@ -452,22 +452,32 @@ class OtherStore : public Place {
   const Files& files_;
 };
 
-TEST_F(Signed, ASecondPlaceIsAskedAndItsAnswersAreChecked) {
-  testing::Place elsewhere;
-  StoreOptions theirs = signing("ours.pem", Policy::kOff);
-  theirs.folder = elsewhere.folder();
-  const auto other = opened(std::move(theirs));
+class SecondPlace : public Signed {
+ protected:
+  std::unique_ptr<Store> elsewhere(const char* secret) {
+    StoreOptions theirs = signing(secret, Policy::kOff);
+    theirs.folder = elsewhere_.folder();
+    return opened(std::move(theirs));
+  }
+  /// A store that asks `other` for what it lacks and believes our key alone, and what it asks, which it owns.
+  std::pair<std::unique_ptr<Store>, OtherStore*> beside(const Store& other) {
+    auto made = std::make_unique<OtherStore>(other.files());
+    OtherStore* const second = made.get();
+    StoreOptions options = signing(nullptr, Policy::kOff);
+    options.places.push_back({std::move(made), {Policy::kEnforce, options.trust.keys}, false});
+    return {opened(std::move(options)), second};
+  }
+  testing::Place elsewhere_;
+};
+
+TEST_F(SecondPlace, ASecondPlaceIsAskedAndItsAnswersAreChecked) {
+  const auto other = elsewhere("ours.pem");
   put(*other, 1);
   put(*other, 2);
-  StoreOptions unsigned_options = signing(nullptr, Policy::kOff);
-  unsigned_options.folder = elsewhere.folder();
-  put(*opened(std::move(unsigned_options)), 3);
+  put(*elsewhere(nullptr), 3);
 
-  auto made = std::make_unique<OtherStore>(other->files());
-  OtherStore& second = *made;
-  StoreOptions options = signing(nullptr, Policy::kOff);
-  options.places.push_back({std::move(made), {Policy::kEnforce, options.trust.keys}, false});
-  const auto store = opened(std::move(options));
+  const auto [store, asked] = beside(*other);
+  OtherStore& second = *asked;
   EXPECT_EQ(got(*store, 1), numbered_bytes(1));
   EXPECT_EQ(got(*store, 1), numbered_bytes(1));
   EXPECT_EQ(second.asked, 1);  // it was kept
@@ -501,21 +511,13 @@ TEST_F(StoreTest, AStoreMayLieInAFolderOfAllUsersWhereNobodyReplacesAnothersFile
   EXPECT_EQ(place_.said.size(), 1u);
 }
 
-TEST_F(Signed, ManyAreAskedForAtOnceAndCheckedAsEachWouldBe) {
-  testing::Place elsewhere;
-  StoreOptions theirs = signing("ours.pem", Policy::kOff);
-  theirs.folder = elsewhere.folder();
-  const auto other = opened(std::move(theirs));
+TEST_F(SecondPlace, ManyAreAskedForAtOnceAndCheckedAsEachWouldBe) {
+  const auto other = elsewhere("ours.pem");
   for (std::uint32_t number = 0; number < 100; ++number) put(*other, number);
-  StoreOptions unsigned_options = signing(nullptr, Policy::kOff);
-  unsigned_options.folder = elsewhere.folder();
-  put(*opened(std::move(unsigned_options)), 200);
+  put(*elsewhere(nullptr), 200);
 
-  auto made = std::make_unique<OtherStore>(other->files());
-  OtherStore& second = *made;
-  StoreOptions options = signing(nullptr, Policy::kOff);
-  options.places.push_back({std::move(made), {Policy::kEnforce, options.trust.keys}, false});
-  const auto store = opened(std::move(options));
+  const auto [store, asked] = beside(*other);
+  OtherStore& second = *asked;
   put(*store, 0);  // it is here
   std::vector<ActionKey> keys;
   for (std::uint32_t number = 0; number < 100; ++number) keys.push_back(numbered_key(number));
@@ -531,17 +533,11 @@ TEST_F(Signed, ManyAreAskedForAtOnceAndCheckedAsEachWouldBe) {
   EXPECT_EQ(second.asked, 1) << "only once: it may have come meanwhile";
 }
 
-TEST_F(Signed, WhatIsWrongWithManyIsFoundOneByOne) {
-  testing::Place elsewhere;
-  StoreOptions theirs = signing("ours.pem", Policy::kOff);
-  theirs.folder = elsewhere.folder();
-  const auto other = opened(std::move(theirs));
+TEST_F(SecondPlace, WhatIsWrongWithManyIsFoundOneByOne) {
+  const auto other = elsewhere("ours.pem");
   for (std::uint32_t number = 1; number < 4; ++number) put(*other, number);
-  auto made = std::make_unique<OtherStore>(other->files());
-  OtherStore& second = *made;
-  StoreOptions options = signing(nullptr, Policy::kOff);
-  options.places.push_back({std::move(made), {Policy::kEnforce, options.trust.keys}, false});
-  const auto store = opened(std::move(options));
+  const auto [store, asked] = beside(*other);
+  OtherStore& second = *asked;
   const std::vector<ActionKey> keys = {numbered_key(1), numbered_key(2), numbered_key(3)};
   second.is_down = true;
   store->prefetch(keys);
@@ -553,7 +549,7 @@ TEST_F(Signed, WhatIsWrongWithManyIsFoundOneByOne) {
   EXPECT_THAT(place_.said, Contains(HasSubstr("from the other store: blob")));
   EXPECT_FALSE(std::filesystem::exists(place_.entry_file(numbered_key(2))));
   second.lies = false;
-  std::filesystem::remove_all(elsewhere.folder() / "cas");
+  std::filesystem::remove_all(elsewhere_.folder() / "cas");
   store->prefetch(keys);
   EXPECT_FALSE(got(*store, 2));
   EXPECT_THAT(place_.said, Contains(HasSubstr("lacks a blob that it names")));

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "core/base/version.hpp"
 #include "core/base/terminal.hpp"
 #include "runtime/run/kernel_faults.hpp"
 #include "core/trace/text.hpp"
@@ -34,7 +35,7 @@ int run(int argc, char** argv) {
   Commands commands{.app = app, .run = {}, .before = {}};
   app.name("crucible");
   app.description("Records what a PyTorch program executes, and replays it on any backend.");
-  app.set_version_flag("--version", "crucible 0.1.0");
+  app.set_version_flag("--version", crucible::kNameAndVersion);
   app.require_subcommand(1);
   app.footer("Example:\n  crucible record -o step.crtrace -- python train.py\n  crucible replay step.crtrace --verify");
   add_record(commands);

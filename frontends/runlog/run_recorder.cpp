@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/version.hpp"
 #include "core/merkle/region.hpp"
 #include "core/trace/content_hash.hpp"
 #include "core/trace/mapped_file.hpp"
@@ -21,7 +22,6 @@
 namespace crucible::runlog {
 namespace {
 
-constexpr const char* kTool = "crucible 0.1.0";
 constexpr std::size_t kMostLosses = 16, kMostWords = 4000;
 constexpr std::size_t kMostPayload = 2u << 20;  // a line of it, as base64, is below the limit
 
@@ -100,7 +100,7 @@ Result<void> RunRecorder::begin(replay::Replay& replay, const RunFacts& facts) {
   CRUCIBLE_TRY_VOID(replay.ask(read));
   is_current_ = true;
   RunBegin run{.started = now_in_words(),
-               .tool = kTool,
+               .tool = kNameAndVersion,
                .source = source_of(facts.file, replay.trace()),
                .program = program_name(replay.trace(), replay.variants()),
                .iterations = iterations_,

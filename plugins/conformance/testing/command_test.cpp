@@ -70,13 +70,14 @@ TEST_F(PluginCheck, UsageIsTwo) {
 /// An option's variable counts in the kit as in a host; --set is stronger, and a misspelt one is refused.
 TEST_F(PluginCheck, OptionsComeFromTheirVariablesAndFromSet) {
   setenv("CRUCIBLE_THREADS", "3", 1);
-  setenv("CRUCIBLE_CACHE_DIR", (folder_ / "of the user").c_str(), 1);  // compiled kernels are those of the run
+  setenv("CRUCIBLE_STORE_DIR", (folder_ / "of the user").c_str(), 1);  // compiled kernels are those of the run
   const Answer by_variable = run(cpu_ + " --filter '^negotiation.options' --json");
   const Answer by_set = run("--set threads=2 " + cpu_ + " --filter '^negotiation.options'");
   setenv("CRUCIBLE_THREADS", "many", 1);
   const Answer wrong = run(cpu_ + " --filter '^behaviour.kernel.scalars$'");
   unsetenv("CRUCIBLE_THREADS");
-  unsetenv("CRUCIBLE_CACHE_DIR");
+  unsetenv("CRUCIBLE_STORE_DIR");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "of the user"));
   const auto document = nlohmann::json::parse(by_variable.out, nullptr, false);
   ASSERT_TRUE(document.is_object()) << by_variable.error;
   EXPECT_EQ(document["options"].dump(), R"([{"from":"CRUCIBLE_THREADS","name":"threads","value":"3"}])");
