@@ -88,10 +88,25 @@ crucible_status alloc(crucible_device* device, std::uint64_t size, std::uint64_t
   });
 }
 
+/// Memory of the host's needs no mapping: the device reaches all that the process does.
+crucible_status adopt(crucible_device* device, void* memory, std::uint64_t size, crucible_buffer** out) {
+  return guard([&] {
+    require(device != nullptr && out != nullptr, "memory.adopt: no device or no place for the buffer");
+    require(memory != nullptr || size == 0, "memory.adopt: no memory");
+    auto buffer = std::make_unique<crucible_buffer>();
+    buffer->device = device;
+    buffer->data = static_cast<std::byte*>(memory);
+    buffer->size = size;
+    device->addresses.add(reinterpret_cast<std::uint64_t>(memory), size);
+    *out = buffer.release();
+  });
+}
+
 crucible_status free_buffer(crucible_buffer* buffer) {
   return guard([&] {
     if (buffer == nullptr) return;
     buffer->device->addresses.remove(reinterpret_cast<std::uint64_t>(buffer->data), buffer->size);
+    if (buffer->mapping == nullptr) return delete buffer;  // adopted: the host's, and not counted as the device's
     munmap(buffer->mapping, buffer->mapping_bytes);
     buffer->device->memory.remove(buffer->size);
     delete buffer;
@@ -148,6 +163,6 @@ crucible_status stats(crucible_device* device, crucible_kv_sink sink, void* user
 }  // namespace
 
 const crucible_if_memory kMemoryTable = {
-    sizeof(crucible_if_memory), CRUCIBLE_ABI_MINOR, alloc, free_buffer, write, read, fill, address, stats};
+    sizeof(crucible_if_memory), CRUCIBLE_ABI_MINOR, alloc, free_buffer, write, read, fill, address, stats, adopt};
 
 }  // namespace crucible_cpu

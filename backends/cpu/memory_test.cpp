@@ -63,6 +63,23 @@ TEST_F(CpuMemory, RefusesMoreThanTheMachineHas) {
   }
 }
 
+TEST_F(CpuMemory, AdoptsMemoryWhereItLies) {
+  const auto device = open();
+  std::vector<int> ours = {1, 2, 3, 4};
+  {
+    Buffer buffer = take(Buffer::adopt(device, ours.data(), 16));
+    EXPECT_EQ(buffer.address(), reinterpret_cast<std::uint64_t>(ours.data()));
+    ours[1] = 20;
+    EXPECT_EQ(download<int>(buffer, 4), (std::vector<int>{1, 20, 3, 4}));
+    const int seven = 7;
+    CRUCIBLE_ASSERT_OK(buffer.write(8, std::as_bytes(std::span(&seven, 1))));
+    EXPECT_FALSE(buffer.fill(12, 8, 0));  // beyond what was adopted
+  }
+  EXPECT_EQ(ours, (std::vector<int>{1, 20, 7, 4}));  // free leaves it as it is
+  EXPECT_EQ(take(device->peak_bytes()), 0u);         // and it is not the device's
+  EXPECT_FALSE(Buffer::adopt(device, nullptr, 16));
+}
+
 TEST_F(CpuMemory, CountsThePeak) {
   const auto device = open();
   {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "backends/cpu/processors.hpp"
@@ -112,6 +113,7 @@ struct Walk {
 
 /// Steps [at, end) on so many threads. Errors: those of the team.
 RunFacts run_steps(const crucible_plan& plan, std::size_t at, std::size_t end, int threads) {
+  const NoSignals signals;
   if (threads > 1) {
     const double thought = plan.steps.front().rest_ns;
     Walk walk{&plan, at, end, thought > 0 ? std::max(1.0, plan.pace->least_ns() / thought) : 1, {}};
@@ -241,6 +243,14 @@ struct Plans {
     for (std::size_t i = 0; i < plan.list.ops.size(); ++i) plan.parts.push_back(share(plan, i));
     list_steps(plan);
     set_pace(plan);
+  }
+
+  /// Kernels and library calls read the list's addresses when they run; who watches accesses has copies of them.
+  static void rebind(crucible_plan& plan, std::span<const crucible_rebinding> rebindings) {
+    for (const crucible_rebinding& each : rebindings) {
+      PlanOp& part = plan.parts[each.op];
+      if (part.guarded) part.guarded = guard_launch(plan, plan.list.ops[each.op]);
+    }
   }
 
   static void run(crucible_plan& plan) { run_plan(plan); }

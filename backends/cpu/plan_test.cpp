@@ -151,6 +151,41 @@ TEST_P(CpuPlan, RunsOpsInOrder) {
   }
 }
 
+TEST_P(CpuPlan, RebindsBuffersBetweenRuns) {
+  open_with(2);
+  const Buffer from = upload<int>(device_, {5, 6, 7}), first = make_buffer(device_, 12);
+  std::vector<int> ours(3, 0), small(2, 0);
+  OpList list;
+  list.copy(first.address(), from.address(), 12);
+  list.launch(kernel("k_count"), {first.address()}, 3);
+  Plan plan = build(list);
+  CRUCIBLE_ASSERT_OK(plan.replay());
+  EXPECT_EQ(download<int>(first, 3), (std::vector<int>{6, 7, 8}));
+  const Buffer adopted = take(Buffer::adopt(device_, ours.data(), 12));
+  const Buffer little = take(Buffer::adopt(device_, small.data(), 8));
+  const std::vector<crucible_rebinding> both = {{0, 0, adopted.address()}, {1, 0, adopted.address()}};
+  CRUCIBLE_ASSERT_OK(plan.rebind(both));
+  CRUCIBLE_ASSERT_OK(plan.replay());
+  EXPECT_EQ(ours, (std::vector<int>{6, 7, 8}));
+  EXPECT_EQ(download<int>(first, 3), (std::vector<int>{6, 7, 8}));  // no longer touched
+  // An op, a buffer, an address that is none, and one with too little behind it: each refused, and nothing moves.
+  const std::pair<crucible_rebinding, const char*> wrong[] = {
+      {{2, 0, first.address()}, "op 2 of 2"},
+      {{1, 1, first.address()}, "buffer 1 of op 1, which has 1"},
+      {{1, 0, 64}, "is in none of the"},
+      {{0, 0, little.address()}, "op 0 uses 12 bytes, and 8 are there"},
+  };
+  for (const auto& [rebinding, said] : wrong) {
+    const std::vector<crucible_rebinding> tried = {{1, 0, first.address()}, rebinding};
+    const auto refused = plan.rebind(tried);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr(said));
+  }
+  CRUCIBLE_ASSERT_OK(plan.replay());
+  EXPECT_EQ(ours, (std::vector<int>{6, 7, 8}));
+  EXPECT_EQ(download<int>(first, 3), (std::vector<int>{6, 7, 8}));
+}
+
 TEST_P(CpuPlan, CopiesAndFillsBetweenLaunches) {
   open_with(2);
   for (const std::uint64_t size : {std::uint64_t{4}, std::uint64_t{4100}, (std::uint64_t{3} << 20) + 12}) {

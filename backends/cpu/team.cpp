@@ -202,12 +202,17 @@ LinuxThreads::Patience::~Patience() {
 
 // ---- the team
 
-Team::Team(int size) : system_(static_cast<unsigned>(size)), crew_(system_, static_cast<unsigned>(size)) {
-  // Signals of the program are for its own threads; what a kernel does wrong is told where it happens.
-  sigset_t others, before;
+NoSignals::NoSignals() {
+  sigset_t others;
   sigfillset(&others);
   for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&others, own);
-  pthread_sigmask(SIG_SETMASK, &others, &before);
+  pthread_sigmask(SIG_SETMASK, &others, &before_);
+}
+
+NoSignals::~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+Team::Team(int size) : system_(static_cast<unsigned>(size)), crew_(system_, static_cast<unsigned>(size)) {
+  const NoSignals signals;  // signals of the program are for its own threads
   try {
     for (unsigned index = 1; index < crew_.size(); ++index) {
       workers_.emplace_back([this, index] {
@@ -219,11 +224,9 @@ Team::Team(int size) : system_(static_cast<unsigned>(size)), crew_(system_, stat
     }
   } catch (const std::system_error& error) {
     stop();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Failure(CRUCIBLE_E_UNAVAILABLE, "cannot start thread " + std::to_string(workers_.size() + 1) + " of " +
                                               std::to_string(size) + ": " + error.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Team::~Team() {

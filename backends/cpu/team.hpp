@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -87,6 +88,20 @@ class LinuxThreads {
 struct RunFacts {
   std::uint32_t stalls = 0;  // waits for a thread of the team that had begun something and did not run
   std::int64_t stalled_ns = 0;  // of the caller's own
+};
+
+/// While it lives, the calling thread gets no signals but those that tell what a kernel does wrong. Products of oneDNN
+/// put the stack pointer into a buffer of theirs: a handler that ran on top of it would write over the program's
+/// memory.
+class NoSignals {
+ public:
+  NoSignals();
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals();
+
+ private:
+  sigset_t before_ = {};
 };
 
 class Team {

@@ -1,4 +1,4 @@
-/* The boundary between Crucible and a backend plugin: a C ABI, version 0.6. It is not frozen before 1.0.
+/* The boundary between Crucible and a backend plugin: a C ABI, version 0.7. It is not frozen before 1.0.
  * Generated from abi.toml by gen/generate.py: change that. The reference with every rule is docs/abi-reference.md.
  *
  * A plugin is one shared object with one exported function, crucible_plugin_query. The host and the plugin exchange
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define CRUCIBLE_ABI_MAJOR 0u
-#define CRUCIBLE_ABI_MINOR 6u
+#define CRUCIBLE_ABI_MINOR 7u
 #define CRUCIBLE_ABI_OLDEST_MINOR 4u /* the oldest minor whose hosts and plugins work with this one's */
 #define CRUCIBLE_MAGIC 0x31435243u
 #define CRUCIBLE_EXPORT __attribute__((visibility("default")))
@@ -229,6 +229,13 @@ typedef struct crucible_op {
   uint32_t reserved;
 } crucible_op;
 
+/* Where a buffer of an op of a plan lies from now on: number `buffer` of op `op`, both as plan.build had them. As many bytes are used there as before. */
+typedef struct crucible_rebinding {
+  uint32_t op;
+  uint32_t buffer;
+  uint64_t address;
+} crucible_rebinding;
+
 /* Called by the plugin during the call that it was given to; items are borrowed. */
 typedef void (*crucible_kv_sink)(void* user, const crucible_kv* items, uint32_t count);
 
@@ -273,6 +280,7 @@ typedef struct crucible_if_memory {
   crucible_status (*fill)(crucible_buffer* buffer, uint64_t offset, uint64_t size, uint8_t byte); /* [OBJ] */
   crucible_status (*address)(crucible_buffer* buffer, uint64_t* out_address); /* [ANY] device address of byte 0 */
   crucible_status (*stats)(crucible_device* device, crucible_kv_sink sink, void* user); /* [ANY] keys live_bytes peak_bytes */
+  crucible_status (*adopt)(crucible_device* device, void* memory, uint64_t size, crucible_buffer** out_buffer); /* [ANY] memory of the host's, as a buffer that lies there: the caller keeps it alive until free, which leaves it as it is; UNSUPPORTED where the device cannot reach it; since 0.7 */
 } crucible_if_memory;
 
 /* Work in flight: plans run when they are submitted to a queue, and in no other way. Since 0.2. */
@@ -311,6 +319,7 @@ typedef struct crucible_if_plan {
   crucible_status (*profile)(crucible_plan* plan, uint64_t* out_ns, uint32_t count); /* [OBJ] runs it once, done on return: nanoseconds per op; not while it is submitted */
   crucible_status (*destroy)(crucible_plan* plan); /* [OBJ] not while submitted work names it */
   crucible_status (*describe)(crucible_plan* plan, crucible_kv_sink sink, void* user); /* [ANY] keys form (native or list) ops, and times: where plan.profile has its times from; since 0.2 */
+  crucible_status (*rebind)(crucible_plan* plan, const crucible_rebinding* rebindings, uint32_t count); /* [OBJ] buffers of ops lie elsewhere from now on, in buffers that live; on an error none has moved; not while it is submitted; since 0.7 */
 } crucible_if_plan;
 
 /* Calls of a vendor's library. Without it the host generates everything. */

@@ -62,7 +62,7 @@ TEST_P(AbiLayout, FieldsDoNotMove) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EachMinor, AbiLayout, testing::Values("0.4", "0.5", "0.6"),
+INSTANTIATE_TEST_SUITE_P(EachMinor, AbiLayout, testing::Values("0.4", "0.5", "0.6", "0.7"),
                          [](const auto& each) { return "v" + each.param.substr(0, 1) + "_" + each.param.substr(2); });
 
 TEST(AbiLayoutOfToday, IsTheNewestGoldenOne) {

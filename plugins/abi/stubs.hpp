@@ -91,6 +91,7 @@ inline crucible_status read(crucible_buffer*, uint64_t, void*, uint64_t) { retur
 inline crucible_status fill(crucible_buffer*, uint64_t, uint64_t, uint8_t) { return unimplemented<"the plugin has no memory.fill: use a newer one">(); }
 inline crucible_status address(crucible_buffer*, uint64_t*) { return unimplemented<"the plugin has no memory.address: use a newer one">(); }
 inline crucible_status stats(crucible_device*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no memory.stats: use a newer one">(); }
+inline crucible_status adopt(crucible_device*, void*, uint64_t, crucible_buffer**) { return unimplemented<"the plugin has no memory.adopt: use a newer one">(); }
 }  // namespace missing::memory
 
 namespace missing::queue {
@@ -120,6 +121,7 @@ inline crucible_status set_slots(crucible_plan*, const uint64_t*, uint32_t) { re
 inline crucible_status profile(crucible_plan*, uint64_t*, uint32_t) { return unimplemented<"the plugin has no plan.profile: use a newer one">(); }
 inline crucible_status destroy(crucible_plan*) { return unimplemented<"the plugin has no plan.destroy: use a newer one">(); }
 inline crucible_status describe(crucible_plan*, crucible_kv_sink, void*) { return unimplemented<"the plugin has no plan.describe: use a newer one">(); }
+inline crucible_status rebind(crucible_plan*, const crucible_rebinding*, uint32_t) { return unimplemented<"the plugin has no plan.rebind: use a newer one">(); }
 }  // namespace missing::plan
 
 namespace missing::library {
@@ -185,6 +187,7 @@ inline void fill(crucible_if_memory& table) {
   if (table.fill == nullptr) table.fill = missing::memory::fill;
   if (table.address == nullptr) table.address = missing::memory::address;
   if (table.stats == nullptr) table.stats = missing::memory::stats;
+  if (table.adopt == nullptr) table.adopt = missing::memory::adopt;
 }
 
 inline void fill(crucible_if_queue& table) {
@@ -214,6 +217,7 @@ inline void fill(crucible_if_plan& table) {
   if (table.profile == nullptr) table.profile = missing::plan::profile;
   if (table.destroy == nullptr) table.destroy = missing::plan::destroy;
   if (table.describe == nullptr) table.describe = missing::plan::describe;
+  if (table.rebind == nullptr) table.rebind = missing::plan::rebind;
 }
 
 inline void fill(crucible_if_library& table) {

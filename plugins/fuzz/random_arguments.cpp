@@ -80,6 +80,13 @@ crucible_point RandomArguments::value<crucible_point>() {
 }
 
 template <>
+crucible_rebinding RandomArguments::value<crucible_rebinding>() {
+  crucible_rebinding rebinding = {static_cast<std::uint32_t>(below(4)), static_cast<std::uint32_t>(below(4)), 0};
+  if (!ranges_.empty() && !one_in(6)) rebinding.address = ranges_[below(ranges_.size())].address;
+  return rebinding;
+}
+
+template <>
 crucible_kernel_source RandomArguments::value<crucible_kernel_source>() {
   const std::size_t which = below(2);  // a name and its kernel belong together more often than not
   const std::vector<std::byte>& ir = ir_of(one_in(6) ? 1 - which : which);

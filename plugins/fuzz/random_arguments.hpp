@@ -141,6 +141,8 @@ crucible_kv RandomArguments::value<crucible_kv>();
 template <>
 crucible_point RandomArguments::value<crucible_point>();
 template <>
+crucible_rebinding RandomArguments::value<crucible_rebinding>();
+template <>
 crucible_kernel_source RandomArguments::value<crucible_kernel_source>();
 template <>
 crucible_library_desc RandomArguments::value<crucible_library_desc>();

@@ -78,6 +78,9 @@ class Device : public std::enable_shared_from_this<Device> {
 class Buffer {
  public:
   static Result<Buffer> allocate(std::shared_ptr<Device> device, std::uint64_t size_bytes, std::uint64_t alignment);
+  /// Memory of the caller's, who keeps it alive as long as the buffer. Errors: kUnavailable where the device cannot
+  /// reach it, or the plugin is older than ABI 0.7.
+  static Result<Buffer> adopt(std::shared_ptr<Device> device, void* memory, std::uint64_t size_bytes);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
@@ -187,6 +190,9 @@ class Plan {
   Plan& operator=(Plan&& other) noexcept;
   ~Plan();
   Result<void> set_slots(std::span<const std::uint64_t> values);
+  /// Buffers of ops lie elsewhere from now on; not while it runs. Errors: kInternal for an op, a buffer or an address
+  /// that is none, and then none has moved; kUnavailable of plugins that cannot.
+  Result<void> rebind(std::span<const crucible_rebinding> rebindings);
   /// Submits it to a queue of its own and waits for it. Who has more than one thing to do at a time submits it himself
   /// (runtime/run/submission.hpp). Threads: one caller at a time for each plan.
   Result<void> replay();

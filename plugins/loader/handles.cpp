@@ -106,6 +106,17 @@ Result<Buffer> Buffer::allocate(std::shared_ptr<Device> device, std::uint64_t si
   return buffer;
 }
 
+Result<Buffer> Buffer::adopt(std::shared_ptr<Device> device, void* memory, std::uint64_t size_bytes) {
+  Buffer buffer;
+  const crucible_if_memory& table = device->backend().memory_table();
+  CRUCIBLE_TRY_VOID(device->take(table.adopt(device->handle(), memory, size_bytes, &buffer.handle_),
+                                 fmt::format("adopting {} bytes on device {}", size_bytes, device->info().id)));
+  buffer.device_ = std::move(device);
+  buffer.size_bytes_ = size_bytes;
+  CRUCIBLE_TRY_VOID(to_result(table.address(buffer.handle_, &buffer.address_), "asking for a buffer's address"));
+  return buffer;
+}
+
 Buffer::Buffer(Buffer&& other) noexcept
     : device_(std::move(other.device_)),
       handle_(std::exchange(other.handle_, nullptr)),
@@ -242,6 +253,12 @@ Result<void> Plan::set_slots(std::span<const std::uint64_t> values) {
   return device_->take(
       device_->backend().plan_table().set_slots(handle_, values.data(), static_cast<std::uint32_t>(values.size())),
       "setting the slots of a plan");
+}
+
+Result<void> Plan::rebind(std::span<const crucible_rebinding> rebindings) {
+  return device_->take(device_->backend().plan_table().rebind(handle_, rebindings.data(),
+                                                              static_cast<std::uint32_t>(rebindings.size())),
+                       "rebinding buffers of a plan");
 }
 
 Result<void> Plan::replay() {

@@ -129,7 +129,8 @@ constexpr crucible_if_memory make_graph_memory_table() {
           Functions::read,
           Functions::fill,
           Functions::address,
-          Functions::stats};
+          Functions::stats,
+          nullptr};
 }
 
 }  // namespace crucible::sdk

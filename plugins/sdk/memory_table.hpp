@@ -201,7 +201,8 @@ constexpr crucible_if_memory make_memory_table() {
           Functions::read,
           Functions::fill,
           Functions::address,
-          Functions::stats};
+          Functions::stats,
+          nullptr};  // adopt: of devices whose memory is not the host's
 }
 
 /// Memory of this process.

@@ -153,4 +153,27 @@ OpList read_ops(const crucible_op* ops, std::uint32_t count, std::uint32_t slot_
   return list;
 }
 
+void check_rebindings(const OpList& list, std::span<const crucible_rebinding> rebindings, const OpChecks& checks) {
+  for (const crucible_rebinding& each : rebindings) {
+    if (each.op >= list.ops.size()) {
+      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.rebind: op " + std::to_string(each.op) + " of " +
+                                                     std::to_string(list.ops.size()));
+    }
+    const ListedOp& op = list.ops[each.op];
+    if (each.buffer >= op.addresses.size()) {
+      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.rebind: buffer " + std::to_string(each.buffer) + " of op " +
+                                                     std::to_string(each.op) + ", which has " +
+                                                     std::to_string(op.addresses.size()));
+    }
+    if (!checks.find) continue;
+    const Place place = checks.find(each.address);
+    const std::uint64_t needed = op.kind == CRUCIBLE_OP_COPY || op.kind == CRUCIBLE_OP_FILL ? op.size : 0;
+    if (place.left < needed) {
+      throw Failure(CRUCIBLE_E_INVALID_ARGUMENT, "plan.rebind: op " + std::to_string(each.op) + " uses " +
+                                                     std::to_string(needed) + " bytes, and " +
+                                                     std::to_string(place.left) + " are there");
+    }
+  }
+}
+
 }  // namespace crucible::sdk

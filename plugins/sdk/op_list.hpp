@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,5 +83,9 @@ void require_alignment(std::size_t index, const ListedOp& launch, const std::str
 /// Reads and checks all ops. Threads: any. Errors: INVALID_ARGUMENT naming the op; UNSUPPORTED for a library call that
 /// is not taken.
 OpList read_ops(const crucible_op* ops, std::uint32_t count, std::uint32_t slot_count, const OpChecks& checks);
+
+/// Checks plan.rebind's list: buffers that ops have, and addresses with room behind them for what the op uses there, as
+/// far as the list tells. Errors: INVALID_ARGUMENT naming the first that is wrong.
+void check_rebindings(const OpList& list, std::span<const crucible_rebinding> rebindings, const OpChecks& checks);
 
 }  // namespace crucible::sdk

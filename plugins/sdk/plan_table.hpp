@@ -5,6 +5,7 @@
 //   OpChecks checks(Device&)                          what lists are checked against, if it is not checks_of() below
 //   void make(Plan&)                                  if it wants: when the list has been read
 //   void patch(Plan&, std::span<const SlotUse>)       if it wants: the scalars of these uses have changed
+//   void rebind(Plan&, std::span<const crucible_rebinding>)   if it can: the addresses in the list have changed
 //   void run(Plan&)                                   all ops in order, done on return: what a queue table of the SDK's
 //                                                     (queue_table.hpp) does with a plan that is submitted
 //   std::vector<std::uint64_t> times(Plan&)           the same op by op: nanoseconds of each
@@ -201,6 +202,17 @@ struct PlanFunctions {
     });
   }
 
+  static crucible_status rebind(Plan* plan, const crucible_rebinding* rebindings, std::uint32_t count) {
+    return guard([&] {
+      require(plan != nullptr, "plan.rebind: no plan");
+      require(count == 0 || rebindings != nullptr, "plan.rebind: the rebindings are missing");
+      const std::span all(rebindings, count);
+      check_rebindings(plan->list, all, checks(*plan->device));
+      for (const crucible_rebinding& each : all) plan->list.ops[each.op].addresses[each.buffer] = each.address;
+      Own::rebind(*plan, all);
+    });
+  }
+
   static crucible_status destroy_plan(Plan* plan) {
     return guard([&] {
       require(plan != nullptr, "plan.destroy: no plan");
@@ -229,8 +241,17 @@ struct PlanFunctions {
 template <class Device, class Plan, class Own>
 constexpr crucible_if_plan make_plan_table() {
   using Functions = PlanFunctions<Device, Plan, Own>;
-  return {sizeof(crucible_if_plan), CRUCIBLE_ABI_MINOR,      Functions::build,   Functions::set_slots,
-          Functions::profile,       Functions::destroy_plan, Functions::describe};
+  crucible_if_plan table = {sizeof(crucible_if_plan),
+                            CRUCIBLE_ABI_MINOR,
+                            Functions::build,
+                            Functions::set_slots,
+                            Functions::profile,
+                            Functions::destroy_plan,
+                            Functions::describe,
+                            nullptr};
+  if constexpr (requires(Plan& plan) { Own::rebind(plan, std::span<const crucible_rebinding>()); })
+    table.rebind = Functions::rebind;
+  return table;
 }
 
 }  // namespace crucible::sdk

@@ -154,7 +154,7 @@ TEST_F(ProbeCache, APluginOfAnOlderMinorIsRefusedInWords) {
   EXPECT_THAT(
       backend.error().message,
       HasSubstr("speaks ABI 0.1, and this host takes plugins from 0.4 on: kernels come as kernel IR alone since "
-                "then; use a newer version of the plugin, or rebuild it against crucible_plugin.h 0.6"));
+                "then; use a newer version of the plugin, or rebuild it against crucible_plugin.h 0.7"));
 }
 
 }  // namespace
