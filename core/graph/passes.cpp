@@ -150,11 +150,11 @@ Result<void> expand(Program& program, const PassContext& context) {
 
 constexpr std::array kPasses = {
     Pass{"expand_composites", "composites that the backend does not take become what they are made of", &expand},
-    Pass{"inline_constants", "constants of one element become numbers", &with_bytes<inline_constants>},
+    Pass{"inline_constants", "constants of one element become numbers", &with_bytes<inline_constants>, true},
     Pass{"number_kinds", "whole numbers in floating-point ops are floating-point", &plain<number_kinds>},
-    Pass{"merge_slots", "slots that always agree become one", &plain<merge_slots>},
-    Pass{"merge_counters", "step counters that always agree are read as one", &of_whole<merge_counters>},
-    Pass{"follow_counters", "bias corrections are computed from the step counter", &of_whole<follow_counters>},
+    Pass{"merge_slots", "slots that always agree become one", &plain<merge_slots>, true},
+    Pass{"merge_counters", "step counters that always agree are read as one", &of_whole<merge_counters>, true},
+    Pass{"follow_counters", "bias corrections are computed from the step counter", &of_whole<follow_counters>, true},
     Pass{"drop_identities", "x * 1, x / 1, x - 0 and copies of one layout become x", &plain<drop_identities>},
     Pass{"merge_generators", "equal fills and coordinates become one value", &plain<merge_generators>},
     Pass{"merge_equal", "ops that compute the same become one", &plain<merge_equal>},
@@ -219,6 +219,7 @@ std::span<const Pass> passes() { return kPasses; }
 Result<void> run_passes(Program& program, const PassContext& context,
                         const std::function<void(const Pass&, const Program&, std::uint64_t)>& after) {
   for (const Pass& pass : kPasses) {
+    if (context.is_live && pass.counts_on_recording) continue;
     report_progress(pass.name, 0, 0);
     const auto begin = std::chrono::steady_clock::now();
     auto done = pass.run(program, context);

@@ -68,12 +68,16 @@ void drop_identities(Program& program);
 struct PassContext {
   const trace::BlobStore* blobs = nullptr;  // the bytes of constants; null: unknown
   KeepsComposite keeps = nullptr;           // which composites the backend takes whole; null: none
+  /// The program runs on memory and numbers of a process that goes on, so what agreed in all recorded iterations may
+  /// differ in the next one: passes that count on it do not run.
+  bool is_live = false;
 };
 
 struct Pass {
   std::string_view name;
   std::string_view description;
   Result<void> (*run)(Program& program, const PassContext& context);
+  bool counts_on_recording = false;  // that what it says of states, constants and slots is all there is
 };
 
 /// The passes that follow lowering, in order.

@@ -347,10 +347,34 @@ Result<graph::Variants> lower_groups(const trace::Trace& trace, std::vector<Alig
   return variants;
 }
 
+/// Numbers of optimizers' ops count as if iterations differed in them.
+void free_numbers(const trace::Trace& trace, std::vector<Alignment>& groups) {
+  const auto is_freed = [](const trace::Arg& arg) {
+    return arg.kind == trace::Arg::Kind::kDouble && is_free(arg.real);
+  };
+  for (Alignment& group : groups) {
+    group.frees_numbers = true;
+    for (std::uint32_t position = 0; position < group.ops[0].size(); ++position) {
+      const trace::Op& op = trace.ops[group.ops[0][position]];
+      if (op.phase != trace::Phase::kOptimizer) continue;
+      for (std::uint32_t k = 0; k < op.args.size(); ++k) {
+        if (is_freed(op.args[k])) group.differing.insert({position, k, -1});
+        for (std::size_t i = 0; i < op.args[k].list.size(); ++i) {
+          if (is_freed(op.args[k].list[i])) group.differing.insert({position, k, static_cast<std::int32_t>(i)});
+        }
+      }
+    }
+  }
+}
+
 Result<graph::Variants> lower_ops(const trace::Trace& trace, Opaques opaques, bool wants_composites,
                                   const graph::PassContext* passes) {
   const PassInProgress pass("comparing the iterations");
   CRUCIBLE_TRY(std::vector<Alignment> found, align(trace));
+  if (passes != nullptr && passes->is_live) {
+    free_numbers(trace, found);
+    return lower_groups(trace, std::move(found), opaques, wants_composites, passes, nullptr);
+  }
   const std::optional<Separated> separated = found.size() > 1 ? separate_shared(trace, found) : std::nullopt;
   if (separated) {
     CRUCIBLE_TRY(std::vector<Alignment> fewer, align(separated->trace));
@@ -377,6 +401,11 @@ Result<graph::Variants> lower_variants(const trace::Trace& trace, Opaques opaque
   // Where nobody takes composites, none are made only to be taken apart again, but those whose names are asked for.
   const graph::PassContext passes{.blobs = trace.blob_store.get(), .keeps = keeps};
   return lower_ops(trace, opaques, keeps != nullptr, &passes);
+}
+
+Result<graph::Variants> lower_live(const trace::Trace& trace) {
+  const graph::PassContext passes{.blobs = trace.blob_store.get(), .keeps = nullptr, .is_live = true};
+  return lower_ops(trace, Opaques::kRefuse, false, &passes);
 }
 
 Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques, const graph::KeepsComposite& keeps) {

@@ -29,6 +29,11 @@ enum class Opaques : std::uint8_t {
 Result<graph::Variants> lower_variants(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse,
                                        const graph::KeepsComposite& keeps = nullptr);
 
+/// The same for a program that runs on in the process that was recorded: nothing counts on what was equal in all
+/// recorded iterations. Constants keep their memory, and numbers of optimizers' ops are slots, but for 0, 1 and -1,
+/// which choose the ops.
+Result<graph::Variants> lower_live(const trace::Trace& trace);
+
 /// The same of a recording whose iterations are all alike. Errors: those, and kUsage where they are not.
 Result<graph::Program> lower(const trace::Trace& trace, Opaques opaques = Opaques::kRefuse,
                              const graph::KeepsComposite& keeps = nullptr);

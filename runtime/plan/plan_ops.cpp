@@ -24,6 +24,11 @@ Result<PlanOps> PlanOps::build(const graph::Program& program, const kernel::Sche
                                const Placement& placement, std::uint64_t arena_address, const FindKernel& find_kernel,
                                bool poison, const StepRange& range) {
   PlanOps plan;
+  const AddressOf address_of = [&](std::uint32_t buffer) {
+    const bool is_outside = !range.outside.empty() && buffer >= placement.first_kept;
+    if (is_outside) return range.outside[buffer - placement.first_kept];
+    return arena_address + placement.plan.offsets[buffer] - (range.outside.empty() ? 0 : placement.kept_bytes);
+  };
   const std::uint32_t end = std::min(range.end, static_cast<std::uint32_t>(schedule.steps.size()));
   std::vector<std::vector<std::uint32_t>> dying(schedule.steps.size());  // per step: buffers whose life ends with it
   for (std::uint32_t buffer = 0; buffer < placement.buffers.size(); ++buffer) {
@@ -31,32 +36,39 @@ Result<PlanOps> PlanOps::build(const graph::Program& program, const kernel::Sche
     if (poison && death > 0 && death <= dying.size()) dying[death - 1].push_back(buffer);
   }
   for (std::uint32_t step = range.begin; step < end; ++step) {
-    CRUCIBLE_TRY_VOID(plan.add_step(schedule, placement, step, range.place, arena_address, find_kernel));
+    CRUCIBLE_TRY_VOID(plan.add_step(schedule, placement, step, range.place, address_of, find_kernel));
     if (range.has_sizes) plan.add_sizes(program, schedule.steps[step]);
     for (const std::uint32_t buffer : dying[step]) {
       const std::uint64_t size = placement.buffers[buffer].size_bytes;
       if (size == 0) continue;
-      plan.add_fill(arena_address + placement.plan.offsets[buffer], size - placement.red_zone_bytes);
+      plan.add_fill(address_of(buffer), size - placement.red_zone_bytes);
     }
   }
   for (const HomeCopy& copy : placement.home_copies) {
     if (!range.homes) break;
-    plan.add_copy(arena_address + placement.plan.offsets[copy.to], arena_address + placement.plan.offsets[copy.from],
-                  copy.size_bytes);
+    if (copy.size_bytes == 0) continue;
+    plan.add_copy(address_of(copy.to), address_of(copy.from), copy.size_bytes);
+    plan.buffers_.back() = {copy.to, copy.from};
   }
   plan.link();
   return plan;
 }
 
 Result<void> PlanOps::add_step(const kernel::Schedule& schedule, const Placement& placement, std::uint32_t index,
-                               std::uint32_t place, std::uint64_t arena_address, const FindKernel& find_kernel) {
+                               std::uint32_t place, const AddressOf& address_of, const FindKernel& find_kernel) {
   const kernel::Step& step = schedule.steps[index];
   crucible_op op{};
   op.struct_size = sizeof op;
   std::vector<std::uint64_t> addresses;
-  for (const kernel::BufferArgument& argument : step.buffers) {
-    addresses.push_back(arena_address + placement.plan.offsets[placement.buffer_at(argument.value, place)]);
+  std::vector<std::uint32_t> buffers;
+  for (const kernel::BufferArgument& argument : step.buffers)
+    buffers.push_back(placement.buffer_at(argument.value, place));
+  if (const std::uint32_t scratch = placement.scratch_of[index];
+      step.kind == kernel::StepKind::kLibrary && scratch != graph::kNone) {
+    buffers.push_back(scratch);
+    op.scratch_bytes = placement.buffers[scratch].size_bytes - placement.red_zone_bytes;
   }
+  for (const std::uint32_t buffer : buffers) addresses.push_back(address_of(buffer));
   std::vector<crucible_scalar> scalars;
   std::uint32_t description = graph::kNone;
   if (step.kind == kernel::StepKind::kLibrary) {
@@ -64,10 +76,6 @@ Result<void> PlanOps::add_step(const kernel::Schedule& schedule, const Placement
     CRUCIBLE_TRY(const crucible_library_desc desc, describe(step.library));
     description = static_cast<std::uint32_t>(descriptions_.size());
     descriptions_.push_back(desc);
-    if (const std::uint32_t scratch = placement.scratch_of[index]; scratch != graph::kNone) {
-      addresses.push_back(arena_address + placement.plan.offsets[scratch]);
-      op.scratch_bytes = placement.buffers[scratch].size_bytes - placement.red_zone_bytes;
-    }
   } else {
     op.kind = CRUCIBLE_OP_LAUNCH;
     if (step.kernel >= schedule.kernels.size()) {
@@ -82,6 +90,7 @@ Result<void> PlanOps::add_step(const kernel::Schedule& schedule, const Placement
   op_of_step_.push_back(static_cast<std::uint32_t>(ops_.size()));
   ops_.push_back(op);
   addresses_.push_back(std::move(addresses));
+  buffers_.push_back(std::move(buffers));
   scalars_.push_back(std::move(scalars));
   description_of_.push_back(description);
   return {};
@@ -106,6 +115,7 @@ void PlanOps::add_fill(std::uint64_t address, std::uint64_t size) {
   op.pattern = kPoisonByte;
   ops_.push_back(op);
   addresses_.push_back({address});
+  buffers_.emplace_back();
   scalars_.emplace_back();
   description_of_.push_back(graph::kNone);
 }
@@ -118,6 +128,7 @@ void PlanOps::add_copy(std::uint64_t to, std::uint64_t from, std::uint64_t size)
   op.size = size;
   ops_.push_back(op);
   addresses_.push_back({to, from});
+  buffers_.emplace_back();
   scalars_.emplace_back();
   description_of_.push_back(graph::kNone);
 }

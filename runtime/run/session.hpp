@@ -221,6 +221,7 @@ class Session {
 
  private:
   struct State;
+  friend class Executable;  // its stages up to the plan are a session's
   explicit Session(const graph::Variants& variants);
   static Result<std::unique_ptr<Session>> create_on(const graph::Variants& variants,
                                                     std::shared_ptr<const trace::BlobStore> blobs,

@@ -68,6 +68,8 @@ struct Alignment {
   /// Per iteration: its storage -> the storage of the group's first that plays the same part, and back.
   std::vector<std::unordered_map<trace::StorageId, trace::StorageId>> to_first, from_first;
   std::set<ArgumentPath> differing;  // numbers that are not the same in all iterations
+  /// Numbers of optimizers' ops count among those, but for 0, 1 and -1: the next iteration may have other ones.
+  bool frees_numbers = false;
   /// Tensors of an op (by its position and the tensor's id in the first iteration) that differ in their offset alone:
   /// the offset in each iteration.
   std::map<std::pair<std::uint32_t, trace::TensorId>, std::vector<std::int64_t>> moved;
@@ -107,6 +109,9 @@ struct Alignment {
   /// The argument at `path` in iteration `i`.
   const trace::Arg& argument(const trace::Trace& trace, std::size_t i, const ArgumentPath& path) const;
 };
+
+/// Whether a number of an optimizer's op counts as one that differs, where they are freed.
+inline bool is_free(double number) { return number != 0 && number != 1 && number != -1; }
 
 /// Groups the complete iterations, up to the first that is not: those of a group differ in nothing but numbers and the
 /// offsets of tensors in their storages. Groups stand in the order of their first iterations. Profiler marks and ops

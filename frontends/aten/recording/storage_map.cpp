@@ -214,7 +214,10 @@ Term StorageMap::read_number(const trace::Tensor& tensor) {
   }
   const graph::Number first = values.front();
   const bool same = std::ranges::all_of(values, [&](const graph::Number& value) { return value == first; });
-  Term term = !same                ? emitter_.slot("a Python number", std::move(values))
+  const bool is_freed = alignment_.frees_numbers && position_ < alignment_.ops[0].size() && !first.is_integer() &&
+                        is_free(first.real()) &&
+                        trace_.ops[alignment_.ops[0][position_]].phase == trace::Phase::kOptimizer;
+  Term term = !same || is_freed    ? emitter_.slot("a Python number", std::move(values))
               : first.is_integer() ? Term::integer(first.integer())
                                    : Term::number(first.real());
   if (is_truth) term.dtype = DType::kBool;
