@@ -29,7 +29,7 @@ if(TARGET crucible_torch)  # in a folder of its own: it is loaded when it is ask
   install(TARGETS crucible_torch LIBRARY DESTINATION ${CRUCIBLE_PLUGIN_FOLDER}/torch COMPONENT runtime)
 endif()
 if(TARGET crucible_recorder)  # the recorder finds torch's libraries in the process, which has imported torch
-  install(TARGETS crucible_recorder
+  install(TARGETS crucible_recorder crucible_accelerate
     LIBRARY DESTINATION ${CRUCIBLE_PLUGIN_FOLDER}/python/crucible_torch COMPONENT runtime)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/python DESTINATION ${CRUCIBLE_PLUGIN_FOLDER} COMPONENT runtime
     FILES_MATCHING PATTERN *.py PATTERN py.typed)

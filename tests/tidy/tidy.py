@@ -42,6 +42,7 @@ MAY_INCLUDE = {
     "backends/opencl": ["plugins/abi", "plugins/sdk", "plugins/spirv", "backends/opencl"
                        ], "frontends/aten": ["core/base", "core/trace", "core/graph", "frontends/aten"
                                             ], "frontends/torch": ["core/base", "core/trace", "frontends/torch"],
+    "frontends/accelerate": ["core", "runtime", "plugins/loader", "frontends/aten", "frontends/replay", "frontends/accelerate"],
     "frontends/config": ["core/base", "core/hardware", "hwprofiles", "plugins/loader", "frontends/config"],
     "frontends/replay": ["core", "runtime", "plugins/loader", "frontends/aten", "frontends/config",
                          "frontends/replay", "store"], "frontends/runlog": [
@@ -54,8 +55,10 @@ MAY_INCLUDE = {
 }
 # foreign header prefix -> the only folders in which it may appear
 FOREIGN = {
-    "torch/": ("frontends/torch", "backends/torch"), "ATen/": ("frontends/torch", "backends/torch"),
-    "c10/": ("frontends/torch", "backends/torch"), "Python.h": ("frontends/torch",), "oneapi/": ("backends/cpu",),
+    "torch/": ("frontends/torch", "frontends/accelerate", "backends/torch"),
+    "ATen/": ("frontends/torch", "frontends/accelerate", "backends/torch"),
+    "c10/": ("frontends/torch", "frontends/accelerate", "backends/torch"),
+    "Python.h": ("frontends/torch", "frontends/accelerate"), "oneapi/": ("backends/cpu",),
     "dnnl": ("backends/cpu",), "sqlite3.h": ("store",), "curl/": ("store/remote",), "CL/": ("backends/opencl",), "level_zero/": ("backends/intel",),
     "CLI/": ("frontends/cli",), "boost/dll":
         ("plugins/loader",), "boost/graph": ("core/kernel",), "toml++/": ("frontends/config",),

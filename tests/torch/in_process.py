@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from support import BUILD, DEVICE, RecorderTest
+from support import BUILD, CRUCIBLE, DEVICE, RecorderTest
 
 sys.path.insert(0, os.path.join(BUILD, "python"))
 

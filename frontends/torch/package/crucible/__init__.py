@@ -17,12 +17,12 @@ import os
 import sys
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 if TYPE_CHECKING:
     from crucible_torch.recording import Recording
 
-__all__ = ["RecordError", "is_recording", "phase", "record", "record_thread", "step"]
+__all__ = ["RecordError", "accelerate", "is_recording", "phase", "record", "record_thread", "step"]
 
 _PHASES = {"forward": 0, "backward": 1, "optimizer": 2, "evaluation": None, "input": None}
 
@@ -33,7 +33,7 @@ class RecordError(Exception):
 
 def _session() -> Any:
     frontend = sys.modules.get("crucible_torch")
-    return None if frontend is None else frontend.current()
+    return None if frontend is None else frontend.of_program()
 
 
 def step() -> None:
@@ -94,6 +94,39 @@ class phase(AbstractContextManager[None]):
             session.resume()
         else:
             session.set_phase(self._before)
+
+
+def accelerate(target: Callable[..., Any] | None = None, *, check_every: int = 1024, on_mismatch: str = "eager",
+               max_variants: int = 16, rng: str = "torch") -> Any:
+    """A stand-in for a function of tensors, or for a module, that becomes faster while the program runs.
+
+        step = crucible.accelerate(train_step)     # forward, backward, optimizer.step(), zero_grad inside
+        for x, y in loader:
+            loss = step(x, y)                      # eager at first; compiled in the background; then one replay
+        print(step.report())
+
+    Of a function: the first calls run in eager and are recorded, a background thread compiles them, and later calls run
+    what was compiled as long as everything that the function can see is as it was; any other call is eager, and
+    `report()` says why. Of an nn.Module: its calls without gradients. The stand-in of a module has the module's
+    attributes. May be used as a decorator, with or without arguments.
+
+    Compiled calls 1, 2, 4, ... and then every `check_every`-th run in eager too, from the same start, and eager's
+    result stays; where the two differ beyond rounding the function is eager from then on (`on_mismatch="eager"`), or
+    the call raises (`"raise"`). `max_variants`: how many sizes, modes or values are compiled at most.
+    `rng="torch"`: random numbers are drawn by torch from its own generator, as in eager. `rng="philox"`: the function
+    draws other numbers, by torch's seed at its first call and the call's number, the same ones in eager, in compiled
+    calls and on every device; torch's generator stays as it was (docs/numerics.md, "Random numbers of our own").
+
+    Threads: any; one call of a function at a time is compiled, others meanwhile are eager. Errors: ValueError for an
+    option; in a call eager's own alone, and with on_mismatch="raise" crucible_torch.accelerate.policy.Mismatch.
+    docs/accelerate.md has the limits and all the rules.
+    """
+    options = {"check_every": check_every, "on_mismatch": on_mismatch, "max_variants": max_variants, "rng": rng}
+    if target is None:
+        return lambda function: accelerate(function, **options)
+    from crucible_torch.accelerate import make
+
+    return make(target, options)
 
 
 class record_thread(AbstractContextManager[None]):

@@ -63,6 +63,12 @@ def current() -> Any:
     return _session if _session is not None and _session.state != "off" else None
 
 
+def of_program() -> Any:
+    """The same, but for a session that crucible.accelerate has for itself, which the program does not know of."""
+    session = current()
+    return None if session is None or getattr(session, "gives_way", None) else session
+
+
 def _forget_in_child():
     if _session is not None:
         _session.forget_in_child()

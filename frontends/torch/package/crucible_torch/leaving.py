@@ -25,6 +25,15 @@ METHODS = (
 )
 
 
+def put_back(owner, name, before, ours):
+    if vars(owner).get(name) is not ours:
+        return  # the program has put something else there
+    if before is None:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, before)
+
+
 class Leaving:
     """The stand-ins. Threads: whoever holds the GIL."""
 
@@ -46,12 +55,16 @@ class Leaving:
                 self._replaced.append((owner, name, vars(owner).get(name), ours))
                 setattr(owner, name, ours)
 
+    def step_aside(self):
+        """For a while torch has its own functions; step_back() puts the same stand-ins in their place again."""
+        for owner, name, before, ours in reversed(self._replaced):
+            put_back(owner, name, before, ours)
+
+    def step_back(self):
+        for owner, name, before, ours in self._replaced:
+            if vars(owner).get(name) is before:  # else the program has put something else there
+                setattr(owner, name, ours)
+
     def remove(self):
         while self._replaced:
-            owner, name, before, ours = self._replaced.pop()
-            if vars(owner).get(name) is not ours:
-                continue  # the program has put something else there
-            if before is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
+            put_back(*self._replaced.pop())

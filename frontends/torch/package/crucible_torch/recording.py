@@ -116,6 +116,8 @@ class Recording:
         from crucible_torch.report import LocalReport
         from crucible_torch.session import Refusal, Session
 
+        if (other := crucible_torch.current()) is not None and getattr(other, "gives_way", None):
+            other.gives_way()
         if crucible_torch.current() is not None:
             raise RecordError("this process is being recorded already; one recording at a time")
         gc.collect()  # optimizers of an earlier run of a notebook's cell are not this block's

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
+from typing import Any, Callable
 
 from crucible_torch import build_info, processes
 from crucible_torch.evaluations import Evaluations, is_inside_function
@@ -23,7 +23,7 @@ from crucible_torch.outputs import named_tensors
 from crucible_torch.paths import known_folders
 from crucible_torch.precision import precision_of, settings_not_followed
 from crucible_torch.versions import mismatch
-from crucible_torch.watch import CAPTURES, Watch, is_capturing
+from crucible_torch.watch import CAPTURES, Watch, frames_compiled, is_capturing
 
 MOST_RESTARTS = 8
 
@@ -69,6 +69,7 @@ class Session:
         self._output = config["output"]
         self._paths = None  # or what paths in the file are relative to
         self.process_id = os.getpid()
+        self.gives_way: Callable[[], None] | None = None  # ends it, when the program wants to record itself
 
     def prepare(self):
         """Checks that this interpreter can be recorded and begins to watch. False: another process is recorded."""
@@ -247,8 +248,8 @@ class Session:
         elif self.state == "recording":
             self._evaluations.end_recorded()
             self._kind = self._kind or self._boundaries.kind
-            if self._frames_compiled() != self._compiled_before:
-                self._compiled_before = self._frames_compiled()
+            if frames_compiled() != self._compiled_before:
+                self._compiled_before = frames_compiled()
                 self._compiling += 1
                 self._recorder.pass_over()  # the ops are those of the compiler's work too
             self._after_recorded_iteration(self._recorder.end_iteration())
@@ -298,14 +299,6 @@ class Session:
         self._evaluations.begin_anew()
         self.state = "waiting"
 
-    @staticmethod
-    def _frames_compiled():
-        """How many frames torch.compile has looked at: it compiles anew when recording begins, which tensors show
-        it."""
-        dynamo = sys.modules.get("torch._dynamo.utils")
-        return dynamo.counters.get("frames", {}).get("total",
-                                                     0) if dynamo is not None and hasattr(dynamo, "counters") else 0
-
     def _runs_compiled_code(self):
         cache = sys.modules.get("torch._inductor.codecache")
         return bool(cache is not None and getattr(cache.PyCodeCache, "modules", None))
@@ -323,7 +316,7 @@ class Session:
         self._looked_for_excluded.clear()
         self._watch.watch_phases()
         self._pauses = 0
-        self._compiled_before = self._frames_compiled()
+        self._compiled_before = frames_compiled()
         self._kind, self._passed = self._boundaries.kind, self._boundaries.passed
         try:
             self._recorder.stream_to(*self._file_arguments(""))  # each iteration is on disk when it is complete

@@ -26,6 +26,13 @@ LOADER_METHODS = (
 )
 
 
+def frames_compiled():
+    """How many frames torch.compile has looked at: it compiles anew when recording begins, which tensors show it."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(dynamo, "counters", {})
+    return counters.get("frames", {}).get("total", 0)
+
+
 def device_modules(torch):
     """Of the devices that the program may have initialised."""
     names = ("cuda", "xpu", torch._C._get_privateuse1_backend_name())
@@ -67,6 +74,7 @@ class Watch:
         self._torch = torch
         self._session = session
         self._hooks = []
+        self._aside = []  # (table, key, hook) of those that are out of the way
         self._wrapped = []  # (owner, name, original, ours)
         self._stepping = []  # ids of the optimizers whose step is running
 
@@ -97,6 +105,23 @@ class Watch:
     def leave_phases(self):
         while len(self._hooks) > 1:
             self._hooks.pop().remove()
+
+    def step_aside(self):
+        """For a while torch has its own functions and no hooks of ours; step_back() puts the same ones there again."""
+        self._aside = [(handle.hooks_dict_ref(), handle.id) for handle in self._hooks]
+        self._aside = [(hooks, key, hooks.pop(key)) for hooks, key in self._aside if hooks and key in hooks]
+        for owner, name, original, ours in self._wrapped:
+            if owner.__dict__.get(name) is ours:
+                setattr(owner, name, original)
+        self._tell_compiler()
+
+    def step_back(self):
+        for hooks, key, hook in self._aside:
+            hooks[key] = hook
+        for owner, name, original, ours in self._wrapped:
+            if owner.__dict__.get(name) is original:  # else the program has put something else there
+                setattr(owner, name, ours)
+        self._tell_compiler()
 
     def remove(self):
         self._recorder.listen(None, None, None, None)

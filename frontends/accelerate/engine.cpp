@@ -1,0 +1,459 @@
+// Who calls holds the GIL, but for compile() and the run itself, which let it go. All else is a few loads and compares
+// per tensor: this is the path of a call.
+#include "frontends/accelerate/engine.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <bit>
+#include <chrono>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontends/accelerate/compile.hpp"
+#include "frontends/accelerate/description.hpp"
+#include "frontends/accelerate/python_objects.hpp"
+
+namespace crucible::accelerate {
+namespace {
+
+using Kind = runtime::BoundForm::Kind;
+
+/// A result of a call, in memory of its own.
+struct OutputSpec {
+  std::size_t place = 0;
+  std::vector<std::int64_t> sizes, strides;
+  at::ScalarType dtype = at::kFloat;
+  PyObject* parameter = nullptr;  // its gradient is the result; strong
+  at::Tensor last = {};           // of a gradient: what was given last, to be written again where nobody else has it
+};
+
+/// Whether a parameter has a gradient when the call begins, that it has none when it ends, or that it is written where
+/// it lies.
+struct GradSpec {
+  PyObject* parameter = nullptr;  // strong
+  bool is_there = false;
+  bool is_cleared = false;
+  std::optional<std::size_t> place = std::nullopt;
+};
+
+struct Engine {
+  Compiled compiled;
+  std::vector<PyObject*> bound;     // per place: the tensor, strong; null where Python gave none
+  std::vector<std::size_t> inputs;  // places, in the order of run()'s tensors
+  std::vector<OutputSpec> outputs;  // in the order of run()'s result; gradients are no part of it
+  std::vector<GradSpec> grads;
+  std::vector<at::Tensor> held;       // inputs and outputs of the call that runs
+  std::vector<std::int64_t> indices;  // that the bounds' program finds
+  std::vector<std::uint64_t> bits;
+  std::uint64_t plan_ns = 0;  // of the last run: the plan alone
+  std::mutex mutex;           // a call runs at a time
+};
+
+struct ProgramObject {
+  PyObject_HEAD Engine* engine;
+};
+
+Engine& engine_of(PyObject* self) { return *reinterpret_cast<ProgramObject*>(self)->engine; }
+
+int clear(PyObject* self) {
+  Engine* const engine = reinterpret_cast<ProgramObject*>(self)->engine;
+  if (engine == nullptr) return 0;
+  for (PyObject*& object : engine->bound) Py_CLEAR(object);
+  for (OutputSpec& output : engine->outputs) {
+    Py_CLEAR(output.parameter);
+    output.last.reset();
+  }
+  for (GradSpec& grad : engine->grads) Py_CLEAR(grad.parameter);
+  return 0;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  const Engine* const engine = reinterpret_cast<ProgramObject*>(self)->engine;
+  if (engine == nullptr) return 0;
+  for (PyObject* const object : engine->bound) Py_VISIT(object);
+  for (const OutputSpec& output : engine->outputs) Py_VISIT(output.parameter);
+  for (const GradSpec& grad : engine->grads) Py_VISIT(grad.parameter);
+  return 0;
+}
+
+void dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  clear(self);
+  Engine* const engine = std::exchange(reinterpret_cast<ProgramObject*>(self)->engine, nullptr);
+  if (engine != nullptr) {
+    const ReleaseGil released;  // memory that a device gives back may take a while
+    delete engine;
+  }
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* info(PyObject* self, PyObject*) {
+  return guarded([&] { return describe(engine_of(self).compiled); });
+}
+
+/// Whether a tensor is all of its memory, elements without gaps, so that the memory is the place.
+bool covers(const at::Tensor& tensor, std::uint64_t size_bytes) {
+  return tensor.has_storage() && tensor.device().is_cpu() &&
+         tensor.numel() * static_cast<std::int64_t>(tensor.itemsize()) == static_cast<std::int64_t>(size_bytes) &&
+         tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+Result<void> bind_memory(Engine& engine, std::size_t place, void* memory) {
+  CRUCIBLE_TRY_VOID(engine.compiled.executable->bind(place, memory));
+  // The bounds' program has the same states, and one output of its own in the place of all others.
+  runtime::Executable* const bounds = engine.compiled.bounds.get();
+  if (bounds == nullptr) return {};
+  const std::vector<runtime::BoundForm::Place>&all = engine.compiled.executable->places(), &own = bounds->places();
+  std::size_t states = 0;
+  while (states < all.size() && all[states].kind == Kind::kState) ++states;
+  if (all[place].kind == Kind::kOutput) return {};
+  const std::size_t at = place < states ? place : place - (all.size() - own.size());
+  return bounds->uses(at) ? bounds->bind(at, memory) : Result<void>();
+}
+
+/// bind(place, tensor): the place is the tensor's memory from now on.
+PyObject* bind(PyObject* self, PyObject* args) {
+  Py_ssize_t place = 0;
+  PyObject* object = nullptr;
+  if (PyArg_ParseTuple(args, "nO", &place, &object) == 0) return nullptr;
+  return guarded([&]() -> PyObject* {
+    Engine& engine = engine_of(self);
+    const auto& places = engine.compiled.executable->places();
+    if (place < 0 || static_cast<std::size_t>(place) >= places.size() || !THPVariable_Check(object)) {
+      PyErr_SetString(PyExc_ValueError, "bind(place, tensor): a place that there is, and a tensor");
+      return nullptr;
+    }
+    const auto k = static_cast<std::size_t>(place);
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    const bool is_whole = places[k].is_draw ? covers(tensor, places[k].size_bytes)
+                                            : tensor.has_storage() && tensor.device().is_cpu() &&
+                                                  tensor.storage().nbytes() == places[k].size_bytes;
+    if (!is_whole) {
+      PyErr_Format(PyExc_ValueError, "the tensor of place %zd is not %llu bytes of the processor's memory", place,
+                   static_cast<unsigned long long>(places[k].size_bytes));
+      return nullptr;
+    }
+    void* const memory = places[k].is_draw ? tensor.data_ptr() : tensor.storage().mutable_data();
+    if (const Result<void> done = bind_memory(engine, k, memory); !done) return raise(done.error());
+    Py_XSETREF(engine.bound[k], Py_NewRef(object));
+    return none();
+  });
+}
+
+/// set_inputs([place, ...]): what run()'s tensors are.
+PyObject* set_inputs(PyObject* self, PyObject* list) {
+  Engine& engine = engine_of(self);
+  std::vector<std::size_t> places;
+  for (Py_ssize_t i = 0; i < PySequence_Size(list); ++i) {
+    const Ref item(PySequence_GetItem(list, i));
+    const std::size_t place = item ? PyLong_AsSize_t(item.get()) : 0;
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    places.push_back(place);
+  }
+  engine.inputs = std::move(places);
+  return none();
+}
+
+bool read_numbers(PyObject* sequence, std::vector<std::int64_t>& into) {
+  for (Py_ssize_t i = 0; i < PySequence_Size(sequence); ++i) {
+    const Ref item(PySequence_GetItem(sequence, i));
+    into.push_back(item ? PyLong_AsLongLong(item.get()) : 0);
+  }
+  return PyErr_Occurred() == nullptr;
+}
+
+/// add_output(place, sizes, strides, dtype, parameter or None): a result of run(), or a parameter's gradient.
+PyObject* add_output(PyObject* self, PyObject* args) {
+  Py_ssize_t place = 0;
+  PyObject *sizes = nullptr, *strides = nullptr, *dtype = nullptr, *parameter = nullptr;
+  if (PyArg_ParseTuple(args, "nOOOO", &place, &sizes, &strides, &dtype, &parameter) == 0) return nullptr;
+  return guarded([&]() -> PyObject* {
+    OutputSpec spec;
+    spec.place = static_cast<std::size_t>(place);
+    if (!read_numbers(sizes, spec.sizes) || !read_numbers(strides, spec.strides)) return nullptr;
+    if (!THPDtype_Check(dtype) || spec.place >= engine_of(self).compiled.executable->places().size()) {
+      PyErr_SetString(PyExc_ValueError, "add_output(place, sizes, strides, dtype, parameter)");
+      return nullptr;
+    }
+    spec.dtype = reinterpret_cast<THPDtype*>(dtype)->scalar_type;
+    if (parameter != Py_None) spec.parameter = Py_NewRef(parameter);
+    engine_of(self).outputs.push_back(std::move(spec));
+    return none();
+  });
+}
+
+/// add_grad(parameter, is_there, is_cleared, place or -1): what its gradient is when a call begins and ends.
+PyObject* add_grad(PyObject* self, PyObject* args) {
+  PyObject* parameter = nullptr;
+  int is_there = 0, is_cleared = 0;
+  Py_ssize_t place = -1;
+  if (PyArg_ParseTuple(args, "Oppn", &parameter, &is_there, &is_cleared, &place) == 0) return nullptr;
+  GradSpec spec{Py_NewRef(parameter), is_there != 0, is_cleared != 0};
+  if (place >= 0) spec.place = static_cast<std::size_t>(place);
+  engine_of(self).grads.push_back(spec);
+  return none();
+}
+
+/// Memory for a result. A gradient that nobody but its parameter has is written again.
+at::Tensor memory_of(OutputSpec& output) {
+  const auto fresh = [&] {
+    return at::empty_strided(output.sizes, output.strides, at::TensorOptions().dtype(output.dtype));
+  };
+  if (output.parameter == nullptr) return fresh();
+  const at::Tensor& present = THPVariable_Unpack(output.parameter).grad();
+  const bool is_ours = present.defined() && output.last.defined() && present.is_same(output.last);
+  // Two references: the parameter's and ours. Python's own would be a third.
+  if (is_ours && output.last.use_count() == 2 && output.last.storage().use_count() == 1) return output.last;
+  output.last = fresh();
+  return output.last;
+}
+
+bool is_bound(const Engine& engine, const at::Tensor& tensor) {
+  const void* const memory = tensor.storage().data();
+  for (std::size_t k = 0; k < engine.bound.size(); ++k) {
+    if (engine.bound[k] != nullptr && engine.compiled.executable->bound(k) == memory) return true;
+  }
+  return false;
+}
+
+/// The first index that eager would refuse, in words; "" where there is none.
+Result<bool> indices_hold(Engine& engine) {
+  runtime::Executable* const bounds = engine.compiled.bounds.get();
+  if (bounds == nullptr) return true;
+  std::size_t place = 0;
+  while (bounds->places()[place].kind != Kind::kOutput) ++place;
+  engine.indices.resize(bounds->places()[place].size_bytes / sizeof(std::int64_t) + 2);
+  auto at = reinterpret_cast<std::uintptr_t>(engine.indices.data());
+  at = (at + runtime::Executable::kBoundAlignment - 1) / runtime::Executable::kBoundAlignment *
+       runtime::Executable::kBoundAlignment;
+  auto* const found = reinterpret_cast<std::int64_t*>(at);
+  CRUCIBLE_TRY_VOID(bounds->bind(place, found));
+  CRUCIBLE_TRY_VOID(bounds->run());
+  for (std::size_t i = 0; i < engine.compiled.bounds_of.size(); ++i) {
+    const graph::Bound& bound = engine.compiled.bounds_of[i];
+    if (found[2 * i] < bound.low || found[2 * i + 1] > bound.high) return false;
+  }
+  return true;
+}
+
+enum class Ran : std::uint8_t { kDone, kGradsDiffer, kNotAligned, kIndexOutside };
+
+Result<Ran> run_bound(Engine& engine) {
+  CRUCIBLE_TRY(const bool holds, indices_hold(engine));
+  if (!holds) return Ran::kIndexOutside;
+  const auto began = std::chrono::steady_clock::now();
+  const Result<void> ran = engine.compiled.executable->run();
+  engine.plan_ns =
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count());
+  return ran ? Result<Ran>(Ran::kDone) : ran.error();
+}
+
+bool read_slots(Engine& engine, PyObject* numbers) {
+  const std::vector<graph::Slot>& slots = engine.compiled.slots;
+  if (!PyTuple_Check(numbers) && !PyList_Check(numbers)) {
+    PyErr_SetString(PyExc_TypeError, "the numbers of the slots are a tuple or a list");
+    return false;
+  }
+  if (PySequence_Fast_GET_SIZE(numbers) != static_cast<Py_ssize_t>(slots.size())) {
+    PyErr_Format(PyExc_ValueError, "%zd numbers for %zu slots", PySequence_Fast_GET_SIZE(numbers), slots.size());
+    return false;
+  }
+  engine.bits.clear();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    PyObject* const number = PySequence_Fast_GET_ITEM(numbers, static_cast<Py_ssize_t>(i));
+    engine.bits.push_back(slots[i].is_integer ? static_cast<std::uint64_t>(PyLong_AsLongLong(number))
+                                              : std::bit_cast<std::uint64_t>(PyFloat_AsDouble(number)));
+  }
+  return PyErr_Occurred() == nullptr;
+}
+
+/// run(tensors, numbers): a list of the results; or, with nothing changed, in words why the call has to be eager's.
+PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyTuple_Check(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "run(tuple of tensors, numbers)");
+    return nullptr;
+  }
+  return guarded([&]() -> PyObject* {
+    Engine& engine = engine_of(self);
+    const std::unique_lock lock(engine.mutex, std::try_to_lock);
+    if (!lock) return PyUnicode_FromString("another thread is in a call of it");
+    if (PyTuple_GET_SIZE(args[0]) != static_cast<Py_ssize_t>(engine.inputs.size())) {
+      PyErr_Format(PyExc_ValueError, "%zd tensors for %zu inputs", PyTuple_GET_SIZE(args[0]), engine.inputs.size());
+      return nullptr;
+    }
+    for (const GradSpec& grad : engine.grads) {
+      if (THPVariable_Unpack(grad.parameter).grad().defined() != grad.is_there)
+        return PyUnicode_FromString(grad.is_there ? "a parameter has no gradient" : "a parameter has a gradient");
+    }
+    for (const GradSpec& grad : engine.grads) {
+      if (!grad.place) continue;
+      const at::Tensor& tensor = THPVariable_Unpack(grad.parameter).grad();
+      const std::uint64_t size_bytes = engine.compiled.executable->places()[*grad.place].size_bytes;
+      if (!covers(tensor, size_bytes) || tensor.storage().nbytes() != size_bytes || !tensor.is_contiguous())
+        return PyUnicode_FromString("a gradient is no tensor of its own");
+      if (const Result<void> done = bind_memory(engine, *grad.place, tensor.mutable_data_ptr()); !done)
+        return raise(done.error());
+    }
+    if (!read_slots(engine, args[1])) return nullptr;
+    runtime::Executable& executable = *engine.compiled.executable;
+    engine.held.clear();
+    const struct Dropped {
+      std::vector<at::Tensor>& held;
+      ~Dropped() { held.clear(); }
+    } dropped{engine.held};
+    for (std::size_t i = 0; i < engine.inputs.size(); ++i) {
+      at::Tensor tensor = THPVariable_Unpack(PyTuple_GET_ITEM(args[0], static_cast<Py_ssize_t>(i)));
+      const runtime::BoundForm::Place& place = executable.places()[engine.inputs[i]];
+      const auto alignment = static_cast<std::int64_t>(runtime::Executable::kBoundAlignment);
+      const bool lies_well =
+          covers(tensor, place.size_bytes) && reinterpret_cast<std::int64_t>(tensor.const_data_ptr()) % alignment == 0;
+      if (!lies_well) tensor = tensor.detach().clone();
+      if (!covers(tensor, place.size_bytes)) return PyUnicode_FromString("an argument has another size");
+      if (is_bound(engine, tensor))
+        return PyUnicode_FromString("an argument shares memory with a tensor that the function reaches by itself");
+      if (const Result<void> done = bind_memory(engine, engine.inputs[i], tensor.mutable_data_ptr()); !done)
+        return raise(done.error());
+      engine.held.push_back(std::move(tensor));
+    }
+    const Ref results(PyList_New(0));
+    std::vector<std::pair<OutputSpec*, at::Tensor>> given;
+    for (OutputSpec& output : engine.outputs) {
+      at::Tensor tensor = memory_of(output);
+      if (const Result<void> done = executable.bind(output.place, tensor.mutable_data_ptr()); !done)
+        return raise(done.error());
+      given.emplace_back(&output, std::move(tensor));
+    }
+    if (const Result<void> done = executable.set_slots(engine.bits); !done) return raise(done.error());
+    Result<Ran> ran = Ran::kDone;
+    {
+      const ReleaseGil released;
+      ran = run_bound(engine);
+    }
+    if (!ran) return raise(ran.error());
+    if (*ran == Ran::kIndexOutside) return PyUnicode_FromString("an index is out of range");
+    for (std::size_t k = 0; k < engine.bound.size(); ++k) {
+      if (engine.bound[k] != nullptr && executable.places()[k].is_written)
+        THPVariable_Unpack(engine.bound[k]).unsafeGetTensorImpl()->bump_version();
+    }
+    for (const GradSpec& grad : engine.grads) {
+      if (grad.place) THPVariable_Unpack(grad.parameter).grad().unsafeGetTensorImpl()->bump_version();
+      if (grad.is_cleared) THPVariable_Unpack(grad.parameter).mutable_grad().reset();
+    }
+    for (auto& [output, tensor] : given) {
+      if (output->parameter != nullptr) {
+        THPVariable_Unpack(output->parameter).mutable_grad() = tensor;
+      } else if (!append(results.get(), THPVariable_Wrap(tensor))) {
+        return nullptr;
+      }
+    }
+    return Py_NewRef(results.get());
+  });
+}
+
+/// plan_ns(): what the plan took in the last run.
+PyObject* plan_ns(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(engine_of(self).plan_ns); }
+
+/// forget_grads(): gradients that were given are written no more, whoever has them.
+PyObject* forget_grads(PyObject* self, PyObject*) {
+  for (OutputSpec& output : engine_of(self).outputs) output.last.reset();
+  return none();
+}
+
+PyMethodDef methods[] = {
+    {"info", info, METH_NOARGS, "What was compiled, as a dict."},
+    {"bind", bind, METH_VARARGS, "bind(place, tensor): the place is all of the tensor's memory from now on."},
+    {"set_inputs", set_inputs, METH_O, "set_inputs([place, ...]): what run()'s tensors are."},
+    {"add_output", add_output, METH_VARARGS,
+     "add_output(place, sizes, strides, dtype, parameter or None): a result of run(), or a parameter's gradient."},
+    {"add_grad", add_grad, METH_VARARGS,
+     "add_grad(parameter, is_there, is_cleared, place or -1): its gradient when a call begins, that it has none at "
+     "the\n"
+     "end, or the place that it is."},
+    {"plan_ns", plan_ns, METH_NOARGS, "Nanoseconds that the plan took in the last run, without what is around it."},
+    {"forget_grads", forget_grads, METH_NOARGS, "Gradients that were given so far are not written again."},
+    {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run)), METH_FASTCALL,
+     "run(tensors, numbers of the slots): a list of the results; or a text that says why eager has to do it, and\n"
+     "nothing has changed then."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot type_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, const_cast<char*>("Observed calls, compiled: made by compile().")},
+    {0, nullptr},
+};
+
+PyType_Spec type_spec = {"crucible_torch._accelerate.Program", sizeof(ProgramObject), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, type_slots};
+PyObject* program_type = nullptr;  // lives as long as the process
+
+PyObject* compile_file(PyObject*, PyObject* args) {
+  const char *file = nullptr, *prefix = nullptr;
+  if (PyArg_ParseTuple(args, "ss", &file, &prefix) == 0) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const std::string path = file, in_front = prefix;
+    Result<Compiled> compiled = Error{ErrorCode::kInternal, ""};
+    {
+      const ReleaseGil released;
+      compiled = compile(path, in_front);
+    }
+    if (!compiled) return raise(compiled.error());
+    auto engine = std::make_unique<Engine>();
+    engine->compiled = *std::move(compiled);
+    engine->bound.assign(engine->compiled.executable->places().size(), nullptr);
+    for (auto& [place, bytes] : engine->compiled.own) {
+      if (const Result<void> done = bind_memory(*engine, place, bytes.data()); !done) return raise(done.error());
+    }
+    auto* const object = PyObject_GC_New(ProgramObject, reinterpret_cast<PyTypeObject*>(program_type));
+    if (object == nullptr) return nullptr;
+    object->engine = engine.release();
+    PyObject_GC_Track(object);
+    return reinterpret_cast<PyObject*>(object);
+  });
+}
+
+PyObject* open(PyObject*, PyObject*) {
+  return guarded([]() -> PyObject* {
+    Result<void> opened;
+    {
+      const ReleaseGil released;
+      opened = open_device();
+    }
+    return opened ? none() : raise(opened.error());
+  });
+}
+
+PyObject* to_background(PyObject*, PyObject*) {
+  become_background();
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"compile", compile_file, METH_VARARGS,
+     "compile(file, prefix): the observed calls of a recording as a Program; RuntimeError says why there is none."},
+    {"open_device", open, METH_NOARGS, "Opens the device that compiled calls run on; its threads start here."},
+    {"become_background", to_background, METH_NOARGS,
+     "The calling thread gives way to all others of the machine, from now on."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool add_engine(PyObject* module) {
+  if (program_type == nullptr) program_type = PyType_FromSpec(&type_spec);
+  if (program_type == nullptr || PyModule_AddFunctions(module, functions) != 0) return false;
+  return PyModule_AddObjectRef(module, "Program", program_type) == 0;
+}
+
+}  // namespace crucible::accelerate

@@ -1,0 +1,63 @@
+"""Which variables of a function a call gives which values (values.py)."""
+
+import inspect
+
+from .values import Rest, Tuple, join
+
+
+def bind(code, arguments, keywords, defaults, keyword_defaults, checker, site):
+    """{variable: value} of a call, or None where the arguments do not fit. `"*"` and `"**"` in keywords stand for
+    any.
+    """
+    keywords = dict(keywords)
+    anything = keywords.pop("**", None)
+    count = code.co_argcount
+    names = code.co_varnames[:count]
+    only_named = code.co_varnames[count:count + code.co_kwonlyargcount]
+    bound, rest = {}, []
+    for at, value in enumerate(arguments):
+        if isinstance(value, Rest):  # as many as there are
+            rest.append(value.element)
+            for name in names[at:]:
+                bound[name] = join(bound.get(name), value.element)
+            break
+        if at < count:
+            bound[names[at]] = value
+        else:
+            rest.append(value)
+    first_default = count - len(defaults)
+    for at, name in enumerate(names):
+        if name in keywords:
+            bound[name] = join(bound.get(name), keywords.pop(name))
+        if name not in bound or anything is not None:
+            default = defaults[at - first_default] if at >= first_default else None
+            if name not in bound:
+                bound[name] = join(default, anything)
+            if bound[name] is None:
+                return None
+    for name in only_named:
+        value = keywords.pop(name, None)
+        if value is None:
+            value = join(join(keyword_defaults.get(name), keyword_defaults.get("*")), anything)
+        if value is None:
+            return None
+        bound[name] = value
+    at = count + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        packed = Tuple(rest)
+        if arguments and isinstance(arguments[-1], Rest):
+            packed = checker.fresh("tuple", (*site, "*"))
+            for value in rest:
+                checker.grow(packed, value)
+        bound[code.co_varnames[at]] = packed
+        at += 1
+    elif rest and not (arguments and isinstance(arguments[-1], Rest)):
+        return None
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        made = checker.fresh("dict", (*site, "**"))
+        for value in [*keywords.values(), *([anything] if anything is not None else [])]:
+            checker.grow(made, value)
+        bound[code.co_varnames[at]] = made
+    elif keywords:
+        return None
+    return bound

@@ -1,0 +1,383 @@
+"""What attributes, elements, operators and stores mean for the values of values.py: the part of bytecode.py's checker
+that looks at objects without calling them.
+"""
+
+import inspect
+import types
+
+import torch
+
+from . import known as tables
+from .classes import MISSING, CONTAINERS, is_user_class, own_special, own_special_of, static
+from .questions import Questions
+from .values import (Bound, Fresh, FreshObject, Function, Iterator, Known, Method, Null, Outside, Plain, Rest, Slice,
+                     Super, Tensor, Tuple, Union, constant, has_tensor, is_simple, is_tensor, join, join_all, known,
+                     known_all, options, source)
+
+KEYED = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
+
+
+class Objects(Questions):
+    """Mixed into bytecode.Checker."""
+
+    def attribute(self, frame, owner, name):
+        return join_all([self._attribute(frame, option, name) for option in options(owner)])
+
+    def _attribute(self, frame, owner, name):
+        if isinstance(owner, Known):
+            return self._known_attribute(frame, owner, name)
+        if isinstance(owner, Tensor):
+            return self._tensor_attribute(owner, name)
+        if isinstance(owner, FreshObject):
+            return self._fresh_attribute(frame, owner, name)
+        if isinstance(owner, Super):
+            return self._super_attribute(frame, owner, name)
+        if isinstance(owner, Method):  # an attribute of data
+            base = Tensor() if has_tensor(owner) else Plain()
+            return self._attribute(frame, base, name)
+        if isinstance(owner, (Function, Bound)):
+            return Plain()
+        if isinstance(owner, Outside):
+            return Outside(f"{owner.what}.{name}")
+        if isinstance(owner, Fresh) and owner.kind == "namespace":
+            if name in ("saved_tensors", "needs_input_grad"):
+                return Tensor() if name == "saved_tensors" else Plain()
+            is_method = name in ("save_for_backward", "mark_non_differentiable", "set_materialize_grads", "mark_dirty")
+            return Method(owner, name) if is_method else owner.elements or Plain()
+        return Method(owner, name)
+
+    def _tensor_attribute(self, owner, name):
+        if name in tables.TENSOR_DATA:
+            return Plain()
+        if name in ("grad", "data"):
+            return Tensor(outside=True)
+        return Method(owner, name)
+
+    def _known_attribute(self, frame, owner, name):
+        obj, path = owner.obj, f"{owner.path}.{name}"
+        if isinstance(obj, torch.Tensor):
+            if name in ("grad", "data", "T", "mT", "H", "real", "imag"):
+                return Tensor(outside=True)
+            if name in tables.TENSOR_DATA:
+                return known(getattr(obj, name), path)
+            return known(vars(obj)[name], path) if name in vars(obj) else Method(owner, name)
+        if isinstance(obj, types.ModuleType):
+            found = vars(obj).get(name, MISSING)
+            if found is MISSING and tables.is_torch_class(types.SimpleNamespace(__module__=obj.__name__)):
+                found = getattr(obj, name, MISSING)  # torch makes some of its modules late
+            if found is MISSING:
+                return Outside(path)
+            self.note_module(obj, name)
+            return known(found, path)
+        if is_simple(obj) or isinstance(obj, CONTAINERS) and not is_user_class(type(obj)):
+            return Method(owner, name)
+        if isinstance(obj, type):
+            return self._class_attribute(frame, owner, obj, owner, name)
+        if isinstance(obj, torch.optim.Optimizer) and name in ("param_groups", "state", "defaults"):
+            return Known(getattr(obj, name), path, moves=True)
+        if isinstance(obj, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+            found = getattr(obj, "__dict__", {}).get(name, MISSING)
+            return known(found, path) if found is not MISSING else Method(owner, name)
+        return self._instance_attribute(frame, owner, obj, name, path)
+
+    def _instance_attribute(self, frame, owner, obj, name, path):
+        if (reason := tables.reason_for(obj)) is not None:
+            frame.refuse(f"uses {owner.path}, which {reason[0]}", reason[1])
+            return Plain()
+        for special in ("__getattr__", "__getattribute__"):
+            if own_special(obj, special) is not None:
+                frame.refuse(f"reads {path}, and {type(obj).__qualname__} has its own {special}",
+                             "keep the attribute in the object itself, or pass its value as an argument")
+                return Outside(path)
+        where, found = static(obj, name)
+        if where == "instance":
+            return known(found, path, owner.moves)
+        if where == "class":
+            return self._class_attribute(frame, owner, type(obj), owner, name, found)
+        if isinstance(obj, dict):
+            return Method(owner, name)
+        return Outside(path)
+
+    def _class_attribute(self, frame, owner, cls, bound_to, name, found=MISSING):
+        """What `name` of a class means on an instance (`bound_to` is no class) or on the class itself."""
+        path = f"{owner.path}.{name}" if isinstance(owner, Known) else f"{cls.__qualname__}.{name}"
+        on_class = isinstance(bound_to, Known) and bound_to.obj is cls
+        if found is MISSING:
+            found = inspect.getattr_static(cls, name, MISSING)
+        if found is MISSING:
+            return Method(owner, name) if name.startswith("__") or isinstance(owner, FreshObject) else Outside(path)
+        if isinstance(found, staticmethod):
+            return known(found.__func__, path)
+        if isinstance(found, classmethod):
+            if tables.is_torch_callable(found.__func__):
+                return Method(Known(cls, path), name)
+            return Bound(Known(found.__func__, path), Known(cls, cls.__qualname__))
+        if isinstance(found, property):
+            if found.fget is None or tables.is_torch_callable(found.fget):
+                if isinstance(bound_to, Known) and isinstance(bound_to.obj, torch.nn.Module):  # a parametrized weight
+                    self.follow_children(frame, bound_to.obj, path, (*frame.site, name))
+                return Tensor()
+            frame.refuse(f"reads {path}, which is a property",
+                         "keep the value in an attribute, or pass it as an argument")
+            return Outside(path)
+        if isinstance(found, types.FunctionType) and not on_class:
+            if isinstance(bound_to, Known) and tables.is_torch_throughout(found):
+                return Method(bound_to, name)
+            return Bound(Known(found, path), bound_to)
+        if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            if isinstance(bound_to, Known) and not on_class and isinstance(found, types.MemberDescriptorType):
+                try:
+                    return known(found.__get__(bound_to.obj, cls), path)
+                except AttributeError:
+                    return Outside(path)
+            return Plain()
+        if isinstance(found,
+                      (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
+            if on_class and isinstance(cls, type) and issubclass(cls, torch.autograd.Function) and name == "apply":
+                return Method(bound_to, name)
+            return Method(bound_to, name)
+        if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, type)):
+            frame.refuse(f"reads {path}, which is a descriptor",
+                         "keep the value in an attribute, or pass it as an argument")
+            return Outside(path)
+        return known(found, path)
+
+    def _fresh_attribute(self, frame, owner, name):
+        if own_special_of(owner.cls, "__getattribute__") is not None:
+            frame.refuse(f"reads {self.name(owner)}.{name}, and its class has its own __getattribute__",
+                         "use a plain class")
+        if name in owner.attributes:
+            return owner.attributes[name]
+        return self._class_attribute(frame, owner, owner.cls, owner, name)
+
+    def _super_attribute(self, frame, owner, name):
+        own = owner.owner
+        cls = own.cls if isinstance(own, FreshObject) else None
+        if isinstance(own, Known):
+            cls = own.obj if isinstance(own.obj, type) else type(own.obj)
+        if cls is None or owner.cls not in cls.__mro__:
+            return Outside(f"super().{name}")
+        for base in cls.__mro__[cls.__mro__.index(owner.cls) + 1:]:
+            if name in vars(base):
+                found = vars(base)[name]
+                if isinstance(found, types.FunctionType) and tables.is_torch_callable(found):
+                    return Method(own, "forward of torch" if name == "forward" else name)
+                if base is object:
+                    return Method(Plain(), name)
+                return self._class_attribute(frame, own, cls, own, name, found)
+        return Outside(f"super().{name}")
+
+    # Elements.
+
+    def iterated(self, frame, value):
+        """What GET_ITER makes of it."""
+        if isinstance(value, (Iterator, Fresh, Tuple, Tensor, Plain, Known, Union)):
+            return value
+        if isinstance(value, Method) and not has_tensor(value):
+            return Plain()
+        return value
+
+    def element(self, frame, value):
+        """One element of what is iterated; None where there is none (so far)."""
+        result = None
+        for option in options(value):
+            result = join(result, self._element(frame, option))
+        return result
+
+    def _element(self, frame, value):
+        if isinstance(value, Iterator):
+            return value.element
+        if isinstance(value, Fresh):
+            return Plain() if value.kind == "dict" and value.elements is not None else value.elements
+        if isinstance(value, Tuple):
+            return join_all(value.items) if value.items else None
+        if isinstance(value, (Plain, Null)):
+            return value
+        if is_tensor(value) or isinstance(value, Method) and has_tensor(value):
+            return Tensor()
+        if isinstance(value, Method):
+            return Plain()
+        if isinstance(value, Known):
+            found = self._known_elements(frame, value)
+            if found is not None:
+                return join_all(found) if found else None
+        frame.refuse(f"goes through {self.name(value)}, whose elements cannot be known",
+                     "make a list of them outside of the call, or pass them as an argument")
+        return Outside("an element")
+
+    def _known_elements(self, frame, value):
+        """The elements of an object that is watched, as values; None where they cannot be known."""
+        obj, path = value.obj, value.path
+        if isinstance(obj, (str, bytes, range, torch.Size)):
+            return [Plain()]
+        if isinstance(obj, dict) and not is_user_class(type(obj)):
+            return known_all(obj, lambda at: path, value.moves)
+        if isinstance(obj, (list, tuple, set, frozenset)) and own_special(obj, "__iter__") is None:
+            return known_all(obj, lambda at: f"{path}[{at}]", value.moves)
+        if isinstance(obj, torch.nn.ModuleDict):
+            return [Known(key, path) for key in obj._modules]
+        if isinstance(obj, (torch.nn.ModuleList, torch.nn.Sequential)) and own_special(obj, "__iter__") is None:
+            return [Known(child, f"{path}[{key}]") for key, child in obj._modules.items()]
+        if isinstance(obj, torch.nn.ParameterList):
+            return [Tensor(outside=True)]
+        if isinstance(obj, type) and hasattr(obj, "__members__"):
+            return [Known(member, path) for member in obj]
+        return None
+
+    def dict_values(self, frame_or_value, value=None):
+        """Whatever a dict holds, whichever key."""
+        value = frame_or_value if value is None else value
+        result = None
+        for option in options(value):
+            if isinstance(option, Fresh):
+                result = join(result, option.elements)
+            elif isinstance(option, Known) and isinstance(option.obj, dict):
+                keys, path = list(option.obj), option.path
+                for item in known_all(option.obj.values(), lambda at: f"{path}[{keys[at]!r}]", option.moves):
+                    result = join(result, item)
+            elif isinstance(option, Known) and isinstance(option.obj, torch.nn.ModuleDict):
+                for key, item in option.obj._modules.items():
+                    result = join(result, Known(item, f"{option.path}[{key!r}]"))
+            elif isinstance(option, (Plain, Null)):
+                continue
+            else:
+                result = join(result, Outside("a keyword argument"))
+        return result if result is not None else Plain()
+
+    def spread(self, frame, value):
+        """The arguments of f(*value): one by one, or an Iterator at the end for any number of them."""
+        if isinstance(value, Tuple):
+            return list(value.items)
+        if isinstance(value, Known) and isinstance(value.obj, (tuple, list)):
+            return [known(item, f"{value.path}[{at}]", value.moves) for at, item in enumerate(value.obj)]
+        element = self.element(frame, value)
+        return [] if element is None else [Rest(element)]
+
+    def unpack(self, frame, value, count):
+        """`count` values of a sequence; all of them where count is None."""
+        if isinstance(value, Tuple) and count in (None, len(value.items)):
+            return list(value.items)
+        if isinstance(value, Known) and isinstance(value.obj, (tuple, list)) and count in (None, len(value.obj)):
+            return [known(item, f"{value.path}[{at}]", value.moves) for at, item in enumerate(value.obj)]
+        if isinstance(value, Union):
+            parts = [self.unpack(frame, option, count) for option in options(value)]
+            return [join_all(part) for part in zip(*parts)]
+        element = self.element(frame, value)
+        return [element if element is not None else Plain()] * (count or 0)
+
+    def subscript(self, frame, owner, key, offset):
+        self.keyed(frame, key)
+        return join_all([self._subscript(frame, option, key, offset) for option in options(owner)])
+
+    def _subscript(self, frame, owner, key, offset):
+        if isinstance(owner, Fresh):
+            made = owner.elements or Plain()
+            return owner if isinstance(key, Slice) else made if constant(key)[0] else join(made, owner)
+        if is_tensor(owner) or isinstance(owner, Method) and has_tensor(owner):
+            return Tensor(outside=getattr(owner, "outside", True))
+        if isinstance(owner, (Plain, Method)):
+            return Plain(source(owner, key))
+        if isinstance(owner, Tuple):
+            is_constant, index = constant(key)
+            if is_constant and type(index) is int and -len(owner.items) <= index < len(owner.items):
+                return owner.items[index]
+            return self._slice(owner.items, (frame.site, offset)) if isinstance(key, Slice) else join_all(owner.items)
+        if isinstance(owner, Known):
+            return self._known_subscript(frame, owner, key, offset)
+        if isinstance(owner, FreshObject):
+            return self.call(frame, self.attribute(frame, owner, "__getitem__"), [key], {}, (frame.code, offset))
+        return Outside(f"{self.name(owner)}[...]")
+
+    def _slice(self, items, site):
+        made = self.fresh("list", site)
+        for item in items:
+            self.grow(made, item)
+        return made
+
+    def _known_subscript(self, frame, owner, key, offset):
+        obj, path = owner.obj, owner.path
+        if moving := source(key):
+            frame.refuse(f"picks an element of {path} by {moving}", "pass a string, or the element itself",
+                         "number decides")
+        is_constant, index = constant(key)
+        if isinstance(obj, (type, types.GenericAlias)) or is_simple(obj) and not isinstance(obj, tuple):
+            return Plain()
+        if (reason := tables.reason_for(obj)) is not None:
+            frame.refuse(f"reads {path}, which {reason[0]}", reason[1])
+            return Plain()
+        special = own_special(obj, "__getitem__")
+        if special is not None:
+            return self.call(frame, Bound(Known(special, f"{path}.__getitem__"), owner), [key], {},
+                             (frame.code, offset))
+        if isinstance(obj, (*CONTAINERS, *KEYED)) and not isinstance(obj, (set, frozenset)):
+            if is_constant and (not isinstance(obj, dict) or index in obj):
+                try:
+                    found = obj[index]
+                except (KeyError, IndexError, TypeError):
+                    return Outside(f"{path}[{index!r}]")
+                return known(found, f"{path}[{index!r}]", owner.moves)
+            if type(obj).__name__ == "defaultdict" and not owner.moves:
+                frame.refuse(f"reads an element of {path} that may be made by reading it", "use a dict, or .get()")
+                return Outside(f"{path}[...]")
+            if is_constant:
+                return Outside(f"{path}[{index!r}]")
+            children = self.dict_values(owner) if isinstance(obj,
+                                                             (dict,
+                                                              torch.nn.ModuleDict)) else self._element(frame, owner)
+            if children is None:
+                return Plain()
+            if isinstance(key, Slice):
+                return self._slice([children], (frame.site, offset))
+            return children
+        if isinstance(obj, torch.nn.ParameterList):
+            return Tensor(outside=True)
+        frame.refuse(f"reads an element of {path}, a {type(obj).__qualname__}, which cannot be known",
+                     "pass the element as an argument")
+        return Outside(f"{path}[...]")
+
+    # Stores.
+
+    def store_attribute(self, frame, owner, name, value):
+        for option in options(owner):
+            if isinstance(option, FreshObject):
+                setter = inspect.getattr_static(option.cls, name, None)
+                runs_code = hasattr(type(setter), "__set__") and \
+                    not isinstance(setter, (property, types.MemberDescriptorType))
+                if runs_code or own_special_of(option.cls, "__setattr__") is not None:
+                    frame.refuse(f"stores {self.name(option)}.{name}, which runs code of its class",
+                                 "store it in a plain attribute")
+                elif isinstance(setter, property):
+                    if setter.fset is not None:
+                        self.call(frame, Known(setter.fset, f"{option.cls.__qualname__}.{name}"),
+                                  [option, value or Plain()], {}, (*frame.site, frame.line))
+                elif value is not None:
+                    self.grow_attribute(option, name, value)
+            elif isinstance(option, Fresh) and option.kind == "namespace":
+                self.grow(option, value or Plain())
+            elif is_tensor(option) and name == "grad" and isinstance(value, Known) and value.obj is None:
+                continue
+            elif isinstance(option, Function):
+                continue
+            else:
+                what = self.name(option)
+                frame.refuse(
+                    f"{'deletes' if value is None else 'stores'} {what}.{name}, which lives longer than the call",
+                    "return the value and store it behind the call")
+
+    def store_element(self, frame, owner, key, value):
+        self.keyed(frame, key)
+        if moving := source(key):
+            if not has_tensor(owner):
+                frame.refuse(f"picks an element by {moving}", "pass a string, or the element itself", "number decides")
+        for option in options(owner):
+            if isinstance(option, Fresh):
+                if value is not None:
+                    self.grow(option, value)
+            elif is_tensor(option):
+                continue
+            elif isinstance(option, FreshObject):
+                self.call(frame, self.attribute(frame, option, "__setitem__"), [key, value or Plain()], {},
+                          (frame.code, frame.line))
+            else:
+                frame.refuse(f"writes into {self.name(option)}, which lives longer than the call",
+                             "make the container inside of the call, or return the value and store it behind the call")

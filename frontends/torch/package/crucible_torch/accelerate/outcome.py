@@ -1,0 +1,84 @@
+"""What a call has left behind - its result, states, gradients, torch's random numbers - and how far two such are
+apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable
+
+import torch
+from torch.utils import _pytree as pytree
+
+from crucible_torch.accelerate import judge
+from crucible_torch.accelerate.structure import is_same_value
+
+# (name, eager's tensor, tolerance of its kind): share of its size
+Allowed = Callable[[str, torch.Tensor, float], float]
+
+
+def as_usual(_name: str, tensor: torch.Tensor, wide: float) -> float:
+    return judge.tolerance_of(tensor, wide)
+
+
+def nothing(_name: str, _tensor: torch.Tensor, _wide: float) -> float:
+    return 0.0
+
+
+@dataclasses.dataclass
+class Outcome:
+    leaves: list[Any]
+    spec: Any
+    states: list[torch.Tensor]
+    grads: list[torch.Tensor | None]
+    generator: torch.Tensor
+    grad_objects: list[torch.Tensor | None]
+
+    @staticmethod
+    def now(result: Any, states: list[torch.Tensor], parameters: list[torch.Tensor], kept: str) -> "Outcome":
+        """`kept`: what gets memory of its own, as calls follow that write the rest: "states", "everything",
+        "nothing"."""
+        leaves, spec = pytree.tree_flatten(result)
+        objects = [parameter.grad for parameter in parameters]
+        grads = list(objects)
+        if kept != "nothing":
+            states = [tensor.detach().clone() for tensor in states]
+        if kept == "everything":
+            leaves = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            grads = [None if grad is None else grad.detach().clone() for grad in grads]
+        return Outcome(leaves, spec, states, grads, torch.get_rng_state(), objects)
+
+    def put_gradients(self, parameters: list[torch.Tensor]) -> None:
+        """The same objects, with what they held."""
+        for parameter, grad, value in zip(parameters, self.grad_objects, self.grads):
+            parameter.grad = grad
+            if grad is not None:
+                grad.detach().copy_(value)
+
+
+def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]], masks: list[Any],
+                allowed: Allowed = as_usual) -> list[judge.Difference]:
+    """`names` of states and of gradients; `masks`, of states, as judge.noise_masks() has them."""
+    found: list[judge.Difference | None] = []
+    if mine.spec != eager.spec or len(mine.leaves) != len(eager.leaves):
+        found.append(judge.Difference("what is returned, by its structure,", float("inf"), 0.0))
+    else:
+        for k, (a, b) in enumerate(zip(mine.leaves, eager.leaves)):
+            name = f"result {k}"
+            if isinstance(b, torch.Tensor) and isinstance(a, torch.Tensor):
+                found.append(judge.difference(name, a, b, allowed(name, b, judge.RESULT)))
+            elif not is_same_value(a, b) and a is not b:
+                found.append(judge.Difference(name, float("inf"), 0.0))
+    for name, a, b, (mask, room) in zip(names[0], mine.states, eager.states, masks):
+        found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), mask, room))
+    largest = max((float(grad.detach().abs().max()) for grad in eager.grads if grad is not None and grad.numel()),
+                  default=0.0)
+    for name, a, b in zip(names[1], mine.grads, eager.grads):
+        if (a is None) != (b is None):
+            found.append(judge.Difference(f"whether {name} has a gradient", float("inf"), 0.0))
+        elif a is not None and a is not b:
+            name = f"the gradient of {name}"
+            small = b.detach().abs() <= judge.NOISE * largest
+            found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), small, judge.NOISE * largest))
+    if not torch.equal(mine.generator, eager.generator):
+        found.append(judge.Difference("the state of torch's random numbers", float("inf"), 0.0))
+    return [each for each in found if each is not None]

@@ -1,0 +1,394 @@
+"""`crucible.accelerate`: what happens to a call. It is eager while its variant is observed and compiled, compiled
+afterwards, and eager again with a reason wherever a compiled call would not do exactly what eager does."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from typing import Any, Callable
+
+import torch
+
+from crucible_torch.accelerate import bytecode, capsule, reporting, visible
+from crucible_torch.accelerate.observe import Busy, Unrecorded
+from crucible_torch.accelerate.philox import Drawing
+from crucible_torch.accelerate.structure import Refusal, flatten_call, name_of_leaf
+from crucible_torch.accelerate.variant import Variant
+from crucible_torch.accelerate.worker import worker
+from crucible_torch.versions import mismatch
+
+MOST_VARIANTS = 16
+CHECK_EVERY = 1024
+WORTH = 1.03  # a compiled call that takes longer than this share of eager is not worth it
+CALLS_TO_JUDGE = 32
+FIRST_PAUSE, LONGEST_PAUSE = 32, 8192  # calls after which what could not be compiled is looked at once more
+DECIDES = "number decides"  # among the names that are read: a number that may move picks what runs
+GRADIENTS = ("a parameter has no gradient", "a parameter has a gradient")  # as Program.run() says it
+EAGER_TIMES = 256
+
+_running = threading.local()  # .depth: calls of accelerated functions that this thread is in
+
+
+class Mismatch(RuntimeError):
+    """A compiled call gave something else than eager; raised with on_mismatch="raise". The call's effects are eager's."""
+
+
+def _after_fork() -> None:
+    worker.forget()
+    for accelerated in list(Accelerated.all):
+        accelerated._leave("this process was forked from the one that compiled; it calls eagerly")
+
+
+def _unusable() -> str:
+    """Why nothing can be compiled in this process; "" where it can."""
+    problem = mismatch(torch)
+    if not problem:
+        try:
+            from crucible_torch import _accelerate  # noqa: F401
+        except ImportError as error:
+            problem = f"the native part of crucible.accelerate cannot be loaded: {error}"
+    return problem
+
+
+def _at_exit() -> None:
+    for accelerated in list(Accelerated.all):
+        accelerated._leave("the program ends")
+    worker.close()
+
+
+class Accelerated:
+    """A function in the place of another one. Threads: any; one call at a time is compiled, others are eager.
+
+    `rng`: who draws random numbers, eagerly and compiled alike. "torch": torch's own generator, as without this.
+    "philox": philox.py, inside of the function alone; by torch's seed at the first call, which accelerated function of
+    the process this is, and how many calls of it there were."""
+
+    all: "weakref.WeakSet[Accelerated]"
+
+    def __init__(self, function: Callable[..., Any], *, check_every: int = CHECK_EVERY, on_mismatch: str = "eager",
+                 max_variants: int = MOST_VARIANTS, rng: str = "torch"):
+        if on_mismatch not in ("eager", "raise"):
+            raise ValueError(f"on_mismatch is 'eager' or 'raise', not {on_mismatch!r}")
+        if rng not in ("torch", "philox"):
+            raise ValueError(f"rng is 'torch' or 'philox', not {rng!r}")
+        if check_every < 1 or max_variants < 1:
+            raise ValueError("check_every and max_variants are at least 1")
+        self._function = function
+        self._rng = rng
+        self._drawing = Drawing(function) if rng == "philox" else None
+        self._called = self._drawing or function  # an eager call
+        self._check_every, self._on_mismatch, self._max_variants = check_every, on_mismatch, max_variants
+        self._variants: dict[bytes, list[Variant]] = {}
+        self._count = 0
+        self._recent: Variant | None = None
+        self._reason = ""  # why nothing is compiled, whatever the variant
+        self._retry_at: int | None = None  # the call in which that is looked at again; None: never
+        self._pause = FIRST_PAUSE
+        self._reasons: dict[str, int] = {}  # why single calls were eager
+        self._mismatches: list[str] = []
+        self._calls = self._compiled_calls = 0
+        self._stall_ms = 0.0
+        self._lock = threading.RLock()  # tells who has it: an interrupt may come right after it was taken
+        self._specs: dict[Any, int] = {}
+        self._reach: Any = None
+        self.__wrapped__ = function
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.__qualname__ = getattr(function, "__qualname__", self.__name__)
+        self.__module__ = getattr(function, "__module__", __name__)
+        self.__doc__ = getattr(function, "__doc__", None)
+        Accelerated.all.add(self)
+        self._reason = _unusable()
+
+    # What a program asks
+
+    def report(self) -> reporting.Report:
+        """What has happened so far, as data; printed, as a table."""
+        return reporting.make(self)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for what is being compiled. False when that takes longer than `timeout` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for variant in self._every_variant():
+            job = variant.job
+            if job is not None and not job.done.wait(None if end is None else max(0.0, end - time.monotonic())):
+                return False
+        return True
+
+    def __repr__(self) -> str:
+        return f"<crucible.accelerate of {self._function!r}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Copied and pickled as functions are: itself, by its name."""
+        return self.__qualname__
+
+    def __deepcopy__(self, memo: Any) -> "Accelerated":
+        return self
+
+    def __copy__(self) -> "Accelerated":
+        return self
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: bound like the function that it stands for, each object by itself."""
+        if instance is None:
+            return self
+        bound = Accelerated(self._function.__get__(instance, owner), check_every=self._check_every,
+                            on_mismatch=self._on_mismatch, max_variants=self._max_variants,
+                            rng=self._rng)
+        name = next((key for kind in type(instance).__mro__ for key, value in vars(kind).items() if value is self),
+                    None)
+        if name is not None and hasattr(instance, "__dict__"):
+            instance.__dict__[name] = bound
+        return bound
+
+    # A call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._count_call()
+        if self._reason and (self._retry_at is None or self._calls < self._retry_at):
+            return self._called(*args, **kwargs)
+        if getattr(_running, "depth", 0) > 0:
+            return self._eager("it was called from inside an accelerated call", args, kwargs)
+        try:
+            if self._lock.acquire(blocking=False):
+                _running.depth = 1
+                if self._drawing is not None:
+                    self._drawing.begin_shared()
+                return self._call(args, kwargs)
+        finally:
+            _running.depth = 0
+            if self._lock._is_owned():
+                self._lock.release()
+        return self._eager("another thread was in a call of it", args, kwargs)
+
+    def call_eagerly(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that is not to be compiled, for a reason of the caller's."""
+        self._count_call()
+        return self._eager(reason, args, kwargs)
+
+    def _count_call(self) -> None:
+        if self._drawing is not None:
+            self._drawing.begin(self._calls)
+        self._calls += 1
+
+    def _eager(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._note(reason)
+        for variant in self._every_variant():
+            variant.note_other()
+        return self._called(*args, **kwargs)
+
+    def _note(self, reason: str) -> None:
+        if len(self._reasons) < 64 or reason in self._reasons:
+            self._reasons[reason] = self._reasons.get(reason, 0) + 1
+
+    def _next_pause(self) -> int:
+        """The call in which something is looked at again; each time later."""
+        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        return self._calls + pause
+
+    def _leave(self, reason: str, comes_back: bool = False) -> None:
+        """Every call is eager from now on, or for a while."""
+        self._reason, self._retry_at = reason, self._next_pause() if comes_back else None
+        for variant in self._every_variant():
+            variant.drop()
+
+    def _every_variant(self) -> list[Variant]:
+        return [variant for same in list(self._variants.values()) for variant in same]
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from crucible_torch import _accelerate
+
+        leaves, spec = flatten_call(args, kwargs)
+        key = _accelerate.signature(leaves)
+        if type(key) is tuple:
+            index, what = key
+            return self._eager(f"{name_of_leaf(args, kwargs, index)} {what}", args, kwargs)
+        if not isinstance(spec, int):
+            key += b"%d" % self._specs.setdefault(spec, len(self._specs))
+        refusal = self._watching()
+        if refusal:
+            return self._eager(refusal, args, kwargs)
+        same = self._variants.get(key)
+        missed = ""
+        if same is not None:
+            for variant in same:
+                if variant.tier != "compiled":
+                    continue
+                changed = variant.guards.check()
+                if changed is None:
+                    variant.used = self._calls
+                    done, answer, missed = self._run(variant, args, kwargs, leaves)
+                    if done:
+                        return answer
+                    if variant.wants_anew:
+                        variant.wants_anew = False
+                        variant.start_anew()
+                        break
+                    if missed not in GRADIENTS:
+                        return self._eager(missed, args, kwargs)
+                    continue  # of another variant
+                missed = changed
+        return self._call_eagerly(key, same or [], missed, args, kwargs, leaves, spec)
+
+    @staticmethod
+    def _watching() -> str:
+        """Something that watches or changes every op, under which an op that is left out would be missed."""
+        if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+            return "it was called under a dispatch or function mode, which sees every op"
+        return ""
+
+    def _run(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
+             leaves: tuple[Any, ...]) -> tuple[bool, Any, str]:
+        """(whether the call was made, its answer, why not)."""
+        variant.calls += 1
+        if variant.compiled_calls + 1 >= variant.next_check:
+            return self._check(variant, args, kwargs, leaves)
+        began = time.perf_counter()
+        try:
+            reason, answer = variant.run(leaves)
+        except RuntimeError as error:
+            variant.give_up(f"a compiled call failed: {error}")
+            raise
+        if reason is not None:
+            return False, None, reason
+        if len(variant.compiled_ms) < 4096:
+            variant.compiled_ms.append((time.perf_counter() - began) * 1e3)
+        variant.step_schedulers()
+        variant.compiled_calls += 1
+        self._compiled_calls += 1
+        if self._count > 1:
+            for other in self._every_variant():
+                if other is not variant:
+                    other.note_other()
+        return True, answer, ""
+
+    def _check(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
+               leaves: tuple[Any, ...]) -> tuple[bool, Any, str]:
+        result, differences, reason = variant.check(self._called, args, kwargs, leaves)
+        if reason is not None:  # eager did it
+            self._note(reason)
+            if variant.wants_anew:
+                variant.wants_anew = False
+                variant.start_anew()
+            return True, result, ""
+        variant.compiled_calls += 1
+        variant.next_check = variant.compiled_calls + min(variant.compiled_calls, self._check_every)
+        changed = variant.guards.check()
+        if differences or changed is not None:
+            text = "; ".join(str(each) for each in differences[:3]) or f"the call changes {changed}"
+            more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+            kept = capsule.write(self.__name__, args, kwargs, result, differences)
+            text = f"compiled call {variant.compiled_calls} of variant {variant.number}: {text}{more}{kept}"
+            self._mismatches.append(text)
+            variant.give_up(f"it gave something else than eager; {text}")
+            variant.is_final = True
+            if self._on_mismatch == "raise":
+                raise Mismatch(text)
+            return True, result, ""
+        self._compiled_calls += 1
+        if variant.since is None:
+            variant.since = self._calls
+        self._judge_gain(variant)
+        return True, result, ""
+
+    @staticmethod
+    def _judge_gain(variant: Variant) -> None:
+        """Compiled and eager calls were timed in turns: where the compiled ones take longer, they end."""
+        eager, compiled = reporting.usual_eager(variant), variant.compiled_ms[1:]
+        if len(variant.eager_ms) < 4 or eager is None or len(compiled) < CALLS_TO_JUDGE:
+            return
+        middle = sorted(compiled)[len(compiled) // 2]
+        if middle > WORTH * eager:
+            variant.give_up(f"a compiled call takes {middle:.3f} ms and eager {eager:.3f} ms")
+
+    def _call_eagerly(self, key: bytes, same: list[Variant], missed: str, args: tuple[Any, ...],
+                      kwargs: dict[str, Any], leaves: tuple[Any, ...], spec: Any) -> Any:
+        fitting = [each for each in same if each.tier in ("observing", "compiling") and each.fits_gradients()]
+        variant = next((each for each in fitting if each.is_known()), fitting[0] if fitting else None)
+        if variant is None:
+            eager = [each for each in same if each.tier == "eager" and each.fits_gradients()]
+            for each in eager:
+                if each.retry_at is None and not each.is_final:
+                    each.retry_at = self._next_pause()
+                if each.is_final or self._calls < each.retry_at:
+                    return self._eager(each.reason, args, kwargs)
+                same.remove(each)  # what was in the way then may be gone
+            if missed:
+                self._note(missed)
+            variant = self._new_variant(key, args, kwargs)
+            if variant is None:
+                return self._called(*args, **kwargs)
+        variant.used = self._calls
+        if variant.tier == "compiling":
+            if variant.job.done.is_set():
+                variant.finish()
+                if variant.tier == "observing":
+                    return self._observe(variant, args, kwargs, leaves, spec)
+            if variant.tier == "compiled" and variant.guards.check() is None:
+                done, answer, missed = self._run(variant, args, kwargs, leaves)
+                return answer if done else self._eager(missed, args, kwargs)
+            variant.calls += 1
+            if variant.tier == "compiling" and len(variant.eager_ms) < EAGER_TIMES:
+                began = time.perf_counter()
+                result = self._eager("it is being compiled", args, kwargs)
+                variant.eager_ms.append((time.perf_counter() - began) * 1e3)
+                return result
+            reason = {"compiling": "it is being compiled", "eager": variant.reason}.get(variant.tier)
+            return self._eager(reason or "what it depends on changed while it was compiled", args, kwargs)
+        return self._observe(variant, args, kwargs, leaves, spec)
+
+    def _new_variant(self, key: bytes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Variant | None:
+        refusals, reach = bytecode.follow(self._function, args, kwargs)
+        serious = [each for each in refusals if each.kind not in ("number decides", "scheduler")]
+        if serious:
+            self._leave(str(serious[0]), comes_back=True)
+            return None
+        self._reason, self._reach = "", reach
+        every = self._every_variant()
+        if len(every) >= self._max_variants:
+            if self._count >= 4 * self._max_variants:
+                self._leave(f"its calls are of more than {self._count} variants: sizes, values or what it depends on "
+                            "change from call to call; pad batches to a few sizes, or pass numbers as tensors")
+                return None
+            oldest = min(every, key=lambda each: each.used)
+            oldest.drop()
+            self._variants[oldest.signature].remove(oldest)
+        read = set(reach.names)
+        if any(each.kind == "number decides" for each in refusals):
+            read.add(DECIDES)
+        variant = Variant(self._count, key, read, self._drawing)
+        self._count += 1
+        self._variants.setdefault(key, []).insert(0, variant)
+        return variant
+
+    def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return visible.look(self._function, self._reach, args, kwargs)
+
+    def _observe(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
+                 leaves: tuple[Any, ...], spec: Any) -> Any:
+        variant.calls += 1
+        began = time.perf_counter()
+        try:
+            result = variant.observe(self._called, lambda: self._look(args, kwargs), args, kwargs, leaves, spec)
+        except Busy as busy:
+            return self._eager(str(busy), args, kwargs)
+        except Unrecorded as problem:
+            variant.give_up(str(problem))
+            return problem.result[0] if problem.result else self._called(*args, **kwargs)
+        if variant.is_observed():
+            variant.compile(worker)
+        usual = min(variant.eager_ms, default=0.0)
+        self._stall_ms = max(self._stall_ms, (time.perf_counter() - began) * 1e3 - usual)
+        return result
+
+
+def _weak_set() -> Any:
+    import weakref
+
+    atexit.register(_at_exit)
+    os.register_at_fork(after_in_child=_after_fork)
+    return weakref.WeakSet()
+
+
+Accelerated.all = _weak_set()

@@ -1,0 +1,271 @@
+"""What bytecode.py knows of a value while it follows a function: the object itself, where it was made, or only its
+kind.
+
+A `Known` object is one that guards watch (visible.py), so what is read from it holds for the next call too. A `Fresh`
+one was made inside the call: writing into it leaves no trace behind. Everything that torch computes is a `Tensor`
+here, which may be a tensor or anything else that torch's functions return.
+"""
+
+import torch
+
+SIMPLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, torch.layout,
+          torch.memory_format, type(...), type(NotImplemented), range, slice)
+
+
+class Value:
+    """The base of all; also the mark for an empty place on the stack (NULL)."""
+
+    def key(self):
+        return type(self).__name__
+
+
+class Null(Value):
+    """An empty place on the stack."""
+
+
+class Known(Value):
+    """An object outside of the call. `moves`: numbers in it may differ in the next call (arguments, param_groups)."""
+
+    def __init__(self, obj, path, moves=False):
+        self.obj, self.path, self.moves = obj, path, moves
+
+    def key(self):
+        return "known", id(self.obj), self.moves
+
+
+class Plain(Value):
+    """A number, string, size, dtype or the like; `source`: the argument or hyperparameter that it was computed from."""
+
+    def __init__(self, source=None):
+        self.source = source
+
+    def key(self):
+        return "plain", self.source
+
+
+class Tensor(Value):
+    """A result of torch; `outside`: perhaps a tensor that lives longer than the call."""
+
+    def __init__(self, outside=False):
+        self.outside = outside
+
+    def key(self):
+        return "tensor", self.outside
+
+
+class Outside(Value):
+    """Something of which nothing is known; `what` names it."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def key(self):
+        return "outside", self.what
+
+
+class Fresh(Value):
+    """A container made inside the call, at `site`; `elements`: whatever was put into it."""
+
+    def __init__(self, kind, site):
+        self.kind, self.site, self.elements = kind, site, None
+
+    def key(self):
+        return "fresh", self.kind, self.site
+
+
+class FreshObject(Value):
+    """An instance of a user's class made inside the call."""
+
+    def __init__(self, cls, site):
+        self.cls, self.site, self.attributes = cls, site, {}
+
+    def key(self):
+        return "object", id(self.cls), self.site
+
+
+class Tuple(Value):
+    """A tuple whose elements are known one by one."""
+
+    def __init__(self, items):
+        self.items = tuple(items)
+
+    def key(self):
+        return "tuple", *(item.key() for item in self.items)
+
+
+class Iterator(Value):
+    """An iterator made inside the call."""
+
+    def __init__(self, element):
+        self.element = element
+
+    def key(self):
+        return "iterator", self.element.key() if self.element else None
+
+
+class Rest(Value):
+    """The last of some arguments: any number of them, each `element`."""
+
+    def __init__(self, element):
+        self.element = element
+
+    def key(self):
+        return "rest", self.element.key()
+
+
+class Slice(Plain):
+    """A slice: what is picked by it is a new container."""
+
+    def key(self):
+        return "slice", self.source
+
+
+class Box(Value):
+    """A cell: `real` for one of a function that was there before the call, otherwise its values so far."""
+
+    def __init__(self, name, real=None, path="", site=()):
+        self.name, self.real, self.path, self.value, self.site = name, real, path, None, site
+
+    def key(self):
+        return "box", id(self.real) if self.real is not None else self.site, self.name
+
+
+class Function(Value):
+    """A function made inside the call."""
+
+    def __init__(self, code, scope, boxes, defaults=(), keyword_defaults=None):
+        self.code, self.scope, self.boxes = code, scope, boxes
+        self.defaults, self.keyword_defaults = defaults, keyword_defaults or {}
+
+    def key(self):
+        return "function", self.code, *(box.key() for box in self.boxes.values())
+
+
+class Bound(Value):
+    """A user's function bound to an object that was made inside the call, or to a class."""
+
+    def __init__(self, function, owner):
+        self.function, self.owner = function, owner
+
+    def key(self):
+        return "bound", self.function.key(), self.owner.key()
+
+
+class Method(Value):
+    """An attribute of something; most are called, the others are data."""
+
+    def __init__(self, owner, name):
+        self.owner, self.name = owner, name
+
+    def key(self):
+        return "method", self.owner.key(), self.name
+
+
+class Super(Value):
+    """`super()` of a class and an object."""
+
+    def __init__(self, cls, owner):
+        self.cls, self.owner = cls, owner
+
+    def key(self):
+        return "super", id(self.cls), self.owner.key()
+
+
+class Union(Value):
+    """One of several."""
+
+    def __init__(self, options):
+        self.options = options  # {key: value}
+
+    def key(self):
+        return "union", frozenset(self.options)
+
+
+MOST_OPTIONS = 2000
+MOST_MADE = 48  # of values that are made in the call: a loop can nest them without end
+ANYTHING = Outside("one of many values")
+FEW_OPTIONS = 16
+
+
+def join(first, second):
+    """What may be either; None stands for nothing so far."""
+    if first is None or second is None or first is second:
+        return second if first is None else first
+    if first.key() == second.key():
+        return first
+    if first is ANYTHING or second is ANYTHING:
+        return ANYTHING
+    options = {}
+    for value in (first, second):
+        options.update(value.options if isinstance(value, Union) else {value.key(): value})
+    if len(options) > MOST_OPTIONS or len(options) > MOST_MADE and \
+            sum(not isinstance(option, Known) for option in options.values()) > MOST_MADE:
+        return ANYTHING
+    return Union(options) if len(options) > 1 else next(iter(options.values()))
+
+
+def join_all(values):
+    result = None
+    for value in values:
+        result = join(result, value)
+    return result if result is not None else Plain()
+
+
+def options(value):
+    """The values that it may be."""
+    return list(value.options.values()) if isinstance(value, Union) else [value]
+
+
+def is_simple(obj):
+    """A value without parts that change: compared by value, and folded where a branch asks for it."""
+    return isinstance(obj, SIMPLE) and type(obj) in SIMPLE or type(obj) is tuple and all(
+        is_simple(item) for item in obj)
+
+
+def is_tensor(value):
+    return isinstance(value, Tensor) or isinstance(value, Known) and isinstance(value.obj, torch.Tensor)
+
+
+def has_tensor(value):
+    """Whether it may be a tensor, or an attribute of one that is data."""
+    return any(is_tensor(option) or isinstance(option, Method) and is_tensor(option.owner) for option in options(value))
+
+
+def source(*values):
+    """The argument or hyperparameter that one of them was computed from, or None."""
+    for value in values:
+        for option in options(value):
+            if isinstance(option, Plain) and option.source:
+                return option.source
+            if isinstance(option, Tuple) and (found := source(*option.items)):
+                return found
+    return None
+
+
+def constant(value):
+    """(True, object) where it is one simple object that is the same in the next call; (False, None) otherwise."""
+    if isinstance(value, Known) and is_simple(value.obj):
+        return True, value.obj
+    if isinstance(value, Tuple):
+        parts = [constant(item) for item in value.items]
+        if all(known for known, _ in parts):
+            return True, tuple(part for _, part in parts)
+    return False, None
+
+
+def known(obj, path, moves=False):
+    """The value of an object outside of the call; a number that may differ in the next call is no constant."""
+    if moves and type(obj) in (int, float):
+        return Plain(path)
+    return Known(obj, path, moves)
+
+
+def known_all(found, path_of, moves=False):
+    """The values of many objects: one by one, or only their kind where they are many of one."""
+    found = list(found)
+    if len(found) > FEW_OPTIONS:
+        if all(isinstance(item, torch.Tensor) for item in found):
+            return [Tensor(outside=True)]
+        if all(is_simple(item) and not isinstance(item, tuple) for item in found):
+            return [Plain(path_of(0) if moves and any(type(item) in (int, float) for item in found) else None)]
+    return [known(item, path_of(at), moves) for at, item in enumerate(found)]
