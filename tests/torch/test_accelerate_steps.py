@@ -465,6 +465,69 @@ class Planted(unittest.TestCase):
         step(*data(0))  # and goes on
 
 
+class Watched(unittest.TestCase):
+    """Calls under something that sees every op, or every tensor that is saved, are eager, however many there are."""
+
+    def calls(self, step, count):
+        for number in range(count):
+            step(*data(number))
+            step.wait(60)
+
+    def check(self, around, said):
+        torch.manual_seed(0)
+        step, _, _ = plain_sgd()
+        step = crucible.accelerate(step)
+        with around:
+            self.calls(step, 12)
+        self.assertEqual(step.report().compiled_calls, 0, str(step.report()))
+        self.calls(step, 12)
+        before = step.report().compiled_calls
+        self.assertGreater(before, 4, str(step.report()))
+        with around:
+            self.calls(step, 4)
+        report = step.report()
+        self.assertEqual(report.compiled_calls, before, str(report))
+        self.assertTrue(any(said in reason for reason in report.eager_calls), str(report))
+
+    def test_anomaly_detection(self):
+        self.check(torch.autograd.detect_anomaly(), "anomaly detection")
+
+    def test_saved_tensors_hooks(self):
+        packed = []
+
+        def pack(tensor):
+            packed.append(tensor.shape)
+            return tensor
+
+        self.check(torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), "saved_tensors_hooks")
+        self.assertEqual(len(packed) % 16, 0)  # twelve calls and four, all of them
+        self.assertGreater(len(packed), 0)
+
+    def test_a_mode(self):
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        class Seen(TorchDispatchMode):
+            ops = 0
+
+            def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+                self.ops += 1
+                return operator(*args, **(kwargs or {}))
+
+        mode = Seen()
+        self.check(mode, "dispatch or function mode")
+        self.assertEqual(mode.ops % 16, 0)
+
+    def test_a_transform(self):
+        net_ = net()
+        step = crucible.accelerate(lambda x: net_(x).square().sum())
+        expected = torch.func.grad(lambda x: net_(x).square().sum())(data(0)[0])
+        for number in range(12):
+            got = torch.func.grad(step)(data(0)[0])
+            torch.testing.assert_close(got, expected)
+            step.wait(60)
+        self.assertEqual(step.report().compiled_calls, 0, str(step.report()))
+
+
 def plain_sgd():
     model = net()
     return plain(model, torch.optim.SGD(model.parameters(), lr=0.05))

@@ -236,6 +236,12 @@ class Accelerated:
         """Something that watches or changes every op, under which an op that is left out would be missed."""
         if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
             return "it was called under a dispatch or function mode, which sees every op"
+        if torch.is_anomaly_enabled():
+            return "it was called under anomaly detection, which looks at every op"
+        if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+            return "it was called under saved_tensors_hooks, which are given every tensor that is saved"
+        if torch._C._functorch.maybe_current_level() is not None:
+            return "it was called under a transform of torch.func, which sees every op"
         return ""
 
     def _run(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
