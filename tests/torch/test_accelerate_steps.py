@@ -465,6 +465,27 @@ class Planted(unittest.TestCase):
         step(*data(0))  # and goes on
 
 
+class Frozen(unittest.TestCase):
+
+    def test_a_gradient_that_is_left_is_cleared(self):
+        """A parameter is frozen and thawed between calls: what it had is gone after the next one, as in eager."""
+        twins = []
+        for accelerates in (False, True):
+            torch.manual_seed(0)
+            step, model, _ = plain_sgd()
+            twins.append((crucible.accelerate(step) if accelerates else step, model))
+        for number in range(48):
+            for _, model in twins:
+                model[2].weight.requires_grad_(number // 8 % 2 == 0)
+            for step, _ in twins:
+                step(*data(number))
+            twins[1][0].wait(60)
+            for ours, theirs in zip(twins[1][1].parameters(), twins[0][1].parameters()):
+                self.assertEqual(ours.grad is None, theirs.grad is None, number)
+                torch.testing.assert_close(ours, theirs)
+        self.assertGreater(twins[1][0].report().compiled_calls, 16, str(twins[1][0].report()))
+
+
 class Watched(unittest.TestCase):
     """Calls under something that sees every op, or every tensor that is saved, are eager, however many there are."""
 

@@ -30,8 +30,9 @@ def optimizers_of(seen: Any) -> list[Any]:
 
 
 def trained(seen: Any) -> list[torch.Tensor]:
-    """Tensors whose gradients a call may make."""
-    return [tensor for _, tensor in seen.tensors if tensor.requires_grad and tensor.is_leaf]
+    """Tensors whose gradients a call may make or clear: frozen parameters among them, for zero_grad() clears theirs."""
+    return [tensor for _, tensor in seen.tensors
+            if tensor.is_leaf and (tensor.requires_grad or isinstance(tensor, torch.nn.Parameter))]
 
 
 def storage_of(tensor: torch.Tensor) -> int:
