@@ -407,7 +407,7 @@ CALLS = {
 }
 
 
-def is_near(a, b, share=2e-4):
+def is_near(a, b, share=1e-3):
     if a is None or b is None:
         return a is None and b is None
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -435,7 +435,7 @@ class Injected(unittest.TestCase):
 
     def compare(self, eager, ours, call, what):
         ours.step.wait(60)
-        share = 0.05 if "autocast" in what else 2e-4  # computed in bf16: roundings of eight bits, handed on
+        share = 0.05 if "autocast" in what else 1e-3  # computed in bf16: roundings of eight bits, handed on
 
         def near(a, b):
             return is_near(a, b, share)
