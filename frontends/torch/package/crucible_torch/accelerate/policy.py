@@ -14,7 +14,7 @@ import torch
 from crucible_torch.accelerate import bytecode, capsule, reporting, visible
 from crucible_torch.accelerate.observe import Busy, Unrecorded
 from crucible_torch.accelerate.philox import Drawing
-from crucible_torch.accelerate.structure import Refusal, flatten_call, name_of_leaf
+from crucible_torch.accelerate.structure import flatten_call, name_of_leaf
 from crucible_torch.accelerate.variant import Variant
 from crucible_torch.accelerate.worker import worker
 from crucible_torch.versions import mismatch
@@ -82,7 +82,6 @@ class Accelerated:
         self._check_every, self._on_mismatch, self._max_variants = check_every, on_mismatch, max_variants
         self._variants: dict[bytes, list[Variant]] = {}
         self._count = 0
-        self._recent: Variant | None = None
         self._reason = ""  # why nothing is compiled, whatever the variant
         self._retry_at: int | None = None  # the call in which that is looked at again; None: never
         self._pause = FIRST_PAUSE
