@@ -94,6 +94,14 @@ install_torch() {
     fail "torch could not be installed from PyPI: is there a network?"
 }
 
+install_valgrind() {
+  command -v valgrind >/dev/null && return 0
+  say "about to install Debian's valgrind"
+  [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null || fail "installing it needs root: run 'apt-get install valgrind' as root, then this again"
+  step "installing valgrind" as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends valgrind ||
+    fail "valgrind could not be installed: is there a network?"
+}
+
 # Intel's OpenCL driver for processors: a second device for the tests of that backend, in an environment of its own because it
 # wants the tbb of its own release.
 intel_packages=(intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0 tbb==2023.2.0 umf==1.2.0 tcmlib==1.6.0)

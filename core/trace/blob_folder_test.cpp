@@ -61,9 +61,9 @@ TEST_F(BlobFolderTest, NamesWhatIsMissingOrDamaged) {
   const auto bytes = some_bytes(100);
   const ContentHash hash = sha256(bytes);
   const std::string path = blobs_.path_of(hash).string();
-  EXPECT_EQ(blobs_.load(hash, 100).error().message,
-            path + " is missing; put the blob folder " + (folder_ / "blobs").string() +
-                " back as it was when the file was written");
+  EXPECT_EQ(blobs_.load(hash, 100).error().message, path + " is missing; put the blob folder " +
+                                                        (folder_ / "blobs").string() +
+                                                        " back as it was when the file was written");
   ASSERT_TRUE(blobs_.store(hash, bytes));
   EXPECT_THAT(blobs_.load(hash, 99).error().message, HasSubstr("is damaged: it has 100 bytes instead of 99"));
   auto flipped = bytes;
@@ -138,8 +138,10 @@ TEST_F(BlobFolderTest, ADamagedIndexIsRefused) {
   for (const BlobPlace place :
        {BlobPlace{64, 0, Codec::kFolder, 0}, {0, 1, Codec::kFolder, 0}, {0, 0, Codec::kFolder, 1}})
     EXPECT_THAT(refusal(place), HasSubstr("it is in the blob folder and has an offset, bytes or a checksum here"));
+  EXPECT_EQ(refusal({0, 0, Codec::kLeftOut, 0}), "");
+  EXPECT_THAT(refusal({64, 0, Codec::kLeftOut, 0}), HasSubstr("it is left out and has an offset, bytes or a checksum"));
   EXPECT_THAT(refusal({0, 0, Codec::kIndexed, 0}), HasSubstr("codec 2 is not one of a blob"));
-  EXPECT_THAT(refusal({0, 0, static_cast<Codec>(4), 0}), HasSubstr("codec 4 is not known"));
+  EXPECT_THAT(refusal({0, 0, static_cast<Codec>(5), 0}), HasSubstr("codec 5 is not known"));
   Trace nameless;
   samples::write_bytes(
       path, samples::rebuild(good, {{SectionId::kMetadata, encode_section(nameless, SectionId::kMetadata)}}));

@@ -44,10 +44,10 @@ inline constexpr std::uint32_t kSectionCount = 18;  // known ids are 1 .. kSecti
 
 /// The sections that are tables of records, in the order in which they are written: all but the blobs and their index.
 inline constexpr std::array kTableSections = {
-    SectionId::kMetadata, SectionId::kSchemas,    SectionId::kSites,       SectionId::kModules,
-    SectionId::kStorages, SectionId::kTensors,    SectionId::kOps,         SectionId::kIterations,
-    SectionId::kExternals, SectionId::kDraws,     SectionId::kFinalStates, SectionId::kNotRecorded,
-    SectionId::kGenerators, SectionId::kOutputs,  SectionId::kCompounds,   SectionId::kOpHashes};
+    SectionId::kMetadata,   SectionId::kSchemas, SectionId::kSites,       SectionId::kModules,
+    SectionId::kStorages,   SectionId::kTensors, SectionId::kOps,         SectionId::kIterations,
+    SectionId::kExternals,  SectionId::kDraws,   SectionId::kFinalStates, SectionId::kNotRecorded,
+    SectionId::kGenerators, SectionId::kOutputs, SectionId::kCompounds,   SectionId::kOpHashes};
 
 /// True for a section that a file may lack.
 constexpr bool is_optional(SectionId id) { return id >= SectionId::kGenerators; }
@@ -61,6 +61,7 @@ enum class Codec : std::uint32_t {
   kZstd = 1,
   kIndexed = 2,  // the blob area: each blob has its own codec and checksum in the blob index
   kFolder = 3,   // of a blob: it is not in the file but in the folder that the metadata name (blob_folder.hpp)
+  kLeftOut = 4,  // of a blob: its bytes are nowhere; its hash says only which blobs are one
 };
 
 struct SectionEntry {

@@ -112,7 +112,7 @@ TEST(TraceFuzz, ChangedContainer) {
         entry.id = static_cast<std::uint32_t>(mutator.below(20));
         break;
       case 4:
-        entry.codec = static_cast<Codec>(mutator.below(4));
+        entry.codec = static_cast<Codec>(mutator.below(5));
         break;
       case 5:
         container.file_bytes = number;

@@ -275,7 +275,7 @@ void fields(Archive& a, Of<Archive, BlobEntry>& entry) {
   a.number(entry.blob.size_bytes);
   a.number(entry.place.offset);
   a.number(entry.place.stored_bytes);
-  choice(a, entry.place.codec, Codec::kFolder, "codec");
+  choice(a, entry.place.codec, Codec::kLeftOut, "codec");
   if (entry.place.codec == Codec::kIndexed) a.fail("codec 2 is not one of a blob");
   a.hash(entry.place.checksum);
 }

@@ -27,7 +27,7 @@ using OpHashes = std::vector<std::uint64_t>;
 struct BlobPlace {
   std::uint64_t offset = 0;  // from the start of that section
   std::uint64_t stored_bytes = 0;
-  Codec codec = Codec::kRaw;   // kRaw or kZstd; kFolder: not in that section, and the other numbers are 0
+  Codec codec = Codec::kRaw;   // kRaw or kZstd; kFolder, kLeftOut: not in that section, and the other numbers are 0
   std::uint64_t checksum = 0;  // XXH3-64 of the stored bytes
 };
 

@@ -32,6 +32,7 @@ std::optional<BlobId> first_damaged_blob(const JournalTables& tables, std::span<
   const auto area = partial.subspan(std::min<std::size_t>(kBlobAreaStart, partial.size()));
   for (BlobId id = 0; id < places->size(); ++id) {
     const BlobPlace& place = (*places)[id];
+    if (place.codec == Codec::kLeftOut) continue;
     if (place.offset + place.stored_bytes > area.size()) return id;
     if (checksum64(area.subspan(place.offset, place.stored_bytes)) != place.checksum) return id;
   }
@@ -120,10 +121,9 @@ Result<RecoverReport> recover_locked(const std::filesystem::path& path, const st
   CRUCIBLE_TRY(MappedFile partial, MappedFile::open(partial_path(path)));
   const auto recovered = read_whole_iterations(journal.bytes(), partial.bytes());
   if (!recovered) return cannot_recover(path, recovered.error().message);
-  CRUCIBLE_TRY(SectionWriter writer,
-               writer_with_blobs(path, out, recovered->tables.blob_bytes, std::move(partial)));
-  CRUCIBLE_TRY(const std::uint64_t bytes, write_tables(recovered->content, recovered->tables,
-                                                       recovered_metadata(*recovered), writer));
+  CRUCIBLE_TRY(SectionWriter writer, writer_with_blobs(path, out, recovered->tables.blob_bytes, std::move(partial)));
+  CRUCIBLE_TRY(const std::uint64_t bytes,
+               write_tables(recovered->content, recovered->tables, recovered_metadata(*recovered), writer));
   remove_file(journal_path(path));
   remove_file(partial_path(path));
   return RecoverReport{recovered->content.table(SectionId::kIterations).records,

@@ -65,12 +65,12 @@ Result<std::vector<BlobPlace>> decode_blob_index(std::span<const std::byte> cont
   std::vector<BlobPlace> places;
   std::uint64_t free_from = 0;
   for (const auto& [blob, place] : entries) {
-    if (place.codec == Codec::kFolder) {
+    if (place.codec == Codec::kFolder || place.codec == Codec::kLeftOut) {
       if (place.offset != 0 || place.stored_bytes != 0 || place.checksum != 0) {
         return section_error(
             SectionId::kBlobIndex,
-            fmt::format("record {}: it is in the blob folder and has an offset, bytes or a checksum here",
-                        places.size()));
+            fmt::format("record {}: it is {} and has an offset, bytes or a checksum here", places.size(),
+                        place.codec == Codec::kFolder ? "in the blob folder" : "left out"));
       }
       places.push_back(place);
       blobs.push_back(blob);

@@ -65,6 +65,13 @@ BlobId StreamWriter::add_blob(std::span<const std::byte> content) {
   return append(SectionId::kBlobIndex, BlobEntry{{hash, content.size()}, *written});
 }
 
+BlobId StreamWriter::add_left_out(std::uint64_t size_bytes) {
+  if (!is_open()) return kNone;
+  const std::string text = fmt::format("left out {}", count(SectionId::kBlobIndex));
+  const Blob blob{sha256(std::as_bytes(std::span(text))), size_bytes};
+  return append(SectionId::kBlobIndex, BlobEntry{blob, {0, 0, Codec::kLeftOut, 0}});
+}
+
 void StreamWriter::add_change(std::uint32_t kind, std::uint64_t count, const ByteWriter& payload) {
   if (!is_open()) return;
   const std::size_t before = changes_.size();
@@ -130,8 +137,8 @@ void StreamWriter::flush(std::optional<JournalKind> end_with) {
 void StreamWriter::commit(JournalKind kind) {
   const std::uint64_t hashes = count(SectionId::kOpHashes), ops = count(SectionId::kOps);
   if (hashes != 0 && hashes != ops) {
-    fail({ErrorCode::kInternal, fmt::format("the recording of {} has {} ops and the hashes of {}", path_.string(), ops,
-                                            hashes)});
+    fail({ErrorCode::kInternal,
+          fmt::format("the recording of {} has {} ops and the hashes of {}", path_.string(), ops, hashes)});
   }
   flush(kind);
   if (!is_open()) return;

@@ -61,6 +61,8 @@ class StreamWriter {
 
   /// Writes the bytes to PATH.partial unless the same ones are there already; returns the id they have.
   BlobId add_blob(std::span<const std::byte> content);
+  /// A blob of so many bytes that the file does not have, unlike all others: for who reads the file beside them.
+  BlobId add_left_out(std::uint64_t size_bytes);
 
   /// A storage got another size (resize_), or an external's owner became known. Until finish().
   void set_storage_bytes(StorageId storage, std::uint64_t size_bytes);

@@ -62,6 +62,30 @@ TEST(StreamWriter, KeepsAnEqualBlobOnce) {
   EXPECT_EQ(*read->blob_store->load(0), bytes);
 }
 
+TEST(StreamWriter, LeavesOutBytesThatTheReaderHas) {
+  const Folder folder;
+  const auto writer = open_writer(folder / "a.crtrace");
+  const std::vector<std::byte> bytes(5000, std::byte{7});
+  EXPECT_EQ(writer->add_left_out(std::uint64_t{1} << 40), 0u);
+  EXPECT_EQ(writer->add_blob(bytes), 1u);
+  EXPECT_EQ(writer->add_left_out(std::uint64_t{1} << 40), 2u);  // of the same size, and another one
+  const auto size = writer->finish({});
+  ASSERT_TRUE(size) << size.error().message;
+  EXPECT_LT(*size, 4096u);
+  const auto read = read_file(folder / "a.crtrace");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->blobs.size(), 3u);
+  EXPECT_EQ(read->blobs[2].size_bytes, std::uint64_t{1} << 40);
+  EXPECT_NE(read->blobs[0].hash, read->blobs[2].hash);
+  EXPECT_EQ(*read->blob_store->load(1), bytes);
+  const auto missing = read->blob_store->load(2);
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("blob 2: its 1099511627776 bytes were left out when it was recorded"),
+            std::string::npos)
+      << missing.error().message;
+  EXPECT_TRUE(check_file(folder / "a.crtrace"));
+}
+
 TEST(StreamWriter, ChangesWhatBecameKnownLater) {
   const Folder folder;
   const Trace trace = samples::small_trace();
@@ -323,9 +347,10 @@ TEST(StreamWriter, FullDiskAtTheEndLeavesWhatRecoverNeeds) {
     for (std::uint32_t i = 0; i < 60; ++i) writer->add_module(std::string(300, static_cast<char>(i * 41 + i * i)));
     const auto done = writer->finish({"torch", "", "", "", "", "stopped by the user", 0, 0});
     if (done || done.error().code != ErrorCode::kBadInput) return 2;
-    return done.error().message.find("1 complete iteration is kept in a.crtrace.partial and a.crtrace.journal: "
-                                     "crucible trace recover " +
-                                     path.string()) == std::string::npos
+    return done.error().message.find(
+               "1 complete iteration is kept in a.crtrace.partial and a.crtrace.journal: "
+               "crucible trace recover " +
+               path.string()) == std::string::npos
                ? 3
                : 0;
   });

@@ -53,6 +53,7 @@ class FileBlobStore final : public BlobStore {
   Result<void> check_all() const {
     std::uint64_t previous_end = 0;
     for (BlobId id = 0; id < places_.size(); ++id) {
+      if (places_[id].codec == Codec::kLeftOut) continue;
       CRUCIBLE_TRY(const std::vector<std::byte> content, load(id));
       if (places_[id].codec == Codec::kFolder) continue;  // compared with its hash when it was loaded
       if (sha256(content) != blobs_[id].hash) {
@@ -77,6 +78,12 @@ class FileBlobStore final : public BlobStore {
       if (!content)
         return Error{content.error().code, fmt::format("{}: blob {}: {}", name_, id, content.error().message)};
       return content;
+    }
+    if (place.codec == Codec::kLeftOut) {
+      return Error{ErrorCode::kBadInput,
+                   fmt::format("{}: blob {}: its {} bytes were left out when it was recorded, for a program that has "
+                               "them; record it with `crucible record` where they are wanted",
+                               name_, id, blobs_[id].size_bytes)};
     }
     const auto stored = area_.subspan(place.offset, place.stored_bytes);
     if (checksum64(stored) != place.checksum) return damaged(fmt::format("blob {}: its checksum does not match", id));

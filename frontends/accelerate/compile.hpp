@@ -47,6 +47,9 @@ Result<Compiled> compile(const std::string& file, const std::string& prefix);
 /// Opens the device that all compiled calls of this process run on. Errors: those of opening it.
 Result<void> open_device();
 
+/// What was freed in between lies in the allocator's lists, where it counts as the process's: back to the system.
+void give_back_memory();
+
 /// Lets the calling thread's processor time go to whoever wants it, for the whole of its life.
 void become_background();
 

@@ -8,8 +8,10 @@
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -31,8 +33,11 @@ struct OutputSpec {
   std::size_t place = 0;
   std::vector<std::int64_t> sizes, strides;
   at::ScalarType dtype = at::kFloat;
-  PyObject* parameter = nullptr;  // its gradient is the result; strong
-  at::Tensor last = {};           // of a gradient: what was given last, to be written again where nobody else has it
+  std::vector<std::int64_t> turned = {};  // strides that eager's has, where the program's is row by row and that is not
+  PyObject* parameter = nullptr;          // its gradient is the result; strong
+  at::Tensor last = {};   // of a gradient: what was given last, to be written again where nobody else has it
+  at::Tensor spare = {};  // what was given before that, where a run may turn out not to count
+  bool is_early = false;  // written before it is known whether the run counts
 };
 
 /// Whether a parameter has a gradient when the call begins, that it has none when it ends, or that it is written where
@@ -42,18 +47,23 @@ struct GradSpec {
   bool is_there = false;
   bool is_cleared = false;
   std::optional<std::size_t> place = std::nullopt;
+  std::vector<std::int64_t> strides = {};  // of what lies in the place
 };
 
 struct Engine {
   Compiled compiled;
   std::vector<PyObject*> bound;     // per place: the tensor, strong; null where Python gave none
+  std::vector<PyObject*> written;   // those of `bound` that a run writes; borrowed
   std::vector<std::size_t> inputs;  // places, in the order of run()'s tensors
   std::vector<OutputSpec> outputs;  // in the order of run()'s result; gradients are no part of it
   std::vector<GradSpec> grads;
-  std::vector<at::Tensor> held;       // inputs and outputs of the call that runs
-  std::vector<std::int64_t> indices;  // that the bounds' program finds
+  std::vector<std::size_t> deciding;          // outputs that say whether the run counts
+  std::vector<std::vector<std::byte>> saved;  // of places that are written before that
+  std::vector<at::Tensor> held;               // inputs and outputs of the call that runs
+  std::vector<std::int64_t> indices;          // that the bounds' program finds
   std::vector<std::uint64_t> bits;
   std::uint64_t plan_ns = 0;  // of the last run: the plan alone
+  std::uint64_t runs = 0;     // that were made
   std::mutex mutex;           // a call runs at a time
 };
 
@@ -66,10 +76,12 @@ Engine& engine_of(PyObject* self) { return *reinterpret_cast<ProgramObject*>(sel
 int clear(PyObject* self) {
   Engine* const engine = reinterpret_cast<ProgramObject*>(self)->engine;
   if (engine == nullptr) return 0;
+  engine->written.clear();
   for (PyObject*& object : engine->bound) Py_CLEAR(object);
   for (OutputSpec& output : engine->outputs) {
     Py_CLEAR(output.parameter);
     output.last.reset();
+    output.spare.reset();
   }
   for (GradSpec& grad : engine->grads) Py_CLEAR(grad.parameter);
   return 0;
@@ -143,6 +155,8 @@ PyObject* bind(PyObject* self, PyObject* args) {
     }
     void* const memory = places[k].is_draw ? tensor.data_ptr() : tensor.storage().mutable_data();
     if (const Result<void> done = bind_memory(engine, k, memory); !done) return raise(done.error());
+    std::erase(engine.written, engine.bound[k]);
+    if (places[k].is_written) engine.written.push_back(object);
     Py_XSETREF(engine.bound[k], Py_NewRef(object));
     return none();
   });
@@ -170,17 +184,19 @@ bool read_numbers(PyObject* sequence, std::vector<std::int64_t>& into) {
   return PyErr_Occurred() == nullptr;
 }
 
-/// add_output(place, sizes, strides, dtype, parameter or None): a result of run(), or a parameter's gradient.
+/// add_output(place, sizes, strides, turned, dtype, parameter or None): a result of run(), or a parameter's gradient,
+/// which is copied to the strides `turned` where those are given.
 PyObject* add_output(PyObject* self, PyObject* args) {
   Py_ssize_t place = 0;
-  PyObject *sizes = nullptr, *strides = nullptr, *dtype = nullptr, *parameter = nullptr;
-  if (PyArg_ParseTuple(args, "nOOOO", &place, &sizes, &strides, &dtype, &parameter) == 0) return nullptr;
+  PyObject *sizes = nullptr, *strides = nullptr, *turned = nullptr, *dtype = nullptr, *parameter = nullptr;
+  if (PyArg_ParseTuple(args, "nOOOOO", &place, &sizes, &strides, &turned, &dtype, &parameter) == 0) return nullptr;
   return guarded([&]() -> PyObject* {
     OutputSpec spec;
     spec.place = static_cast<std::size_t>(place);
-    if (!read_numbers(sizes, spec.sizes) || !read_numbers(strides, spec.strides)) return nullptr;
+    if (!read_numbers(sizes, spec.sizes) || !read_numbers(strides, spec.strides) || !read_numbers(turned, spec.turned))
+      return nullptr;
     if (!THPDtype_Check(dtype) || spec.place >= engine_of(self).compiled.executable->places().size()) {
-      PyErr_SetString(PyExc_ValueError, "add_output(place, sizes, strides, dtype, parameter)");
+      PyErr_SetString(PyExc_ValueError, "add_output(place, sizes, strides, turned, dtype, parameter)");
       return nullptr;
     }
     spec.dtype = reinterpret_cast<THPDtype*>(dtype)->scalar_type;
@@ -190,15 +206,18 @@ PyObject* add_output(PyObject* self, PyObject* args) {
   });
 }
 
-/// add_grad(parameter, is_there, is_cleared, place or -1): what its gradient is when a call begins and ends.
+/// add_grad(parameter, is_there, is_cleared, place or -1, strides): what its gradient is when a call begins and ends.
 PyObject* add_grad(PyObject* self, PyObject* args) {
   PyObject* parameter = nullptr;
   int is_there = 0, is_cleared = 0;
   Py_ssize_t place = -1;
-  if (PyArg_ParseTuple(args, "Oppn", &parameter, &is_there, &is_cleared, &place) == 0) return nullptr;
-  GradSpec spec{Py_NewRef(parameter), is_there != 0, is_cleared != 0};
+  PyObject* strides = nullptr;
+  if (PyArg_ParseTuple(args, "OppnO", &parameter, &is_there, &is_cleared, &place, &strides) == 0) return nullptr;
+  GradSpec spec{.parameter = parameter, .is_there = is_there != 0, .is_cleared = is_cleared != 0};
   if (place >= 0) spec.place = static_cast<std::size_t>(place);
-  engine_of(self).grads.push_back(spec);
+  if (!read_numbers(strides, spec.strides)) return nullptr;
+  Py_INCREF(parameter);
+  engine_of(self).grads.push_back(std::move(spec));
   return none();
 }
 
@@ -207,13 +226,23 @@ at::Tensor memory_of(OutputSpec& output) {
   const auto fresh = [&] {
     return at::empty_strided(output.sizes, output.strides, at::TensorOptions().dtype(output.dtype));
   };
-  if (output.parameter == nullptr) return fresh();
+  if (output.parameter == nullptr || !output.turned.empty()) return fresh();
   const at::Tensor& present = THPVariable_Unpack(output.parameter).grad();
   const bool is_ours = present.defined() && output.last.defined() && present.is_same(output.last);
   // Two references: the parameter's and ours. Python's own would be a third.
-  if (is_ours && output.last.use_count() == 2 && output.last.storage().use_count() == 1) return output.last;
+  if (is_ours && output.last.use_count() == 2 && output.last.storage().use_count() == 1) {
+    if (!output.is_early) return output.last;
+    std::swap(output.last, output.spare);  // eager may have to begin with the one that is there
+    const bool is_free = output.last.defined() && output.last.use_count() == 1;
+    if (is_free && output.last.storage().use_count() == 1) return output.last;
+  }
   output.last = fresh();
   return output.last;
+}
+
+/// Behind the plan: what it wrote was changed.
+void bump_versions(const Engine& engine) {
+  for (PyObject* const tensor : engine.written) THPVariable_Unpack(tensor).unsafeGetTensorImpl()->bump_version();
 }
 
 bool is_bound(const Engine& engine, const at::Tensor& tensor) {
@@ -222,6 +251,31 @@ bool is_bound(const Engine& engine, const at::Tensor& tensor) {
     if (engine.bound[k] != nullptr && engine.compiled.executable->bound(k) == memory) return true;
   }
   return false;
+}
+
+/// What the first part of a run writes of the caller's; its results lie in memory of their own.
+template <typename Do>
+void for_places(Engine& engine, const Do& act) {
+  const runtime::Executable& executable = *engine.compiled.executable;
+  engine.saved.resize(executable.places().size());
+  for (const std::size_t place : executable.written_first()) {
+    const runtime::BoundForm::Place& what = executable.places()[place];
+    if (what.kind != Kind::kOutput && what.size_bytes != 0)
+      act(engine.saved[place], const_cast<void*>(executable.bound(place)), what.size_bytes);
+  }
+}
+
+void save_places(Engine& engine) {
+  for_places(engine, [](std::vector<std::byte>& saved, const void* memory, std::uint64_t size_bytes) {
+    const auto* const bytes = static_cast<const std::byte*>(memory);
+    saved.assign(bytes, bytes + size_bytes);
+  });
+}
+
+void put_back(Engine& engine) {
+  for_places(engine, [](const std::vector<std::byte>& saved, void* memory, std::uint64_t size_bytes) {
+    std::memcpy(memory, saved.data(), size_bytes);
+  });
 }
 
 /// The first index that eager would refuse, in words; "" where there is none.
@@ -244,15 +298,25 @@ Result<bool> indices_hold(Engine& engine) {
   return true;
 }
 
-enum class Ran : std::uint8_t { kDone, kGradsDiffer, kNotAligned, kIndexOutside };
+enum class Ran : std::uint8_t { kDone, kIndexOutside };
 
+/// Adds to what the plan took.
+Result<void> timed(Engine& engine, Result<void> (runtime::Executable::*part)()) {
+  const auto began = std::chrono::steady_clock::now();
+  Result<void> ran = ((*engine.compiled.executable).*part)();
+  engine.plan_ns +=
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count());
+  return ran;
+}
+
+/// The run, or its first part where there are values that decide whether it counts.
 Result<Ran> run_bound(Engine& engine) {
   CRUCIBLE_TRY(const bool holds, indices_hold(engine));
   if (!holds) return Ran::kIndexOutside;
-  const auto began = std::chrono::steady_clock::now();
-  const Result<void> ran = engine.compiled.executable->run();
-  engine.plan_ns =
-      static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count());
+  engine.plan_ns = 0;
+  const bool is_split = !engine.deciding.empty();
+  if (is_split) save_places(engine);
+  const Result<void> ran = timed(engine, is_split ? &runtime::Executable::run_first : &runtime::Executable::run);
   return ran ? Result<Ran>(Ran::kDone) : ran.error();
 }
 
@@ -275,10 +339,49 @@ bool read_slots(Engine& engine, PyObject* numbers) {
   return PyErr_Occurred() == nullptr;
 }
 
-/// run(tensors, numbers): a list of the results; or, with nothing changed, in words why the call has to be eager's.
+/// decide_by([output, ...]): results that say whether a run counts. run() asks as soon as they are there.
+PyObject* decide_by(PyObject* self, PyObject* list) {
+  return guarded([&]() -> PyObject* {
+    Engine& engine = engine_of(self);
+    std::vector<std::size_t> places;
+    engine.deciding.clear();
+    for (Py_ssize_t i = 0; i < PySequence_Size(list); ++i) {
+      const Ref item(PySequence_GetItem(list, i));
+      const std::size_t output = item ? PyLong_AsSize_t(item.get()) : 0;
+      if (PyErr_Occurred() != nullptr) return nullptr;
+      if (output >= engine.outputs.size()) return PyErr_Format(PyExc_ValueError, "there is no result %zu", output);
+      engine.deciding.push_back(output);
+      places.push_back(engine.outputs[output].place);
+    }
+    if (const Result<void> split = engine.compiled.executable->split_after(places); !split) return raise(split.error());
+    const std::vector<std::size_t>& early = engine.compiled.executable->written_first();
+    for (OutputSpec& output : engine.outputs) output.is_early = std::ranges::find(early, output.place) != early.end();
+    return none();
+  });
+}
+
+/// The second part of a run, if `decide` says of the deciding results that it counts; false with everything put back
+/// where it does not. Errors: none where Python has raised, also with everything put back; those of the plan.
+std::optional<Result<bool>> run_rest(Engine& engine, const std::vector<at::Tensor>& results, PyObject* decide) {
+  const Ref asked(PyList_New(0));
+  bool is_asked = static_cast<bool>(asked);
+  for (const std::size_t output : engine.deciding)
+    is_asked = is_asked && append(asked.get(), THPVariable_Wrap(results[output]));
+  const Ref answer(is_asked ? PyObject_CallOneArg(decide, asked.get()) : nullptr);
+  const int counts = answer ? PyObject_IsTrue(answer.get()) : -1;
+  if (counts <= 0) put_back(engine);
+  if (counts < 0) return std::nullopt;
+  if (counts == 0) return Result<bool>(false);
+  const ReleaseGil released;
+  const Result<void> ran = timed(engine, &runtime::Executable::run_rest);
+  return ran ? Result<bool>(true) : Result<bool>(ran.error());
+}
+
+/// run(tensors, numbers, decide): a list of the results; or, with nothing changed, in words why the call has to be
+/// eager's.
 PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2 || !PyTuple_Check(args[0])) {
-    PyErr_SetString(PyExc_TypeError, "run(tuple of tensors, numbers)");
+  if ((count != 2 && count != 3) || !PyTuple_Check(args[0]) || (count == 2 && !engine_of(self).deciding.empty())) {
+    PyErr_SetString(PyExc_TypeError, "run(tuple of tensors, numbers, what decides of the deciding results)");
     return nullptr;
   }
   return guarded([&]() -> PyObject* {
@@ -297,7 +400,8 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
       if (!grad.place) continue;
       const at::Tensor& tensor = THPVariable_Unpack(grad.parameter).grad();
       const std::uint64_t size_bytes = engine.compiled.executable->places()[*grad.place].size_bytes;
-      if (!covers(tensor, size_bytes) || tensor.storage().nbytes() != size_bytes || !tensor.is_contiguous())
+      if (!covers(tensor, size_bytes) || tensor.storage().nbytes() != size_bytes ||
+          !std::ranges::equal(tensor.strides(), grad.strides))
         return PyUnicode_FromString("a gradient is no tensor of its own");
       if (const Result<void> done = bind_memory(engine, *grad.place, tensor.mutable_data_ptr()); !done)
         return raise(done.error());
@@ -339,15 +443,27 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     }
     if (!ran) return raise(ran.error());
     if (*ran == Ran::kIndexOutside) return PyUnicode_FromString("an index is out of range");
-    for (std::size_t k = 0; k < engine.bound.size(); ++k) {
-      if (engine.bound[k] != nullptr && executable.places()[k].is_written)
-        THPVariable_Unpack(engine.bound[k]).unsafeGetTensorImpl()->bump_version();
+    if (!engine.deciding.empty()) {
+      std::vector<at::Tensor> results_so_far;
+      results_so_far.reserve(given.size());
+      for (const auto& [output, tensor] : given) results_so_far.push_back(tensor);
+      const std::optional<Result<bool>> counts = run_rest(engine, results_so_far, args[2]);
+      if (!counts) return nullptr;
+      if (!*counts) return raise(counts->error());
+      if (!**counts) Py_RETURN_NONE;
     }
+    ++engine.runs;
+    bump_versions(engine);
     for (const GradSpec& grad : engine.grads) {
       if (grad.place) THPVariable_Unpack(grad.parameter).grad().unsafeGetTensorImpl()->bump_version();
       if (grad.is_cleared) THPVariable_Unpack(grad.parameter).mutable_grad().reset();
     }
     for (auto& [output, tensor] : given) {
+      if (!output->turned.empty()) {
+        at::Tensor turned = at::empty_strided(output->sizes, output->turned, tensor.options());
+        turned.copy_(tensor);
+        tensor = std::move(turned);
+      }
       if (output->parameter != nullptr) {
         THPVariable_Unpack(output->parameter).mutable_grad() = tensor;
       } else if (!append(results.get(), THPVariable_Wrap(tensor))) {
@@ -361,9 +477,15 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 /// plan_ns(): what the plan took in the last run.
 PyObject* plan_ns(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(engine_of(self).plan_ns); }
 
+/// runs(): how many runs were made, all of them.
+PyObject* runs(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(engine_of(self).runs); }
+
 /// forget_grads(): gradients that were given are written no more, whoever has them.
 PyObject* forget_grads(PyObject* self, PyObject*) {
-  for (OutputSpec& output : engine_of(self).outputs) output.last.reset();
+  for (OutputSpec& output : engine_of(self).outputs) {
+    output.last.reset();
+    output.spare.reset();
+  }
   return none();
 }
 
@@ -372,16 +494,20 @@ PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS, "bind(place, tensor): the place is all of the tensor's memory from now on."},
     {"set_inputs", set_inputs, METH_O, "set_inputs([place, ...]): what run()'s tensors are."},
     {"add_output", add_output, METH_VARARGS,
-     "add_output(place, sizes, strides, dtype, parameter or None): a result of run(), or a parameter's gradient."},
+     "add_output(place, sizes, strides, turned, dtype, parameter or None): a result of run(), or a parameter's "
+     "gradient,\n"
+     "copied to the strides `turned` where those are given."},
     {"add_grad", add_grad, METH_VARARGS,
-     "add_grad(parameter, is_there, is_cleared, place or -1): its gradient when a call begins, that it has none at "
-     "the\n"
-     "end, or the place that it is."},
+     "add_grad(parameter, is_there, is_cleared, place or -1, strides there): its gradient when a call begins, that it\n"
+     "has none at the end, or the place that it is."},
     {"plan_ns", plan_ns, METH_NOARGS, "Nanoseconds that the plan took in the last run, without what is around it."},
+    {"runs", runs, METH_NOARGS, "How many runs were made: one that did not count is none."},
     {"forget_grads", forget_grads, METH_NOARGS, "Gradients that were given so far are not written again."},
+    {"decide_by", decide_by, METH_O,
+     "decide_by([result, ...]): results that say whether a run counts; run() asks as soon as they are there."},
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run)), METH_FASTCALL,
-     "run(tensors, numbers of the slots): a list of the results; or a text that says why eager has to do it, and\n"
-     "nothing has changed then."},
+     "run(tensors, numbers of the slots, decide): a list of the results; or a text that says why eager has to do it,\n"
+     "or None where decide(deciding results) was false, and nothing has changed then."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -407,6 +533,7 @@ PyObject* compile_file(PyObject*, PyObject* args) {
     {
       const ReleaseGil released;
       compiled = compile(path, in_front);
+      give_back_memory();
     }
     if (!compiled) return raise(compiled.error());
     auto engine = std::make_unique<Engine>();
@@ -434,6 +561,14 @@ PyObject* open(PyObject*, PyObject*) {
   });
 }
 
+PyObject* trim(PyObject*, PyObject*) {
+  {
+    const ReleaseGil released;
+    give_back_memory();
+  }
+  Py_RETURN_NONE;
+}
+
 PyObject* to_background(PyObject*, PyObject*) {
   become_background();
   Py_RETURN_NONE;
@@ -443,6 +578,7 @@ PyMethodDef functions[] = {
     {"compile", compile_file, METH_VARARGS,
      "compile(file, prefix): the observed calls of a recording as a Program; RuntimeError says why there is none."},
     {"open_device", open, METH_NOARGS, "Opens the device that compiled calls run on; its threads start here."},
+    {"give_back_memory", trim, METH_NOARGS, "What was freed goes back to the system."},
     {"become_background", to_background, METH_NOARGS,
      "The calling thread gives way to all others of the machine, from now on."},
     {nullptr, nullptr, 0, nullptr},

@@ -2,6 +2,7 @@
 // itself through a function of its own; nothing else belongs here.
 #include <Python.h>
 
+#include "frontends/accelerate/compare.hpp"
 #include "frontends/accelerate/engine.hpp"
 #include "frontends/accelerate/guards.hpp"
 #include "frontends/accelerate/philox.hpp"
@@ -25,7 +26,8 @@ PyMODINIT_FUNC PyInit__accelerate() {
   PyObject* module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
   if (!crucible::accelerate::add_guards(module) || !crucible::accelerate::add_engine(module) ||
-      !crucible::accelerate::add_philox(module) || !crucible::accelerate::add_signature(module)) {
+      !crucible::accelerate::add_compare(module) || !crucible::accelerate::add_philox(module) ||
+      !crucible::accelerate::add_signature(module)) {
     Py_DECREF(module);
     return nullptr;
   }

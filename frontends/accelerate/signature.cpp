@@ -3,9 +3,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <bit>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,16 +39,37 @@ std::string pack_tensor(std::string& key, const at::Tensor& tensor, PyObject* ob
   return "";
 }
 
-/// signature(leaves): what calls of one variant have in common, as bytes; (number, reason) for a leaf that none can
-/// have.
-PyObject* signature(PyObject*, PyObject* leaves) {
-  if (!PyTuple_Check(leaves)) {
-    PyErr_SetString(PyExc_TypeError, "signature(tuple of leaves)");
+/// Whether an object's identity says which it is, and what a function reads of it can be watched: modules, optimizers,
+/// functions, configurations. Values of Python's own types, arrays and iterators are new in each call, or change by
+/// being read.
+bool is_told_by_identity(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  if (PyIter_Check(object) || PyObject_CheckBuffer(object) || PyComplex_Check(object) || PyLong_Check(object) ||
+      PyFloat_Check(object) || PyUnicode_Check(object) || PySlice_Check(object) || PyAnySet_Check(object))
+    return false;
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 || type->tp_dictoffset != 0 || PyType_Check(object) ||
+         PyFunction_Check(object) || PyCFunction_Check(object) || THPDtype_Check(object);
+}
+
+/// signature(leaves, free): what calls of one variant have in common, as bytes; (number, reason) for a leaf that none
+/// can have. `free`: a dict with the places of numbers that are left out but for their types; None: all are. Objects
+/// are told by their address: whoever keeps the bytes keeps the objects alive.
+PyObject* signature(PyObject*, PyObject* args) {
+  PyObject *leaves = nullptr, *free = nullptr;
+  if (PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &leaves, &free) == 0) return nullptr;
+  if (free != Py_None && !PyDict_Check(free)) {
+    PyErr_SetString(PyExc_TypeError, "signature(tuple of leaves, dict or None)");
     return nullptr;
   }
   return guarded([&]() -> PyObject* {
     std::string key;
     std::vector<std::pair<const void*, Py_ssize_t>> memories;
+    const auto is_free = [&](Py_ssize_t place) {
+      if (free == Py_None) return true;
+      if (PyDict_GET_SIZE(free) == 0) return false;
+      const Ref key(PyLong_FromSsize_t(place));
+      return key && PyDict_Contains(free, key.get()) == 1;
+    };
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(leaves); ++i) {
       PyObject* const leaf = PyTuple_GET_ITEM(leaves, i);
       if (THPVariable_Check(leaf)) {
@@ -69,11 +93,13 @@ PyObject* signature(PyObject*, PyObject* leaves) {
         int overflow = 0;
         const long long number = PyLong_AsLongLongAndOverflow(leaf, &overflow);
         if (overflow != 0) return Py_BuildValue("(ns)", i, "is a whole number beyond 64 bits");
-        key += 'i';
-        pack(key, number);
+        const bool is_left_out = is_free(i);
+        key += is_left_out ? 'I' : 'i';
+        if (!is_left_out) pack(key, number);
       } else if (PyFloat_CheckExact(leaf)) {
-        key += 'f';
-        pack(key, std::bit_cast<std::int64_t>(PyFloat_AS_DOUBLE(leaf)));
+        const bool is_left_out = is_free(i);
+        key += is_left_out ? 'F' : 'f';
+        if (!is_left_out) pack(key, std::bit_cast<std::int64_t>(PyFloat_AS_DOUBLE(leaf)));
       } else if (PyUnicode_CheckExact(leaf)) {
         Py_ssize_t size = 0;
         const char* const text = PyUnicode_AsUTF8AndSize(leaf, &size);
@@ -81,6 +107,18 @@ PyObject* signature(PyObject*, PyObject* leaves) {
         key += 's';
         pack(key, size);
         pack(key, text, static_cast<std::size_t>(size));
+      } else if (THPDevice_Check(leaf)) {
+        const at::Device device = reinterpret_cast<const THPDevice*>(leaf)->device;
+        key += 'd';
+        pack(key, static_cast<std::int64_t>(device.type()));
+        pack(key, device.index());
+      } else if (PyMethod_Check(leaf)) {  // made anew each time that it is read from its object
+        key += 'M';
+        pack(key, static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(PyMethod_GET_FUNCTION(leaf))));
+        pack(key, static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(PyMethod_GET_SELF(leaf))));
+      } else if (is_told_by_identity(leaf)) {
+        key += 'o';
+        pack(key, static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(leaf)));
       } else {
         const std::string reason =
             std::string("is a ") + Py_TYPE(leaf)->tp_name + ", which cannot be compared between calls";
@@ -94,9 +132,11 @@ PyObject* signature(PyObject*, PyObject* leaves) {
 }
 
 PyMethodDef functions[] = {
-    {"signature", signature, METH_O,
-     "signature(tuple of leaves): what calls of one variant have in common, as bytes; or (number, reason) for a leaf\n"
-     "that no compiled call can have."},
+    {"signature", signature, METH_VARARGS,
+     "signature(tuple of leaves, dict with places of numbers that are left out, or None for all): what calls of one\n"
+     "variant have in common, as bytes; or (number, reason) for a leaf that no compiled call can have. Objects are "
+     "told\n"
+     "by their address: who keeps the bytes keeps them alive."},
     {nullptr, nullptr, 0, nullptr},
 };
 

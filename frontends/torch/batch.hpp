@@ -13,26 +13,33 @@
 
 namespace crucible::recorder {
 
+/// Bytes for the file, or how many they were where the file is read by who has them (Recorder::leave_out()).
+struct KeptBytes {
+  std::span<const std::byte> bytes;
+  std::uint64_t left_out = 0;
+  bool is_left_out = false;
+};
+
 /// Bytes that entered or were drawn; `sequence` is that of the op that is about to run or has just run.
 struct ExternalBytes {
   std::uint32_t storage = 0;
   std::uint64_t sequence = 0;
-  std::span<const std::byte> bytes;
+  KeptBytes kept;
   std::uint32_t details = 0;  // its place in RecordingState::details
-  std::string name;  // as far as it was known at the iteration's end
+  std::string name;           // as far as it was known at the iteration's end
   trace::Role role = trace::Role::kUnknown;
 };
 struct DrawnBytes {
   std::uint64_t sequence = 0;
   std::uint32_t output = 0;
-  std::span<const std::byte> bytes;
+  KeptBytes kept;
 };
 /// A tensor that an iteration of inference gave back, and the state of a default generator when an iteration began.
 struct OutputBytes {
   std::string name;
   std::uint64_t sequence = 0;  // of the op that comes next
   trace::Tensor tensor;        // with the recorder's storage id
-  std::span<const std::byte> bytes;
+  KeptBytes kept;
 };
 struct GeneratorBytes {
   std::string device;

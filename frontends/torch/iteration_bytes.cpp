@@ -38,7 +38,7 @@ void Recorder::add_output(std::string name, const at::Tensor& tensor) {
   // What no recorded op has used has no storage in the file; its bytes are there all the same.
   output.tensor.storage = slot == nullptr || slot->size_bytes == kUntold ? kNothing : slot->id;
   output.sequence = state_->next_sequence;
-  output.bytes = state_->snapshots.copy_tensor(tensor);
+  output.kept = keep(tensor);
   state_->open.outputs.push_back(std::move(output));
 }
 

@@ -12,7 +12,7 @@ void Recorder::set_aside(StorageTable::Slot& slot, std::uint32_t mark) {
   if (slot.iteration == kAfterPause && mark == kAfterPause) return;  // not used since: the older checksum holds
   StorageDetails& known = details(slot);
   slot.iteration = mark;
-  if (known.external && slot.written == kNeverUsed)
+  if (known.is_live || (known.external && slot.written == kNeverUsed))
     return;  // its bytes were copied when they entered: they are compared with those
   const auto checksum = checksum_of(slot.impl);
   if (!checksum.has_value()) return;
@@ -80,6 +80,7 @@ void Recorder::check_after_pause(StorageTable::Slot& slot) {
 bool RecordingState::changed_in_pause(const StorageTable::Slot& slot) const {
   if (slot.details == kNothing) return false;
   const StorageDetails& known = details[slot.details];
+  if (known.is_live) return false;
   if (!known.external || slot.written != kNeverUsed)
     return known.checksum_iteration == kAfterPause && checksum_of(slot.impl).value_or(known.checksum) != known.checksum;
   return !known.taken.empty() && !holds(slot.impl, known.taken);

@@ -138,14 +138,20 @@ PyObject* set_phase(PyObject*, PyObject* const* args, Py_ssize_t count) {
 PyObject* name_tensor(PyObject*, PyObject* args) {
   PyObject* tensor = nullptr;
   const char* name = nullptr;
-  int role = 0, final = 0;
-  if (PyArg_ParseTuple(args, "Osip", &tensor, &name, &role, &final) == 0) return nullptr;
+  int role = 0, final = 0, is_live = 0;
+  if (PyArg_ParseTuple(args, "Osip|p", &tensor, &name, &role, &final, &is_live) == 0) return nullptr;
   return guarded([&] {
     if (THPVariable_Check(tensor) && role >= 0 && role <= static_cast<int>(trace::Role::kInput)) {
-      Recorder::instance().name_tensor(THPVariable_Unpack(tensor), name, static_cast<trace::Role>(role), final != 0);
+      Recorder::instance().name_tensor(THPVariable_Unpack(tensor), name, static_cast<trace::Role>(role), final != 0,
+                                       is_live != 0);
     }
     return none();
   });
+}
+
+PyObject* leave_out(PyObject*, PyObject*) {
+  Recorder::instance().leave_out();
+  Py_RETURN_NONE;
 }
 
 /// pause(), resume(), pass_over(), join_thread(), leave_thread(): calls the recorder's method of that name.
@@ -304,7 +310,7 @@ PyObject* write(PyObject* self, PyObject* args) {
       PyErr_SetString(PyExc_RuntimeError, written.error().message.c_str());
       return nullptr;
     }
-    return summary_of(*written, recorder.overhead_ns_per_op(), values_returned(path));
+    return summary_of(*written, recorder.overhead_ns_per_op(), recorder.leaves_out() ? "" : values_returned(path));
   });
 }
 
@@ -384,7 +390,10 @@ PyMethodDef functions[] = {
     {"set_phase", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_phase)), METH_FASTCALL,
      "set_phase(0 forward | 1 backward | 2 optimizer): returns what it was."},
     {"name_tensor", name_tensor, METH_VARARGS,
-     "name_tensor(tensor, name, role, final): what its storage is to the program."},
+     "name_tensor(tensor, name, role, final, is_live=False): what its storage is to the program; of one that is live "
+     "the\n"
+     "file has no bytes."},
+    {"leave_out", leave_out, METH_NOARGS, "Bytes of outputs and of what random ops draw are not kept."},
     {"pause", call_recorder<&Recorder::pause>, METH_NOARGS, "Ops pass unseen until resume()."},
     {"resume", call_recorder<&Recorder::resume>, METH_NOARGS, "Ends a pause."},
     {"pass_over", call_recorder<&Recorder::pass_over>, METH_NOARGS, "The present iteration is left out of the file."},

@@ -176,7 +176,7 @@ void Recorder::stream_to(std::shared_ptr<TraceStream> stream) {
 void Recorder::note_checksum(StorageTable::Slot& slot) {
   if (slot.iteration >= kUnfilled || slot.details == kNothing || slot.written == kNeverUsed) return;
   StorageDetails& kept = details(slot);
-  if (!kept.external) return;
+  if (!kept.external || kept.is_live) return;
   const auto bytes = bytes_in_place(*slot.impl);  // for other devices check_devices() has done it
   if (bytes.empty()) return;
   kept.checksum = checksum64(bytes);
@@ -224,7 +224,7 @@ void Recorder::use_unfilled(StorageTable::Slot& slot, bool written, bool read) {
   slot.iteration = iteration_;
   if (written) return;  // from here on as any other
   const StorageDetails& known = details(slot);
-  if (!known.external || !holds(slot.impl, known.taken)) {
+  if (!known.external || (!known.is_live && !holds(slot.impl, known.taken))) {
     take_external(slot);
     note_unwritten();
   }
@@ -263,17 +263,21 @@ void Recorder::first_return(StorageTable::Slot& slot) {
 void Recorder::take_external(StorageTable::Slot& slot) {
   StorageDetails& known = details(slot);
   known.external = true;
-  known.taken = state_->snapshots.copy_storage(slot.impl);
+  known.taken = known.is_live ? std::span<const std::byte>() : state_->snapshots.copy_storage(slot.impl);
   known.taken_iteration = iteration_;
   // It may enter as somebody takes a view of it, to change it by something that is no op.
   if (looks_ && is_elsewhere(*slot.impl)) look_on_device(slot, slot.impl, Usage::kRead, false);
-  state_->open.externals.push_back(
-      {slot.id, state_->next_sequence - 1, known.taken, slot.details, {}, trace::Role::kUnknown});
+  state_->open.externals.push_back({slot.id,
+                                    state_->next_sequence - 1,
+                                    {known.taken, slot.impl->nbytes(), known.is_live},
+                                    slot.details,
+                                    {},
+                                    trace::Role::kUnknown});
 }
 
 void Recorder::check_unchanged(StorageTable::Slot& slot) {
   const StorageDetails& known = details(slot);
-  if (slot.impl->data() == nullptr || slot.impl->nbytes() == 0) return;
+  if (known.is_live || slot.impl->data() == nullptr || slot.impl->nbytes() == 0) return;
   bool changed = false;
   const bool is_here = slot.impl->device().is_cpu();
   const CopyTimer timer(state_->snapshots, is_here ? slot.impl->nbytes() : SIZE_MAX);
@@ -325,8 +329,14 @@ void Recorder::check_devices() {
 
 void Recorder::fetch_draws() {
   for (const DeviceDraw& draw : std::exchange(state_->device_draws, {}))
-    state_->open.draws.push_back({draw.sequence, draw.output, state_->snapshots.copy_tensor(draw.kept)});
+    state_->open.draws.push_back({draw.sequence, draw.output, keep(draw.kept)});
   state_->device_draw_bytes = 0;
+}
+
+/// The elements, dense and row-major.
+KeptBytes Recorder::keep(const at::Tensor& tensor) {
+  if (!state_->leaves_out) return {state_->snapshots.copy_tensor(tensor)};
+  return {{}, tensor.defined() ? tensor.nbytes() : 0, true};
 }
 
 void Recorder::add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor) {
@@ -337,7 +347,7 @@ void Recorder::add_draw(std::uint64_t sequence, std::uint32_t output, const at::
     if (state_->device_draw_bytes > kMostOnDevice) fetch_draws();
     return;
   }
-  state_->open.draws.push_back({sequence, output, state_->snapshots.copy_tensor(tensor)});
+  state_->open.draws.push_back({sequence, output, keep(tensor)});
 }
 
 void Recorder::count_not_recorded(const std::string& what, std::uint32_t site) {
@@ -367,7 +377,7 @@ void Recorder::add_loss(const at::Tensor& tensor) {
   state.log.finish_record();
 }
 
-void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final) {
+void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final, bool is_live) {
   if (!tensor.defined() || !tensor.has_storage() || tensor.is_meta()) return;
   c10::StorageImpl* impl = tensor.storage().unsafeGetStorageImpl();
   const Locked locked(lock_, me());
@@ -380,6 +390,7 @@ void Recorder::name_tensor(const at::Tensor& tensor, std::string name, trace::Ro
   if (kept.own_names == nullptr) kept.own_names = std::make_unique<StorageNames>();
   StorageNames& names = *kept.own_names;
   std::string& place = final ? names.final : names.start;
+  kept.is_live |= is_live;
   if (!place.empty()) return;  // tied tensors: the first name stays
   place = std::move(name);
   (final ? names.final_role : names.start_role) = role;

@@ -82,8 +82,12 @@ class Recorder {
   void note_filled(const at::Tensor& tensor);
   /// Notes a tensor on which backward is called, when it has one element.
   void add_loss(const at::Tensor& tensor);
-  /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording.
-  void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final);
+  /// Says what a tensor's storage is to the program; `final` names hold for the end of the recording. `is_live`: the
+  /// file is read beside the storage, which may change at will: its bytes are neither kept nor compared.
+  void name_tensor(const at::Tensor& tensor, std::string name, trace::Role role, bool final, bool is_live = false);
+  /// Bytes of outputs and of what random ops draw are not kept: the file is read by who makes them anew.
+  void leave_out() { state_->leaves_out = true; }
+  bool leaves_out() const { return state_->leaves_out; }
   /// A loader has given it to the program: unless an op has used it, what enters with it is data.
   void note_input(const at::Tensor& tensor);
 
@@ -158,6 +162,7 @@ class Recorder {
   [[gnu::cold]] void look_at(StorageTable::Slot& slot, c10::StorageImpl* impl, Usage usage);
   /// The looks of an iteration begin with some op: called with one in a while.
   void maybe_look() { looks_ = state_->unseen.starts_at(state_->next_sequence); }
+  KeptBytes keep(const at::Tensor& tensor);
   void add_draw(std::uint64_t sequence, std::uint32_t output, const at::Tensor& tensor);
   void count_not_recorded(const std::string& what, std::uint32_t site);
 

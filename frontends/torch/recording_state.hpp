@@ -58,6 +58,7 @@ struct StorageDetails {
   std::uint32_t id = 0;
   std::uint32_t born = kNeverUsed;                 // iteration in which an op used it first
   bool external = false;                           // its bytes were recorded when an op first read it
+  bool is_live = false;                            // its bytes are nobody's concern: who reads the file has the memory
   std::span<const std::byte> taken;                // its bytes when they were recorded last
   std::uint32_t taken_iteration = 0;               // and when that was
   std::uint64_t checksum = 0;                      // of its bytes when iteration checksum_iteration - 1 ended
@@ -85,6 +86,7 @@ struct RecordingState {
   std::vector<std::shared_ptr<ThreadState>> threads;
   std::deque<StorageDetails> details;
   Snapshots snapshots;
+  bool leaves_out = false;      // bytes of outputs and draws
   Batch open;                   // of the iteration that is running: its bytes; the records are in the logs
   std::vector<Batch> complete;  // iterations that no stream has taken
   std::size_t sites_given = 0, modules_given = 0;

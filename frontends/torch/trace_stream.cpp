@@ -216,16 +216,15 @@ void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::
       left_externals_.push_back(std::move(external));
       continue;
     }
-    const trace::External record{
-        storages_.at(external.storage),   iteration, first_op + place, external.role, shown(external.name),
-        writer_->add_blob(external.bytes)};
+    const trace::External record{storages_.at(external.storage), iteration,         first_op + place, external.role,
+                                 shown(external.name),           add(external.kept)};
     externals_.emplace_back(writer_->add(record), external.storage);
   }
   for (const DrawnBytes& drawn : batch.draws) {
     const std::uint32_t place = place_of(drawn.sequence);
     if (place == sequences_.size() || sequences_[place] != drawn.sequence || undrawn_.contains(drawn.sequence))
       continue;
-    writer_->add(trace::Draw{first_op + place, drawn.output, writer_->add_blob(drawn.bytes)});
+    writer_->add(trace::Draw{first_op + place, drawn.output, add(drawn.kept)});
   }
   for (const GeneratorBytes& state : batch.generators) {
     writer_->add(trace::GeneratorState{iteration, state.device, writer_->add_blob(state.bytes)});
@@ -238,8 +237,12 @@ void TraceStream::write_bytes(const Batch& batch, std::uint32_t iteration, std::
       ++changed_outputs_;
       continue;
     }
-    writer_->add(trace::Output{iteration, shown(output.name), tensor, writer_->add_blob(output.bytes)});
+    writer_->add(trace::Output{iteration, shown(output.name), tensor, add(output.kept)});
   }
+}
+
+trace::BlobId TraceStream::add(const KeptBytes& kept) {
+  return kept.is_left_out ? writer_->add_left_out(kept.left_out) : writer_->add_blob(kept.bytes);
 }
 
 /// Of strings that ops were given, what they call objects by.
@@ -348,11 +351,16 @@ void TraceStream::write_final_states() {
       ++overwritten_states_;
       continue;
     }
-    std::vector<std::byte> bytes(slot->second->impl->nbytes());
-    copy_bytes(slot->second->impl, bytes.data());
-    if (bytes.empty()) continue;
+    std::vector<std::byte> bytes;
+    const std::uint64_t size_bytes = slot->second->impl->nbytes();
+    if (size_bytes == 0) continue;
+    if (!known.is_live) {
+      bytes.resize(size_bytes);
+      copy_bytes(slot->second->impl, bytes.data());
+    }
     writer_->add(trace::FinalState{storages_.at(known.id), named ? names.final_role : names.start_role,
-                                   shown(names.final.empty() ? names.start : names.final), writer_->add_blob(bytes)});
+                                   shown(names.final.empty() ? names.start : names.final),
+                                   add(KeptBytes{bytes, size_bytes, known.is_live})});
   }
   for (const auto& [number, recorded] : externals_) {
     const StorageNames& names = by_storage.at(recorded)->names();

@@ -12,8 +12,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -91,6 +91,7 @@ class TraceStream final : private TensorSink {
   void note_late_writes(const RecordHeader& header, const trace::Op& op);
   void note_hidden_draws(const RecordHeader& header, const trace::Op& op);
   void learn(std::uint32_t recorded, std::uint64_t size_bytes, const std::string& device);
+  trace::BlobId add(const KeptBytes& kept);
   trace::StorageId storage(std::uint32_t recorded);
   trace::TensorId intern(trace::Tensor tensor);
   trace::SchemaId schema(std::uint32_t operator_id);
@@ -99,8 +100,8 @@ class TraceStream final : private TensorSink {
 
   const Recorder& recorder_;
   const std::optional<trace::PathShortener> paths_;  // every text goes through it, where there is one
-  int owner_;  // the process that records
-  std::unique_ptr<trace::StreamWriter> writer_;  // the background thread's, until it has ended
+  int owner_;                                        // the process that records
+  std::unique_ptr<trace::StreamWriter> writer_;      // the background thread's, until it has ended
 
   mutable std::mutex mutex_;  // guards the six below
   std::condition_variable changed_;
@@ -114,12 +115,12 @@ class TraceStream final : private TensorSink {
   // The background thread's, until it has ended:
   std::unordered_map<std::uint32_t, trace::Storage> known_storages_;  // by the recorder's id, as the log tells it
   std::unordered_map<std::uint32_t, trace::StorageId> storages_;
-  std::unordered_map<std::string, trace::TensorId> tensors_;          // by the 16 bytes of their content's hash
+  std::unordered_map<std::string, trace::TensorId> tensors_;  // by the 16 bytes of their content's hash
   std::unordered_map<std::uint32_t, trace::SchemaId> schemas_;
   CompoundTensors compounds_;
   std::vector<ExternalBytes> left_externals_;  // taken by an op that threw: their reader may be in a later iteration
   std::vector<std::pair<std::uint32_t, std::uint32_t>> externals_;  // number in the file, the recorder's storage id
-  std::vector<std::uint64_t> sequences_;  // of the ops of the iteration that is being written
+  std::vector<std::uint64_t> sequences_;                            // of the ops of the iteration that is being written
   std::vector<std::uint64_t> ops_per_iteration_;
   std::map<std::string, NotRecordedCount> hidden_draws_;
   std::set<std::uint64_t> undrawn_;  // of this batch: ops that could draw inside and did not

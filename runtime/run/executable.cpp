@@ -123,20 +123,31 @@ struct Executable::State {
     void* memory = nullptr;
     std::optional<backend::Buffer> buffer;
   };
-  std::vector<Bound> bound;                                                // per place; destroyed after the plan
-  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> uses;  // per place: op, its buffer
-  std::vector<std::size_t> moved;  // places that were bound since the plan was told
+  struct Use {
+    std::size_t part = 0;
+    std::uint32_t op = 0, buffer = 0;
+  };
+  struct Part {
+    StepRange range;
+    std::optional<backend::Plan> plan = std::nullopt;  // made when all is bound; none of a part without ops
+  };
+  std::vector<Bound> bound;             // per place; destroyed after the plans
+  std::vector<std::vector<Use>> uses;   // per place
+  std::vector<std::size_t> moved;       // places that were bound since the plans were told
+  std::vector<std::size_t> written_first;
   std::vector<crucible_rebinding> rebindings;
   std::vector<std::uint64_t> slots;
-  std::optional<backend::Plan> plan;  // made when all is bound
+  std::vector<Part> parts = std::vector<Part>(1);
+  bool is_planned = false;
 
   Result<crucible_kernel*> kernel(std::string_view name) const {
     if (session.careful && std::ranges::find(session.careful->names, name) != session.careful->names.end())
       return session.careful->module.kernel(name);
     return session.module->kernel(name);
   }
-  Result<void> make_plan();
+  Result<void> make_plans();
   Result<void> tell_moved();
+  Result<void> run(std::size_t begin, std::size_t end);
 };
 
 Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -212,50 +223,109 @@ Result<void> Executable::set_slots(std::span<const std::uint64_t> bits) {
     return Error{ErrorCode::kUsage, fmt::format("{} numbers for {} slots", bits.size(), state_->slots.size())};
   }
   state_->slots.assign(bits.begin(), bits.end());
-  return state_->plan && !bits.empty() ? state_->plan->set_slots(bits) : Result<void>();
+  for (State::Part& part : state_->parts) {
+    if (part.plan && !bits.empty()) CRUCIBLE_TRY_VOID(part.plan->set_slots(bits));
+  }
+  return {};
 }
 
-Result<void> Executable::State::make_plan() {
+Result<void> Executable::State::make_plans() {
   std::vector<std::uint64_t> outside(places.size(), 0);
   for (std::size_t place = 0; place < places.size(); ++place) {
     if (places[place].size_bytes != 0 && is_used[place] && !bound[place].buffer)
       return Error{ErrorCode::kUsage, fmt::format("{} is not bound to memory", places[place].name)};
     if (bound[place].buffer) outside[place] = bound[place].buffer->address();
   }
-  const StepRange range{.has_sizes = session.is_sized, .outside = outside};
-  CRUCIBLE_TRY(const PlanOps listed,
-               PlanOps::build(
-                   *session.program, session.schedule, session.placement, session.arena->address(),
-                   [&](std::string_view name) { return kernel(name); }, false, range));
-  CRUCIBLE_TRY(backend::Plan built, backend::Plan::build(session.device, listed.ops(),
-                                                         static_cast<std::uint32_t>(session.program->slots.size())));
   uses.assign(places.size(), {});
   const std::uint32_t first = session.placement.first_kept;
-  for (std::uint32_t op = 0; op < listed.buffers().size(); ++op) {
-    const std::vector<std::uint32_t>& buffers_of_op = listed.buffers()[op];
-    for (std::uint32_t i = 0; i < buffers_of_op.size(); ++i) {
-      if (buffers_of_op[i] >= first) uses[buffers_of_op[i] - first].emplace_back(op, i);
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    Part& part = parts[k];
+    part.range.has_sizes = session.is_sized;
+    part.range.outside = outside;
+    CRUCIBLE_TRY(const PlanOps listed,
+                 PlanOps::build(
+                     *session.program, session.schedule, session.placement, session.arena->address(),
+                     [&](std::string_view name) { return kernel(name); }, false, part.range));
+    part.range.outside = {};
+    if (listed.ops().empty() && parts.size() > 1) continue;
+    CRUCIBLE_TRY(backend::Plan built, backend::Plan::build(session.device, listed.ops(),
+                                                           static_cast<std::uint32_t>(session.program->slots.size())));
+    for (std::uint32_t op = 0; op < listed.buffers().size(); ++op) {
+      const std::vector<std::uint32_t>& buffers_of_op = listed.buffers()[op];
+      for (std::uint32_t i = 0; i < buffers_of_op.size(); ++i) {
+        if (buffers_of_op[i] >= first) uses[buffers_of_op[i] - first].push_back({k, op, i});
+      }
     }
+    part.plan.emplace(std::move(built));
+    if (!slots.empty()) CRUCIBLE_TRY_VOID(part.plan->set_slots(slots));
   }
-  plan.emplace(std::move(built));
   moved.clear();
-  return slots.empty() ? Result<void>() : plan->set_slots(slots);
+  is_planned = true;
+  return {};
 }
 
 Result<void> Executable::State::tell_moved() {
-  rebindings.clear();
-  for (const std::size_t place : moved) {
-    for (const auto& [op, buffer] : uses[place]) rebindings.push_back({op, buffer, bound[place].buffer->address()});
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    rebindings.clear();
+    for (const std::size_t place : moved) {
+      for (const Use& use : uses[place]) {
+        if (use.part == k) rebindings.push_back({use.op, use.buffer, bound[place].buffer->address()});
+      }
+    }
+    if (!rebindings.empty()) CRUCIBLE_TRY_VOID(parts[k].plan->rebind(rebindings));
   }
-  if (!rebindings.empty()) CRUCIBLE_TRY_VOID(plan->rebind(rebindings));
   moved.clear();
   return {};
 }
 
-Result<void> Executable::run() {
-  if (!state_->plan) CRUCIBLE_TRY_VOID(state_->make_plan());
-  if (!state_->moved.empty()) CRUCIBLE_TRY_VOID(state_->tell_moved());
-  return state_->plan->replay();
+Result<void> Executable::State::run(std::size_t begin, std::size_t end) {
+  if (!is_planned) CRUCIBLE_TRY_VOID(make_plans());
+  if (!moved.empty()) CRUCIBLE_TRY_VOID(tell_moved());
+  for (std::size_t k = begin; k < end; ++k) {
+    if (parts[k].plan) CRUCIBLE_TRY_VOID(parts[k].plan->replay());
+  }
+  return {};
 }
+
+Result<void> Executable::split_after(std::span<const std::size_t> places) {
+  const Placement& placement = state_->session.placement;
+  const std::vector<kernel::Step>& steps = state_->session.schedule.steps;
+  const auto writes = [&](std::size_t step, auto&& is_meant) {
+    return std::ranges::any_of(steps[step].buffers, [&](const kernel::BufferArgument& argument) {
+      return argument.written && is_meant(placement.buffer_of[argument.value]);
+    });
+  };
+  std::uint32_t end = 0;
+  for (const std::size_t place : places) {
+    const auto is_it = [&](std::uint32_t buffer) { return buffer == placement.first_kept + place; };
+    std::size_t step = steps.size();
+    while (step > 0 && !writes(step - 1, is_it)) --step;
+    if (step == 0 || std::ranges::any_of(placement.home_copies, [&](const HomeCopy& copy) { return is_it(copy.to); })) {
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("{} is there only when everything is", state_->places[place].name)};
+    }
+    end = std::max(end, static_cast<std::uint32_t>(step));
+  }
+  state_->written_first.clear();
+  for (std::size_t place = 0; place < state_->places.size(); ++place) {
+    if (std::ranges::find(places, place) != places.end()) continue;
+    const auto is_it = [&](std::uint32_t buffer) { return buffer == placement.first_kept + place; };
+    for (std::size_t step = 0; step < end; ++step) {
+      if (!writes(step, is_it)) continue;
+      state_->written_first.push_back(place);
+      break;
+    }
+  }
+  state_->parts = std::vector<State::Part>(2);
+  state_->parts[0].range = {.begin = 0, .end = end, .homes = false};
+  state_->parts[1].range = {.begin = end};
+  state_->is_planned = false;
+  return {};
+}
+
+const std::vector<std::size_t>& Executable::written_first() const { return state_->written_first; }
+Result<void> Executable::run() { return state_->run(0, state_->parts.size()); }
+Result<void> Executable::run_first() { return state_->run(0, 1); }
+Result<void> Executable::run_rest() { return state_->run(1, state_->parts.size()); }
 
 }  // namespace crucible::runtime

@@ -65,6 +65,14 @@ class Executable {
   /// One iteration: inputs and states are read, states and outputs written. Errors: kUsage when a place that it uses is
   /// not bound; those of the device, after which what it writes is worth nothing.
   Result<void> run();
+  /// From now on a run can be made in two parts: the steps up to the last one that writes one of these places, whose
+  /// results are there then, and the others. Errors: kUnavailable when one is written behind the last step.
+  Result<void> split_after(std::span<const std::size_t> places);
+  /// Places besides those that the first part writes.
+  const std::vector<std::size_t>& written_first() const;
+  /// The two parts of a run, in turn; a run whose second part is not made has written what written_first() says.
+  Result<void> run_first();
+  Result<void> run_rest();
   /// Of all temporaries together.
   std::uint64_t arena_bytes() const;
   std::size_t steps() const;

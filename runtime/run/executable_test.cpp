@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <latch>
 #include <random>
+#include <thread>
 
 #include "plugins/loader/testing/kept.hpp"
 #include "runtime/testing/test_programs.hpp"
@@ -54,9 +56,26 @@ std::vector<std::byte> load(const Recording& recording, std::uint32_t blob, std:
   return *bytes;
 }
 
+/// The first part of a run, whose results are there then; once as one that does not count, with everything put back.
+void run_in_parts(Executable& executable, const std::vector<std::unique_ptr<Bytes>>& memory) {
+  std::vector<std::vector<std::byte>> before;
+  for (const auto& bytes : memory) before.push_back(bytes->content());
+  ASSERT_TRUE(executable.run_first());
+  const std::vector<std::size_t>& early = executable.written_first();
+  for (std::size_t k = 0; k < memory.size(); ++k) {
+    const bool is_state = executable.places()[k].kind == Kind::kState;
+    if (is_state && std::ranges::find(early, k) == early.end()) {
+      EXPECT_EQ(memory[k]->content(), before[k]) << executable.places()[k].name << " is written and not told";
+    }
+    if (is_state) std::ranges::copy(before[k], memory[k]->data());
+  }
+  ASSERT_TRUE(executable.run_first());
+  ASSERT_TRUE(executable.run_rest());
+}
+
 /// Runs all iterations bound, states in one memory or in another one for each iteration, and compares every state and
-/// output with what a session has then.
-void expect_like_session(const Recording& recording, bool moves) {
+/// output with what a session has then. `in_parts`: each run is split behind the first output.
+void expect_like_session(const Recording& recording, bool moves, bool in_parts = false) {
   const graph::Program& program = recording.program;
   const auto device = open_cpu();
   auto session = Session::create(std::make_shared<const graph::Program>(program), recording.blobs, device, {});
@@ -77,6 +96,13 @@ void expect_like_session(const Recording& recording, bool moves) {
                                                                : graph::kNone;
     memory.push_back(std::make_unique<Bytes>(load(recording, blob, place.size_bytes)));
   }
+  const auto first_output = std::ranges::find(executable.places(), Kind::kOutput, &BoundForm::Place::kind);
+  in_parts = in_parts && first_output != executable.places().end();
+  if (in_parts) {
+    const auto place = static_cast<std::size_t>(first_output - executable.places().begin());
+    const auto split = executable.split_after({&place, 1});
+    ASSERT_TRUE(split) << split.error().message;
+  }
   for (std::uint32_t iteration = 0; iteration < program.iterations; ++iteration) {
     ASSERT_TRUE((*session)->run(iteration));
     for (std::size_t k = 0; k < memory.size(); ++k) {
@@ -92,8 +118,12 @@ void expect_like_session(const Recording& recording, bool moves) {
     std::vector<std::uint64_t> bits;
     for (const graph::Slot& slot : program.slots) bits.push_back(slot.values[iteration].bits());
     ASSERT_TRUE(executable.set_slots(bits));
-    const auto ran = executable.run();
-    ASSERT_TRUE(ran) << ran.error().message;
+    if (in_parts) {
+      run_in_parts(executable, memory);
+    } else {
+      const auto ran = executable.run();
+      ASSERT_TRUE(ran) << ran.error().message;
+    }
     for (std::size_t k = 0; k < memory.size(); ++k) {
       const BoundForm::Place& place = executable.places()[k];
       EXPECT_TRUE(memory[k]->is_whole()) << place.name << " of iteration " << iteration;
@@ -123,7 +153,87 @@ TEST_P(RandomExecutable, RunsLikeASession) {
   expect_like_session(record(deep_program(GetParam()), 3), GetParam() % 2 == 0);
 }
 
+TEST_P(RandomExecutable, RunsInTwoPartsLikeASession) {
+  expect_like_session(record(deep_program(GetParam()), 3), GetParam() % 2 == 0, true);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomExecutable, ::testing::Range<std::uint64_t>(0, 24));
+
+/// What places hold after so many turns through all iterations, in memory of the call's own.
+std::vector<std::vector<std::byte>> run_bound(const Recording& recording, Executable& executable, int turns) {
+  const graph::Program& program = recording.program;
+  std::vector<std::unique_ptr<Bytes>> memory;
+  for (const BoundForm::Place& place : executable.places()) {
+    const std::uint32_t blob = place.kind == Kind::kState      ? program.states[place.index].initial_blob
+                               : place.kind == Kind::kConstant ? program.constants[place.index].blob
+                                                               : graph::kNone;
+    memory.push_back(std::make_unique<Bytes>(load(recording, blob, place.size_bytes)));
+  }
+  for (int turn = 0; turn < turns; ++turn) {
+    for (std::uint32_t iteration = 0; iteration < program.iterations; ++iteration) {
+      for (std::size_t k = 0; k < memory.size(); ++k) {
+        const BoundForm::Place& place = executable.places()[k];
+        if (place.kind == Kind::kInput)
+          memory[k] =
+              std::make_unique<Bytes>(load(recording, program.inputs[place.index].blobs[iteration], place.size_bytes));
+        EXPECT_TRUE(executable.bind(k, memory[k]->data()));
+      }
+      std::vector<std::uint64_t> bits;
+      for (const graph::Slot& slot : program.slots) bits.push_back(slot.values[iteration].bits());
+      EXPECT_TRUE(executable.set_slots(bits));
+      const auto ran = executable.run();
+      EXPECT_TRUE(ran) << ran.error().message;
+    }
+  }
+  std::vector<std::vector<std::byte>> contents;
+  for (const auto& bytes : memory) contents.push_back(bytes->content());
+  return contents;
+}
+
+std::unique_ptr<Executable> make_bound(const Recording& recording, const std::shared_ptr<backend::Device>& device) {
+  std::vector<std::uint32_t> wanted;
+  for (std::uint32_t k = 0; k < recording.program.outputs.size(); ++k) {
+    const graph::Output& output = recording.program.outputs[k];
+    if (!output.is_bounds() && !output.operand.is_scalar()) wanted.push_back(k);
+  }
+  auto form = bound_form(recording.program, wanted);
+  EXPECT_TRUE(form) << form.error().message;
+  auto made = Executable::create(*std::move(form), device, {});
+  EXPECT_TRUE(made) << made.error().message;
+  return made ? *std::move(made) : nullptr;
+}
+
+/// Each recording by a thread of its own, all of one device, made and run at once; each gives what it gives alone.
+void expect_like_alone(const std::vector<Recording>& recordings) {
+  constexpr int kTurns = 12;
+  const auto device = open_cpu();
+  std::vector<std::vector<std::vector<std::byte>>> expected, got(recordings.size());
+  for (const Recording& recording : recordings)
+    expected.push_back(run_bound(recording, *make_bound(recording, open_cpu()), kTurns));
+  std::latch all_made(static_cast<std::ptrdiff_t>(recordings.size()));
+  std::vector<std::jthread> threads;
+  for (std::size_t k = 0; k < recordings.size(); ++k) {
+    threads.emplace_back([&, k] {
+      const std::unique_ptr<Executable> executable = make_bound(recordings[k], device);
+      all_made.arrive_and_wait();
+      if (executable) got[k] = run_bound(recordings[k], *executable, kTurns);
+    });
+  }
+  threads.clear();
+  for (std::size_t k = 0; k < recordings.size(); ++k) EXPECT_EQ(got[k], expected[k]) << "thread " << k;
+}
+
+TEST(Executable, FourThreadsRunAProgramEachOnOneDevice) {
+  std::vector<Recording> recordings;
+  for (const std::uint64_t seed : {1, 2, 3}) recordings.push_back(record(deep_program(seed), 3));
+  recordings.push_back(record(training_step(), 3, 1));
+  expect_like_alone(recordings);
+}
+
+TEST(Executable, FourThreadsRunOneProgramOnOneDevice) {
+  const Recording recording = record(training_step(), 3, 1);
+  expect_like_alone({recording, recording, recording, recording});
+}
 
 /// x -> y = x + 1, state s = s + x: small enough to see what each binding does.
 graph::Program small_program() {
@@ -174,6 +284,22 @@ TEST_F(SmallExecutable, ReadsAndWritesWhatIsBound) {
   EXPECT_THAT(state_, ElementsAre(105, 28, 40, 52));
   EXPECT_THAT(output_, ElementsAre(6, 7, 8, 9));
   EXPECT_THAT(input_, ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(SmallExecutable, StopsBehindWhatDecides) {
+  ASSERT_TRUE(executable_->bind(0, state_));
+  ASSERT_TRUE(executable_->bind(1, output_));
+  ASSERT_TRUE(executable_->bind(2, input_));
+  const std::size_t place = 1;
+  ASSERT_TRUE(executable_->split_after({&place, 1}));
+  ASSERT_TRUE(executable_->run_first());
+  EXPECT_THAT(output_, ElementsAre(2, 3, 4, 5));
+  const bool is_early = !executable_->written_first().empty();
+  EXPECT_EQ(state_[0], is_early ? 11 : 10);
+  ASSERT_TRUE(executable_->run_rest());
+  EXPECT_THAT(state_, ElementsAre(11, 22, 33, 44));
+  ASSERT_TRUE(executable_->run());
+  EXPECT_THAT(state_, ElementsAre(12, 24, 36, 48));
 }
 
 TEST_F(SmallExecutable, SaysWhatIsNotBound) {

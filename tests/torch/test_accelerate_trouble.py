@@ -259,8 +259,8 @@ class Errors(AccelerateTest):
             return net(x).detach()
 
         call = crucible.accelerate(forward)
-        kinds = [lambda: 0, object(), open(os.devnull), (number for number in ()), torch.ones(2).to_sparse(),
-                 torch.ones(2, dtype=torch.complex64), torch.ones(1, requires_grad=True), 1 << 70, threading.Lock()]
+        kinds = [1j, object(), open(os.devnull), (number for number in ()), torch.ones(2).to_sparse(),
+                 torch.ones(2, dtype=torch.complex64), torch.ones(1, requires_grad=True), 1 << 70, {1, 2}]
         self.addCleanup(kinds[2].close)
         for other in kinds:
             for _ in range(6):

@@ -9,7 +9,8 @@ import types
 import unittest
 
 import verdict_bodies as bodies  # first: it knows the build
-from verdict_bodies import FINE, REFUSED, Net, arguments, config, counting, flag_of, function_of, log, loud, model, net
+from verdict_bodies import REFUSED, Net, arguments, config, counting, flag_of, function_of, log, loud, model, net
+from verdict_fine import COUNTED, FINE
 
 import torch
 from torch import nn
@@ -41,6 +42,13 @@ class Verdicts(unittest.TestCase):
                 guards = look(function, arguments=arguments()).guards()
                 function(*arguments())
                 self.assertIsNone(guards.check())
+
+    def test_what_is_counted(self):
+        for name, (body, path) in COUNTED.items():
+            with self.subTest(name):
+                refusals, reach = follow(function_of(body), arguments())
+                self.assertEqual([str(found) for found in refusals], [])
+                self.assertEqual([counter.path for counter in reach.counters.values()], [path])
 
     def test_what_is_refused(self):
         for name, (body, says, kind) in REFUSED.items():
@@ -80,7 +88,7 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(check(functools.partial(net, mask=x), x), [])
         self.assertEqual(check(model, x), [])
         self.assertTrue(check(loud, x))
-        self.assertTrue(check(counting, x))
+        self.assertEqual(check(counting, x), [])
         self.assertTrue(check(torch.no_grad()(loud.forward), x))
         self.assertEqual(check(torch.no_grad()(net.forward), x), [])
         self.assertTrue(check(print, x))

@@ -40,8 +40,6 @@ class Recorded(InProcessTest):
         options = {} if name == "Muon" else form_of(form)
         optimizer = getattr(torch.optim, name)(
             [{"params": layers[0].parameters()}, {"params": layers[1].parameters(), "lr": 0.003}], lr=0.01, **options)
-        if form == "fused" and schedule in ("CyclicLR", "OneCycleLR"):
-            schedule = "LinearLR"  # a fused step with another momentum or beta is another program
         plan = SCHEDULES[schedule](optimizer)
         for call in range(self.WARM + self.ITERATIONS + 1):
             before(call, optimizer)

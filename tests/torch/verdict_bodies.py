@@ -27,7 +27,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
 scaler = torch.amp.GradScaler("cpu")
 many_lists = [[] for _ in range(30)]
-log, table, counter = [], {}, 0
+log, table, counter, tallies = [], {}, 0, {'a': 0}
 config = types.SimpleNamespace(width=4, deep={"scale": 2.0}, verbose=False, layers=[1, 2, 3])
 source = iter([torch.ones(4)])
 stream = logging.getLogger("test")
@@ -133,7 +133,79 @@ class Setter:
 
 class Watching:
     def __getattribute__(self, name):
+        print(name)
         return 1
+
+
+class Renamed:
+    """Attributes by other names, as configurations have them."""
+    names = {"size": "width"}
+
+    def __init__(self):
+        self.width = 4
+
+    def __getattribute__(self, name):
+        if name != "names" and name in super().__getattribute__("names"):
+            name = super().__getattribute__("names")[name]
+        return super().__getattribute__(name)
+
+    def read(self, name):
+        return getattr(self, name)
+
+
+class Fallback:
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+class Noisy:
+    count = 0
+
+    @property
+    def width(self):
+        print("width")
+        return 4
+
+    @property
+    def counted(self):
+        self.count += 1
+        return self.count
+
+    def keep(self, x):
+        super().__setattr__("kept", x)
+
+
+class Keeper:
+    def __setattr__(self, name, value):
+        log.append(value)
+
+
+class Named(collections.OrderedDict):
+    def __init__(self, **given):
+        super().__init__(**given)
+
+
+def call_end(a, end=None):
+    if end is not None:
+        end(a)
+    return a
+
+
+ending = functools.partial(call_end, end=print)
+
+
+class Late:
+    """An attribute that the class has until the object has its own."""
+    ready = False
+
+    def get(self, x):
+        if not self.ready:
+            print("not yet")
+            self.ready = True
+        return x
 
 
 class Falsy:
@@ -179,6 +251,7 @@ class Shout(nn.Module):
         return x
 
 
+noisy, renamed, fallback = Noisy(), Renamed(), Fallback(config)
 odd, falsy, halved, defaults = Odd(), Falsy(), Halved(4, 4), collections.defaultdict(list)
 normed = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
 loudly_parametrized = nn.Linear(4, 4)
@@ -189,82 +262,7 @@ quiet_nested = nn.Sequential(nn.Linear(4, 4), Net())
 
 
 # Allowed, each as the body of a function of x, y (tensors), n (a number), flag (a bool) and batch (a dict of tensors).
-FINE = {
-    "a whole step": """
-        optimizer.zero_grad()
-        loss = model(x).square().mean()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        return loss.detach()""",
-    "autocast": "with torch.autocast('cpu', dtype=torch.bfloat16):\n    return model(x)",
-    "no_grad":
-    "with torch.no_grad():\n    for p, q in zip(model.parameters(), net.parameters()):\n        p.lerp_(q, 0.1)",
-    "a user's module": "return net(x)",
-    "a mask that is a tensor": "return net(x, mask=y)",
-    "a module below torch's": "return quiet_nested(x)",
-    "arithmetic": "return x * 2 + y / 3 - x @ y",
-    "math": "return x * math.sqrt(4) * math.pi",
-    "shapes": "b = x.shape[0]\nreturn x.view(b, -1).sum(dim=-1)",
-    "a branch on a flag": "return x if flag else print(x)",
-    "a branch on config": "if config.verbose:\n    print(x)\nreturn x * config.width * config.deep['scale']",
-    "a branch on training": "if not model.training:\n    print(x)\nreturn x",
-    "a branch on grad mode": "return x if torch.is_grad_enabled() else y",
-    "a branch on a shape": "if x.shape[0] > 2:\n    return x\nreturn y",
-    "a local list": "parts = []\nfor i in range(3):\n    parts.append(x * i)\nreturn torch.stack(parts)",
-    "a local dict": "parts = {'a': x}\nparts['b'] = y\nparts.update(c=x)\nreturn sum(parts.values())",
-    "a local set": "s = set()\ns.add(3)\nreturn x * len(s)",
-    "comprehensions": "return torch.cat([part * 2 for part in x.split(2)] + [v for v in {'a': y}.values()])",
-    "a generator expression": "return sum(part.sum() for part in x.split(2))",
-    "a dict of tensors": "return batch['x'] * batch['y'] + batch.get('x')",
-    "unpacking": "first, *rest = x.split(1)\nreturn first + rest[0]",
-    "a local function": "def double(t):\n    return t * factor\nfactor = 2\nreturn double(x)",
-    "a nonlocal of its own":
-    "total = 0\ndef add(t):\n    nonlocal total\n    total = total + t\nadd(x)\nadd(y)\nreturn total",
-    "a lambda": "return (lambda t: t + 1)(x)",
-    "map and sorted": "return sum(map(torch.relu, [x, y])) * sorted([3, 1])[0]",
-    "zip and enumerate": "return sum(i * a * b for i, (a, b) in enumerate(zip(x, y)))",
-    "itertools": "return sum(a for a in itertools.chain([x], [y]))",
-    "isinstance": "return x if isinstance(x, torch.Tensor) else print(x)",
-    "getattr": "return x * getattr(config, 'width') * getattr(config, 'missing', 2)",
-    "hasattr": "return x if hasattr(config, 'width') else print(x)",
-    "formats": "assert flag, f'no {config.width}'\nreturn x",
-    "an import of torch":
-    "import torch.nn.functional as G\nfrom torch.nn.functional import gelu\nreturn gelu(G.relu(x))",
-    "an object of its own": "return Memo(x).add(y).total()",
-    "a dataclass": "out = Output(loss=x.sum())\nout.logits = x\nreturn out",
-    "a named tuple": "pair = Pair(x, y)\nreturn pair.first + pair.second",
-    "an autograd function": "return Square.apply(x)",
-    "writes into tensors": "x[0] = 1\nx += y\nscale.mul_(2)\nreturn x",
-    "gradients to None": "for p in model.parameters():\n    p.grad = None\nreturn x",
-    "model.train() that changes nothing": "model.train()\nreturn model(x)",
-    "partial": "return functools.partial(torch.add, x)(y)",
-    "nullcontext": "with contextlib.nullcontext():\n    return x + 1",
-    "autograd.grad": "return torch.autograd.grad(model(x).sum(), list(model.parameters()))",
-    "checkpoint": "return torch.utils.checkpoint.checkpoint(net, x, use_reentrant=False)",
-    "try without a surprise": "try:\n    return x + 1\nfinally:\n    y = x",
-    "while on a local number": "i = 0\nwhile i < 3:\n    x = x + 1\n    i += 1\nreturn x",
-    "starred arguments": "def f(*a, **k):\n    return a[0] + k['b']\nreturn f(*(x, y), **{'b': y})",
-    "keyword-only": "def f(a, *, b=1):\n    return a * b\nreturn f(x, b=2)",
-    "a next of its own": "it = iter([x, y])\nreturn next(it) + next(it)",
-    "torch's constructors": "return x + torch.zeros(4) + torch.arange(4) + torch.full((4,), 2.0) + torch.randn(4)",
-    "match": "match flag:\n    case True:\n        return x\n    case _:\n        return y",
-    "state of the optimizer": "return x * optimizer.param_groups[0]['lr']",
-    "chained comparison": "if 0 < x.shape[0] <= 8:\n    return x\nreturn y",
-    "modules by name": "return sum(p.abs().sum() for name, p in model.named_parameters() if 'bias' not in name)",
-    "submodules": "for m in model.modules():\n    if isinstance(m, nn.Linear):\n        x = m(x)\nreturn x",
-    "slices of a ModuleList": "for layer in net.layers[:1]:\n    x = layer(x)\nreturn x",
-    "super().forward of torch": "return halved(x)",
-    "an unbound method": "return torch.Tensor.add(x, y) + nn.Linear.forward(model[0], x)",
-    "operators": "return operator.add(x, y) * operator.neg(3)",
-    "an own length": "return x * len(Memo(x))",
-    "a setter": "m = Memo(x)\nm.first = y\nreturn m.total()",
-    "a parametrized weight": "return F.linear(x, normed.weight)",
-    "a mode that is entered": "with torch.set_grad_enabled(flag):\n    return model(x)",
-    "default dict of its own": "d = collections.defaultdict(list)\nd['a'].append(x)\nreturn sum(d['a'])",
-}
 
-# Refused: (body, what the first refusal says, its kind).
 REFUSED = {
     "print": ("print(x)", "calls print", "refused"),
     "print in a module": ("return loud(x)", "calls print", "refused"),
@@ -274,11 +272,19 @@ REFUSED = {
     "iterating an iterator": ("for x in source:\n    y = x\nreturn y", "goes through source", "refused"),
     "random": ("return x * random.random()", "Python's random numbers", "refused"),
     "time": ("return x * time.time()", "reads the clock", "refused"),
-    "environ": ("return x if os.environ.get('A') else y", "outside of the process", "refused"),
-    "getenv": ("return x if os.getenv('A') else y", "outside of the process", "refused"),
+    "environ": ("os.environ['A'] = 'b'\nreturn x", "lives longer", "refused"),
+    "a variable of a moving name": ("return x if os.getenv(str(n)) else y", "whose name is not a constant", "refused"),
+    "other files": ("return x if os.path.exists('/a') else y", "may have effects", "refused"),
     "logging": ("stream.info('x')\nreturn x", "writes a log", "refused"),
-    "a global counter": ("global counter\ncounter += 1\nreturn x", "stores the global counter", "refused"),
-    "an outer variable": ("def_outer", "stores the outer variable total", "refused"),
+    "a global number": ("global counter\ncounter = 2 * counter + 1\nreturn x", "stores the global counter", "refused"),
+    "a global counter that decides": ("global counter\ncounter += 1\nreturn x if counter % 2 else y",
+                                      "branches on counter", "refused"),
+    "a global counter that is computed with": ("global counter\ncounter += 1\nreturn x * counter", "computes with it",
+                                               "refused"),
+    "a global counter in a key": ("global counter\ncounter += 1\nreturn {counter: x}", "as a key", "refused"),
+    "a count of what moves": ("global counter\ncounter += n\nreturn x", "stores the global counter", "refused"),
+    "a global counter that is set": ("global counter\ncounter += 1\ncounter = 0\nreturn x", "stores the global counter",
+                                     "refused"),
     "an outer list": ("log.append(x)\nreturn x", "changes log by append", "refused"),
     "an outer list through a name": ("a = [log]\na[0].append(x)\nreturn x", "changes log by append", "refused"),
     "an outer list through a function": ("def f(where):\n    where.append(x)\nf(log)\nreturn x",
@@ -295,9 +301,7 @@ REFUSED = {
     "an attribute": ("config.width = 3\nreturn x", "stores config.width", "refused"),
     "setattr": ("setattr(config, 'width', 3)\nreturn x", "stores config.width", "refused"),
     "a deleted attribute": ("del config.width\nreturn x", "deletes config.width", "refused"),
-    "an attribute of the module": ("return counting(x)", "stores counting.calls", "refused"),
     "a list of the module": ("return keeping(x)", "changes keeping.seen by append", "refused"),
-    "below torch's module": ("return nested(x)", "stores", "refused"),
     "p.data": ("for p in model.parameters():\n    p.data = p.data * 2\nreturn x", "stores a tensor.data", "refused"),
     "an attribute of a tensor": ("x.note = None\nreturn x", "stores argument x.note", "refused"),
     "an outer list that was put into one": ("parts = []\nparts.extend([log])\nparts[0].append(x)\nreturn x",
@@ -331,9 +335,14 @@ REFUSED = {
     "a print in a lambda for torch": ("return torch.utils.checkpoint.checkpoint(lambda t: print(t), x)", "calls print",
                                       "refused"),
     "a loud backward": ("return Loud.apply(x)", "calls print", "refused"),
-    "a cache": ("return cached(4) * x", "whose cache lives longer", "refused"),
+    "a cache of lists": ("return cached_list(4)[0] * x", "whose cache lives longer", "refused"),
     "recursion": ("return recursive(x)", "calls itself", "refused"),
-    "a property": ("return with_property(x)", "which is a property", "refused"),
+    "a loud property": ("return x * Noisy().width", "calls print", "refused"),
+    "a loud property of an outer object": ("return x * noisy.width", "calls print", "refused"),
+    "a property that stores": ("return x * noisy.counted", "stores noisy.count", "refused"),
+    "super().__setattr__ of an outer object": ("noisy.keep(x)\nreturn x", "stores noisy.kept", "refused"),
+    "an own __setattr__ that keeps": ("k = Keeper()\nk.value = x\nreturn x", "changes log by append", "refused"),
+    "an own access of a moving name": ("return x * Renamed().read(str(n))", "name that is not a constant", "refused"),
     "an optimizer made inside": ("torch.optim.SGD(model.parameters(), lr=1.0).step()\nreturn x", "makes a SGD",
                                  "refused"),
     "add_param_group": ("optimizer.add_param_group({'params': []})\nreturn x", "cannot be known", "refused"),
@@ -344,6 +353,36 @@ REFUSED = {
     "a method for torch":
     ("return torch.utils.checkpoint.checkpoint(log.append, x)", "changes log by append", "refused"),
     "a class with its own making": ("Making()\nreturn x", "cannot be known", "refused"),
+    "a dict of its own class that may be empty":
+    ("d = Named(a=x)\nd.pop('a')\nif not d:\n    print(x)\nreturn x", "calls print", "refused"),
+    "a keyword of a partial that may be overridden":
+    ("d = {}\nif x.shape[0] > flag_of(x):\n    d['end'] = None\n"
+     "return ending(x, **d)", "which prints", "refused"),
+    "an attribute that its class has at first": ("return Late().get(x)", "calls print", "refused"),
+    "a factor of what was filled with a tensor":
+    ("m = torch.zeros(4, 4)\nm[0] = x[0]\nreturn y * m.sum().item()", "computes with a tensor and a number", "value leaves"),
+    "a factor of what was written through a view":
+    ("m = torch.zeros(4, 4)\nm.view(-1)[:4].copy_(x[0])\nreturn y * m.sum().item()", "computes with a tensor and a number",
+     "value leaves"),
+    "a factor of what was written through .data":
+    ("m = torch.zeros(4, 4)\nm.data.add_(x)\nreturn y * m.sum().item()", "computes with a tensor and a number",
+     "value leaves"),
+    "a factor of what was written by +=":
+    ("m = torch.zeros(4, 4)\nv = m[0]\nv += x[0]\nreturn y * m.sum().item()", "computes with a tensor and a number",
+     "value leaves"),
+    "a factor of what an op wrote into":
+    ("m = torch.zeros(4, 4)\ntorch.add(x, y, out=m)\nreturn y * m.sum().item()", "computes with a tensor and a number",
+     "value leaves"),
+    "a factor of what a function may write into":
+    ("m = torch.zeros(4, 4)\ndef f(t):\n    t.add_(x)\n    return t\ntorch.utils.checkpoint.checkpoint(f, m)\n"
+     "return y * m.sum().item()", "computes with a tensor and a number", "value leaves"),
+    "a factor of what a moving number fills":
+    ("return y * torch.full((4,), n).sum().item()", "computes with a tensor and a number", "value leaves"),
+    "a factor of drawn numbers": ("return y * torch.rand(4).sum().item()", "computes with a tensor and a number",
+                                  "value leaves"),
+    "a keyword that may be there": ("d = {}\nif x.shape[0] > 2:\n    d['end'] = print\ndef f(a, end=None):\n"
+                                    "    if end is not None:\n        end(a)\n    return a\nreturn f(x, **d)",
+                                    "calls print", "refused"),
     "a named tuple with its own making": ("MakingPair(1, 2)\nreturn x", "cannot be known", "refused"),
     "a key with its own hash": ("return x, {odd: 1}", "uses odd as a key", "refused"),
     "an index of its own": ("return [x, y][odd]", "uses odd as a key", "refused"),
@@ -359,27 +398,53 @@ REFUSED = {
     "operator.iadd": ("operator.iadd(log, [x])\nreturn x", "changes log", "refused"),
     "list.append": ("list.append(log, x)\nreturn x", "changes log by append", "refused"),
     "dict.__setitem__": ("dict.__setitem__(table, 'a', x)\nreturn x", "cannot be known", "refused"),
-    "object.__setattr__": ("object.__setattr__(config, 'width', 3)\nreturn x", "cannot be known", "refused"),
+    "object.__setattr__": ("object.__setattr__(config, 'width', 3)\nreturn x", "stores config.width", "refused"),
     "torch.Tensor.register_hook": ("torch.Tensor.register_hook(x, print)\nreturn x", ".register_hook()", "refused"),
     "nn.Module.train": ("nn.Module.train(model, False)\nreturn x", "switches model by train()", "refused"),
     "Optimizer.add_param_group": ("torch.optim.Optimizer.add_param_group(optimizer, {})\nreturn x", "cannot be known",
                                   "refused"),
     "vector_to_parameters": ("nn.utils.vector_to_parameters(x, model.parameters())\nreturn x", "vector_to_parameters",
                              "refused"),
-    "an own attribute access": ("return x * Watching().value", "its own __getattribute__", "refused"),
-    "item": ("return x.sum().item()", ".item()", "value leaves"),
-    "tolist": ("return x.tolist()", ".tolist()", "value leaves"),
+    "a loud attribute access": ("return x * Watching().value", "calls print", "refused"),
+    "an index that is read": ("return batch['many'][int(x.sum())]", "picks an element by a number", "value leaves"),
+    "a slice that is read": ("return x[:int(x.sum())]", "slices by a number", "value leaves"),
+    "an element of a tensor": ("return x[x.argmax().item()]", "picks an element by a number", "value leaves"),
+    "a key that is read": ("return {x.sum().item(): 1}", "picks an element by a number", "value leaves"),
+    "a set of what is read": ("return {x.sum().item()}", "picks an element by a number", "value leaves"),
+    "keys that are read": ("return {v: 1 for v in x.tolist()}", "picks an element by a number", "value leaves"),
+    "a count that is read": ("return [x for _ in range(int(x.sum()))]", "calls range with a number", "value leaves"),
+    "an argument that is read": ("return torch.full((2,), x.sum().item())", "calls torch.full with a number", "value leaves"),
+    "a factor that is read": ("return y * x.sum().item()", "computes with a tensor and a number", "value leaves"),
+    "a store that is read": ("y = y.clone()\ny[0] = x.sum().item()\nreturn y", "writes into a tensor a number",
+                             "value leaves"),
+    "a method's argument that is read": ("return y.clamp(x.sum().item())", "calls .clamp() with a number",
+                                         "value leaves"),
+    "a module's argument that is read": ("return nn.Linear.forward(model, x.sum().item())", "a number",
+                                         "value leaves"),
+    "an exception that is read": ("raise ValueError(x.sum().item())", "calls ValueError with a number",
+                                  "value leaves"),
+    "text of what is read": ("return '%f' % x.sum().item()", "makes text of a number", "value leaves"),
+    "text of more that is read": ("return '%f %f' % (1.0, x.sum().item())", "makes text of a number", "value leaves"),
+    "an identity that is read": ("return (x.sum().item() > 3) is True", "compares by `is` a number", "value leaves"),
+    "a type that is read": ("return isinstance(x.sum().item(), float)", "calls isinstance with a number",
+                            "value leaves"),
+    "an attribute that is read": ("return x.sum().item().real", "uses .real of a number", "value leaves"),
+    "a sum of both": ("return sum([1.0, x.sum().item()])", "adds by sum()", "value leaves"),
+    "within what is read": ("return 3 in x.tolist()", "looks for a number", "value leaves"),
+    "an object of what is read": ("m = Memo(x.sum().item())\nreturn m", "returns a Memo with a number",
+                                  "value leaves"),
+    "pairs that are compared": ("return (1, x.sum().item()) < (1, 2)", "compares a number", "value leaves"),
+    "a closure of what is read": ("v = x.sum().item()\nreturn lambda: v", "returns", "value leaves"),
+    "hex of what is read": ("return hex(int(x.sum()))", "calls hex with a number", "value leaves"),
+    "an operator of what is read": ("return operator.index(int(x.sum()))", "with a number", "value leaves"),
+    "math that is not followed": ("return math.fsum(x.tolist())", "with a number", "value leaves"),
+    "a number with a rate": ("return x.sum().item() * optimizer.param_groups[0]['lr']", "computes with",
+                             "number decides"),
+    "the scaler's scale": ("scaler.update(2.0)\nreturn x", "sets the scale of scaler", "scaler"),
     "numpy of a tensor": ("return x.numpy()", ".numpy()", "value leaves"),
-    "a branch on a tensor": ("if x.sum() > 0:\n    return x\nreturn y", "branches on a tensor", "value leaves"),
-    "while on a tensor": ("while x.any():\n    x = x - 1\nreturn x", "branches on a tensor", "value leaves"),
-    "not of a tensor": ("return not x.any()", "branches on a tensor", "value leaves"),
-    "float of a tensor": ("return float(x.sum())", "makes a float of a tensor", "value leaves"),
     "text of a tensor": ("return f'{x}'", "makes text of a tensor", "value leaves"),
-    "math of a tensor": ("return math.isnan(x.sum())", "of a tensor", "value leaves"),
     "max of tensors": ("return max(x.sum(), y.sum())", "min or max", "value leaves"),
     "torch.equal": ("return torch.equal(x, y)", "Python value", "value leaves"),
-    "any over tensors": ("return any(t.sum() for t in [x, y])", "branches on a tensor", "value leaves"),
-    "assert on a tensor": ("assert torch.isfinite(x).all()\nreturn x", "branches on a tensor", "value leaves"),
     "a branch on a number": ("return x if n > 3 else y", "branches on argument n", "number decides"),
     "a loop by a number": ("for _ in range(n):\n    x = x + 1\nreturn x", "as often as argument n", "number decides"),
     "an element by a number": ("return x * config.layers[n]", "picks an element of config.layers by argument n",
@@ -388,13 +453,17 @@ REFUSED = {
     "a branch on lr": ("if optimizer.param_groups[0]['lr'] < 1:\n    return x\nreturn y", "branches on",
                        "number decides"),
     "the scheduler": ("scheduler.step()\nreturn x", "steps the scheduler scheduler", "scheduler"),
-    "the scaler": ("scaler.scale(x.sum()).backward()", "uses the scaler scaler by scale", "scaler"),
 }
 
 
 @functools.lru_cache
 def cached(n):
     return n
+
+
+@functools.lru_cache
+def cached_list(n):
+    return [n]
 
 
 def recursive(x):

@@ -1,7 +1,10 @@
 // Lowering of the fused optimizer steps and of loss scaling. All write their lists in place and return nothing. What is
-// known before the iteration stays a number; what hangs on a step counter or a learning rate in a tensor is computed in
-// float64 and rounded to the parameters' precision, as the framework's kernels do.
+// known before the iteration stays a number, which may be another one in each; what hangs on a step counter or a
+// learning rate in a tensor is computed in float64 and rounded to the parameters' precision, as the framework's kernels
+// do.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "frontends/aten/algebra/algebra.hpp"
 #include "frontends/aten/lower_table.hpp"
@@ -27,12 +30,21 @@ class Step {
   std::size_t count() const { return parameters_.size(); }
 
   /// A list beside the parameters, one tensor for each. Where it is of another length the lowering has failed, and
-  /// numbers stand in.
+  /// numbers stand in. So it has where elements lie in another order than the parameter's: the framework's kernels go
+  /// through memory, and pair those that lie at one place.
   std::vector<Term> list(std::string_view name) {
     std::vector<Term> terms = c_.tensors(name);
     if (terms.size() != count())
       e_.fail(fmt::format("argument {} has {} tensors for {} parameters", name, terms.size(), count()));
     terms.resize(count(), Term::number(0));
+    for (std::size_t i = 0; i < count(); ++i) {
+      const graph::View &mine = terms[i].operand.view, &parameter = parameters_[i].operand.view;
+      if (terms[i].is_number() || mine.sizes != parameter.sizes || mine.strides == parameter.strides) continue;
+      e_.fail(
+          fmt::format("tensor {} of argument {} has strides [{}], its parameter [{}]: the framework pairs other "
+                      "elements with each other then",
+                      i, name, fmt::join(mine.strides, ", "), fmt::join(parameter.strides, ", ")));
+    }
     return terms;
   }
 
@@ -70,9 +82,24 @@ class Step {
   Term scale_ = Term::number(1), found_inf_ = Term::number(0), learning_rate_;
 };
 
+/// A hyperparameter without which ops are left out: 0 where it is 0 in all iterations. Where it is in some alone, they
+/// are of several programs.
+Term optional_number(OpCall& c, std::string_view name) {
+  Expression number = c.operand(name);
+  const auto values = number.emitter().number_values(number);
+  const auto zeros = std::ranges::count_if(values, [](graph::Number value) { return value.real() == 0; });
+  if (zeros == static_cast<std::ptrdiff_t>(values.size())) return Term::number(0);
+  return zeros == 0 ? Term(number) : Term::number(c.real(name));
+}
+
+/// 1 - number.
+Term rest_of(Emitter& e, const Term& number, const std::string& name) {
+  return e.map_number(number, "1 - " + name, [](graph::Number value) { return graph::Number(1 - value.real()); });
+}
+
 /// 1 - beta^step in float64.
-Expression bias_correction(Emitter& e, double beta, const Term& step) {
-  return 1 - Expression(e, Term::number(beta)).binary(OpKind::kPower, e.cast(step, DType::kF64));
+Expression bias_correction(Emitter& e, const Term& beta, const Term& step) {
+  return 1 - Expression(e, beta).binary(OpKind::kPower, e.cast(step, DType::kF64));
 }
 
 /// a function of the learning rate: a number stays one.
@@ -81,6 +108,14 @@ Term of_learning_rate(Emitter& e, const Term& rate, const std::string& name, dou
     return e.map_number(rate, name, [=](graph::Number value) { return graph::Number(offset + factor * value.real()); });
   }
   return Expression(e, rate) * factor + offset;
+}
+
+/// 1 - rate * decay: a number where the decay stands still and the rate is one.
+Term shrinkage(Emitter& e, const Term& rate, const Term& decay) {
+  const auto decays = e.number_values(decay);
+  if (std::ranges::all_of(decays, [&](graph::Number value) { return value == decays[0]; }))
+    return of_learning_rate(e, rate, "1 - decay times", -decays[0].real(), 1);
+  return 1 - Expression(e, rate.is_number() ? e.fill(rate, {}, DType::kF64) : rate) * decay;
 }
 
 /// Written as the loops of torch.optim have it, term by term: one program whichever of them ran.
@@ -92,19 +127,21 @@ void adam(OpCall& c) {
   const bool amsgrad = c.boolean("amsgrad");
   const auto highest = amsgrad ? step.list("max_exp_avg_sqs") : std::vector<Term>();
   if (!e.failure().empty()) return;
-  const double beta1 = c.real("beta1"), beta2 = c.real("beta2"), decay = c.real("weight_decay"), eps = c.real("eps");
+  const Term beta1 = c.operand("beta1"), beta2 = c.operand("beta2"), eps = c.operand("eps");
+  const Term decay = optional_number(c, "weight_decay");
+  const Term part1 = rest_of(e, beta1, "beta1"), part2 = rest_of(e, beta2, "beta2");
   const Term downhill = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   if (!downhill.is_number()) c.role("minus_lr", downhill);
   for (std::size_t i = 0; i < step.count(); ++i) {
     c.begin_part(i);
     Expression x = step.parameter(i), g = step.gradient(i);
-    if (decay != 0 && decoupled) {
-      x = x * step.factor(of_learning_rate(e, step.learning_rate(), "1 - decay times", -decay, 1), i);
-    } else if (decay != 0) {
-      g = {e, add_scaled(e, g, x, Term::number(decay))};
+    if (!is_fixed(decay, 0) && decoupled) {
+      x = x * step.factor(shrinkage(e, step.learning_rate(), decay), i);
+    } else if (!is_fixed(decay, 0)) {
+      g = {e, add_scaled(e, g, x, decay)};
     }
-    const Expression m(e, interpolate(e, step.wide(first[i]), g, Term::number(1 - beta1)));
-    const Expression v(e, add_product(e, step.wide(second[i]) * beta2, g, g, Term::number(1 - beta2)));
+    const Expression m(e, interpolate(e, step.wide(first[i]), g, part1));
+    const Expression v(e, add_product(e, step.wide(second[i]) * beta2, g, g, part2));
     Expression size = v;
     if (amsgrad) {
       size = larger(step.wide(highest[i]), v);
@@ -124,9 +161,11 @@ void adam(OpCall& c) {
 void sgd(OpCall& c) {
   Emitter& e = c.emit();
   Step step(c);
-  const double decay = c.real("weight_decay"), momentum = c.real("momentum"), dampening = c.real("dampening");
+  const Term decay = optional_number(c, "weight_decay"), momentum = optional_number(c, "momentum");
+  const Term undampened = rest_of(e, c.operand("dampening"), "dampening");
   const bool first = c.boolean("is_first_step"), nesterov = c.boolean("nesterov");
-  const auto buffers = momentum != 0 ? step.list("momentum_buffer_list") : std::vector<Term>();
+  const bool has_momentum = !is_fixed(momentum, 0);
+  const auto buffers = has_momentum ? step.list("momentum_buffer_list") : std::vector<Term>();
   if (!e.failure().empty()) return;
   const Term rate = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   const auto added = [&](const Expression& x, const Expression& y, const Term& factor) {
@@ -137,11 +176,11 @@ void sgd(OpCall& c) {
     c.begin_part(i);
     const Expression x = step.parameter(i);
     Expression g = step.gradient(i);
-    if (decay != 0) g = added(g, x, Term::number(decay));
-    if (momentum != 0) {
-      const Expression buffer = first ? g : added(step.wide(buffers[i]) * momentum, g, Term::number(1 - dampening));
+    if (!is_fixed(decay, 0)) g = added(g, x, decay);
+    if (has_momentum) {
+      const Expression buffer = first ? g : added(step.wide(buffers[i]) * momentum, g, undampened);
       step.write("momentum_buffer_list", i, buffer, buffers[i]);
-      g = nesterov ? added(g, buffer, Term::number(momentum)) : buffer;
+      g = nesterov ? added(g, buffer, momentum) : buffer;
     }
     step.write_parameter(i, rate.is_number() ? added(x, g, rate) : x + g * step.factor(rate, i));
   }
@@ -151,17 +190,18 @@ void sgd(OpCall& c) {
 void adagrad(OpCall& c) {
   Emitter& e = c.emit();
   Step step(c);
-  const double decay = c.real("weight_decay"), rate_decay = c.real("lr_decay"), eps = c.real("eps");
+  const Term decay = optional_number(c, "weight_decay"), rate_decay = optional_number(c, "lr_decay");
+  const Term eps = c.operand("eps");
   const auto sums = step.list("state_sums"), steps = step.list("state_steps");
   if (!e.failure().empty()) return;
-  const bool fixed = rate_decay == 0 && step.learning_rate().is_number();
+  const bool fixed = is_fixed(rate_decay, 0) && step.learning_rate().is_number();
   const Term fixed_rate = of_learning_rate(e, step.learning_rate(), "minus the learning rate", -1, 0);
   if (!fixed_rate.is_number()) c.role("minus_lr", fixed_rate);
   for (std::size_t i = 0; i < step.count(); ++i) {
     c.begin_part(i);
     const Expression x = step.parameter(i);
     Expression g = step.gradient(i);
-    if (decay != 0) g = {e, add_scaled(e, g, x, Term::number(decay))};
+    if (!is_fixed(decay, 0)) g = {e, add_scaled(e, g, x, decay)};
     const Expression sum(e, add_product(e, step.wide(sums[i]), g, g, Term::number(1)));
     const Expression divisor = square_root(sum) + eps;
     step.write("state_sums", i, sum, sums[i]);

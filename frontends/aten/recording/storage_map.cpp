@@ -271,6 +271,22 @@ Term StorageMap::base_of(const trace::Tensor& tensor, Entry& entry) {
   return base;
 }
 
+bool StorageMap::is_made_of_number(const trace::Tensor& tensor) const {
+  if (!alignment_.frees_numbers || position_ >= alignment_.ops[0].size() || !tensor.sizes.empty() ||
+      !is_floating(tensor.dtype) || trace_.ops[alignment_.ops[0][position_]].phase != trace::Phase::kOptimizer)
+    return false;
+  std::set<trace::StorageId> storages;
+  for (std::size_t i = 0; i < alignment_.count(); ++i) {
+    const trace::StorageId own = alignment_.from_first[i].at(tensor.storage);
+    const trace::External* const found = external(own, i);
+    if (found == nullptr || !found->name.empty() || found->blob >= trace_.blobs.size() ||
+        trace_.blobs[found->blob].size_bytes != size_bytes(tensor.dtype))
+      return false;
+    storages.insert(own);
+  }
+  return storages.size() == alignment_.count();
+}
+
 Term StorageMap::read(trace::TensorId id) {
   if (const auto lazy = alignment_.lazy.find(id); lazy != alignment_.lazy.end()) {  // of real numbers: a negative view
     return emitter_.unary(graph::OpKind::kNegate, read(lazy->second.base));
@@ -281,6 +297,7 @@ Term StorageMap::read(trace::TensorId id) {
   if (tensor.is_wrapped_number && tensor.sizes.empty() && untouched && known_blob(tensor.storage, 0) != trace::kNone) {
     return read_number(tensor);
   }
+  if (untouched && is_made_of_number(tensor)) return read_number(tensor);
   return read_view(id, tensor);
 }
 

@@ -74,6 +74,9 @@ class StorageMap {
   void change_before(std::uint32_t position);
   Entry* open(const trace::Tensor& tensor);
   Term read_number(const trace::Tensor& tensor);
+  /// Where numbers of optimizers are free: whether an optimizer's Python has made this tensor of a number in each
+  /// iteration. Nobody has named it, and it holds nothing else.
+  bool is_made_of_number(const trace::Tensor& tensor) const;
   Term read_view(trace::TensorId id, const trace::Tensor& tensor);
   bool view_of(const trace::Tensor& tensor, const Entry& entry, graph::View& view);
   Term whole_as(Entry& entry, DType dtype);

@@ -97,7 +97,7 @@ class phase(AbstractContextManager[None]):
 
 
 def accelerate(target: Callable[..., Any] | None = None, *, check_every: int = 1024, on_mismatch: str = "eager",
-               max_variants: int = 16, rng: str = "torch") -> Any:
+               max_variants: int = 16, rng: str = "torch", progress: bool = False) -> Any:
     """A stand-in for a function of tensors, or for a module, that becomes faster while the program runs.
 
         step = crucible.accelerate(train_step)     # forward, backward, optimizer.step(), zero_grad inside
@@ -116,12 +116,14 @@ def accelerate(target: Callable[..., Any] | None = None, *, check_every: int = 1
     `rng="torch"`: random numbers are drawn by torch from its own generator, as in eager. `rng="philox"`: the function
     draws other numbers, by torch's seed at its first call and the call's number, the same ones in eager, in compiled
     calls and on every device; torch's generator stays as it was (docs/numerics.md, "Random numbers of our own").
+    `progress=True`: the last row of the terminal says how far it is, where standard error is one.
 
     Threads: any; one call of a function at a time is compiled, others meanwhile are eager. Errors: ValueError for an
     option; in a call eager's own alone, and with on_mismatch="raise" crucible_torch.accelerate.policy.Mismatch.
     docs/accelerate.md has the limits and all the rules.
     """
-    options = {"check_every": check_every, "on_mismatch": on_mismatch, "max_variants": max_variants, "rng": rng}
+    options = {"check_every": check_every, "on_mismatch": on_mismatch, "max_variants": max_variants, "rng": rng,
+               "progress": progress}
     if target is None:
         return lambda function: accelerate(function, **options)
     from crucible_torch.accelerate import make

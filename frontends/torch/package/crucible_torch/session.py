@@ -330,6 +330,8 @@ class Session:
         self.state = "recording"
         folders = [os.path.dirname(self._torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep]
         self._recorder.snapshot_ops(self._config.get("snapshot") == "ops")
+        if self._config.get("leave_out"):
+            self._recorder.leave_out()
         self._leaving.install()
         self._recorder.start(self._watch.module_call, folders, self._names.add_root,
                              self._config.get("read_frames", True))

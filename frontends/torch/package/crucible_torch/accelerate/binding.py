@@ -2,7 +2,7 @@
 
 import inspect
 
-from .values import Rest, Tuple, join
+from .values import Known, Plain, Rest, Tuple, join
 
 
 def bind(code, arguments, keywords, defaults, keyword_defaults, checker, site):
@@ -27,18 +27,23 @@ def bind(code, arguments, keywords, defaults, keyword_defaults, checker, site):
             rest.append(value)
     first_default = count - len(defaults)
     for at, name in enumerate(names):
+        default = defaults[at - first_default] if at >= first_default else None
         if name in keywords:
-            bound[name] = join(bound.get(name), keywords.pop(name))
-        if name not in bound or anything is not None:
-            default = defaults[at - first_default] if at >= first_default else None
-            if name not in bound:
-                bound[name] = join(default, anything)
+            value = keywords.pop(name)
+            bound[name] = join(bound.get(name), checker.given(value))
+            if checker.may_be_absent(value):
+                bound[name] = join(join(bound[name], default), anything)
+        if name not in bound:
+            bound[name] = join(default, anything)
             if bound[name] is None:
                 return None
     for name in only_named:
+        default = join(join(keyword_defaults.get(name), keyword_defaults.get("*")), anything)
         value = keywords.pop(name, None)
         if value is None:
-            value = join(join(keyword_defaults.get(name), keyword_defaults.get("*")), anything)
+            value = default
+        elif checker.may_be_absent(value):
+            value = join(checker.given(value), default)
         if value is None:
             return None
         bound[name] = value
@@ -46,7 +51,7 @@ def bind(code, arguments, keywords, defaults, keyword_defaults, checker, site):
     if code.co_flags & inspect.CO_VARARGS:
         packed = Tuple(rest)
         if arguments and isinstance(arguments[-1], Rest):
-            packed = checker.fresh("tuple", (*site, "*"))
+            packed = checker.fresh("tuple", (*site, "*", *(value.key() for value in rest)))
             for value in rest:
                 checker.grow(packed, value)
         bound[code.co_varnames[at]] = packed
@@ -54,9 +59,11 @@ def bind(code, arguments, keywords, defaults, keyword_defaults, checker, site):
     elif rest and not (arguments and isinstance(arguments[-1], Rest)):
         return None
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        made = checker.fresh("dict", (*site, "**"))
-        for value in [*keywords.values(), *([anything] if anything is not None else [])]:
-            checker.grow(made, value)
+        given = tuple(sorted((name, value.key()) for name, value in keywords.items()))
+        made = checker.fresh("dict", (*site, "**", given, anything.key() if anything is not None else None))
+        checker.build(made, [(Known(name, "constant"), value) for name, value in keywords.items()])
+        if anything is not None:
+            checker.put(made, Plain(), anything)
         bound[code.co_varnames[at]] = made
     elif keywords:
         return None

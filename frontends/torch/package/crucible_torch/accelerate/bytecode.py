@@ -7,6 +7,7 @@ visible.py watches it. Nothing of the user's is run.
 the tables.
 """
 
+import builtins
 import dataclasses
 import functools
 import inspect
@@ -18,10 +19,14 @@ import torch
 
 from .binding import bind
 from .calls import Calls
+from .counters import Counting
+from .known import MATHEMATICS
 from .machine import Frame, Scope
 from .modules import Modules
 from .objects import Objects
-from .values import Box, Fresh, FreshObject, Known, Outside, Plain, Tensor, Union, join, known
+from .operands import Operands
+from .reads import can_stand_in
+from .values import Box, Direct, Fresh, FreshObject, Known, Outside, Plain, Tensor, Union, join, known
 
 KINDS = ("refused", "value leaves", "number decides", "scheduler", "scaler")
 IMPORTED = ("torch", "math", "cmath", "operator", "typing", "itertools", "functools", "collections", "contextlib")
@@ -66,26 +71,39 @@ class Reach:
         self.globals = {}  # id of a globals dict: (dict, prefix of its paths, names that are read)
         self.classes = {}  # id: class whose instances are made in the call
         self.modules = {}  # id: (Python module, names that are read)
+        self.counters = {}  # (id of a dict or cell, key): Counter, a number that the function counts up
+        self.rates = []  # Refusal: where hyperparameters of optimizers are read, which schedulers set
+        # Arguments by their paths: those that are operands of ops somewhere, and those that are more than that.
+        self.operands, self.deciding = set(), set()
+        self.is_decided_by_numbers = False  # a number that may move picks what runs
+        self.whole = {}  # id: object all of whose attributes are read
+        self.environment = set()  # names of the environment that are read
 
 
-class Checker(Objects, Calls, Modules):
+class Checker(Operands, Objects, Calls, Modules, Counting):
     """One check: follows frames, each once per round, until a round finds nothing new about what is made inside the
     call.
     """
 
-    def __init__(self):
+    def __init__(self, taken=None):
+        self.taken = taken  # Taken, or None where it is not known which ways calls go
+        self.written = set()  # where tensors were made whose elements do not stay what they were
         self.reach = Reach()
         self.refusals = {}
         self.trusted_modules = {}
         self._boxes, self._fresh, self._objects = {}, {}, {}
         self._version = 0
         self._results, self._active = {}, []
+        self._copies = {}  # what libraries' functions gave that copy and change nothing
         self._home = None
         self._steps = self._refused = 0
+        self.tracks = False  # whether a number is among the arguments
 
     # What frames ask.
 
     def refuse(self, code, line, what, advice, kind="refused"):
+        if kind == "number decides" and any(counter.path in what for counter in self.reach.counters.values()):
+            kind = "refused"  # it moves in every call
         refusal = Refusal(code.co_filename if code is not None else "", line, what, advice, kind)
         if refusal not in self.refusals:
             self.refusals[refusal] = None
@@ -105,6 +123,12 @@ class Checker(Objects, Calls, Modules):
             self.reach.codes.add(code)
             self.reach.names.update(names)
 
+    def note_rate(self, frame, path):
+        """A hyperparameter is read, which a step of a scheduler in the same call may have set."""
+        code, line = (frame.code, frame.line) if frame is not None else (None, 0)
+        self.reach.rates.append(Refusal(code.co_filename if code is not None else "", line,
+                                        f"reads {path} and steps a scheduler", "read it behind the call"))
+
     def note_class(self, cls):
         self.reach.classes[id(cls)] = cls
 
@@ -120,6 +144,10 @@ class Checker(Objects, Calls, Modules):
     def fresh_object(self, cls, site):
         return self._objects.setdefault((id(cls), site), FreshObject(cls, site))
 
+    def note_growth(self):
+        """Something new is known: one more round."""
+        self._version += 1
+
     def _merge(self, before, value):
         after = join(before, value)
         if before is None or after.key() != before.key():
@@ -127,9 +155,12 @@ class Checker(Objects, Calls, Modules):
         return after
 
     def grow(self, made, value):
+        """Something is put into a container; into a dict under a key that is not known."""
         for option in made.options.values() if isinstance(made, Union) else (made,):
             if isinstance(option, Fresh) and option is not value:
                 option.elements = self._merge(option.elements, value)
+                if option.kind == "dict":
+                    option.others = self._merge(option.others, value)
 
     def grow_box(self, box, value):
         box.value = self._merge(box.value, value)
@@ -140,6 +171,8 @@ class Checker(Objects, Calls, Modules):
     def unbox(self, box, frame):
         if box.real is None:
             return box.value if box.value is not None else Plain()
+        if (count := self.count_at(box.real, None)) is not None:
+            return count
         try:
             return known(box.real.cell_contents, box.path)
         except ValueError:
@@ -149,7 +182,11 @@ class Checker(Objects, Calls, Modules):
         scope = frame.scope
         if name in scope.names:
             self.reach.globals.setdefault(id(scope.names), (scope.names, scope.prefix, set()))[2].add(name)
-            return known(scope.names[name], scope.prefix + name)
+            found = scope.names[name]
+            if isinstance(found, types.BuiltinFunctionType) and found in MATHEMATICS and can_stand_in(
+                    frame.code) and scope.builtins is vars(builtins):
+                return Direct(found, scope.prefix + name)
+            return self.count_at(scope.names, name) or known(found, scope.prefix + name)
         self.reach.globals.setdefault(id(scope.names), (scope.names, scope.prefix, set()))[2].add(name)
         if name in scope.builtins:
             return Known(scope.builtins[name], name)
@@ -199,8 +236,8 @@ class Checker(Objects, Calls, Modules):
         return Scope(function.__globals__, builtins, prefix, function.__module__)
 
     def _follow(self, frame, code, scope, boxes, arguments, keywords, defaults, named, path, site, identity):
-        if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE
-                            | inspect.CO_ASYNC_GENERATOR) and code.co_name != "<genexpr>":
+        coroutine = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+        if code.co_flags & coroutine or code.co_flags & inspect.CO_GENERATOR and not self._active:
             (frame or _Nowhere(self, code)).refuse(f"calls {path}, a generator or coroutine",
                                                    "return the values, or write a loop")
             return Outside(f"{path}()")
@@ -232,7 +269,10 @@ class Checker(Objects, Calls, Modules):
         for _ in range(MOST_ROUNDS):
             before, self._results = self._version, {}
             self.refusals, self._refused = {}, 0
-            self.call(_Nowhere(self, None), known(function, name_of(function)), arguments, keywords, ())
+            nowhere = _Nowhere(self, None)
+            result = self.call(nowhere, known(function, name_of(function)), arguments, keywords, ())
+            self.decide(result)
+            self.returned(nowhere, result)
             if self._version == before:
                 return
         self.refuse(None, 0, "keeps finding other values in its containers", "split the function")
@@ -273,14 +313,15 @@ def argument_paths(function, arguments):
     return [f"argument {names[at] if at < len(names) else at}" for at in range(len(arguments))]
 
 
-def follow(function, arguments=(), keywords=None):
+def follow(function, arguments=(), keywords=None, taken=None):
     """(list of Refusal, Reach) of a call `function(*arguments, **keywords)`; the arguments are what such a call is
-    given.
+    given. `taken`: which ways such calls went (taken.Taken): the verdict holds for calls that go those ways.
     """
-    checker = Checker()
+    checker = Checker(taken)
     paths = argument_paths(function, arguments)
     given = [known(value, path, moves=True) for value, path in zip(arguments, paths)]
     named = {name: known(value, f"argument {name}", moves=True) for name, value in (keywords or {}).items()}
+    checker.tracks = any(isinstance(value, Plain) for value in (*given, *named.values()))
     code = getattr(function, "__code__", None)
     try:
         checker.run(function, given, named)
@@ -293,7 +334,7 @@ def follow(function, arguments=(), keywords=None):
             raise
         checker.refuse(code, 0, f"cannot be followed ({type(error).__name__}: {error})",
                        "report this, and run it without accelerate")
-    return sorted(checker.refusals), checker.reach
+    return sorted(checker.refusals, key=lambda each: (each.file, each.line)), checker.reach
 
 
 def check(function, *arguments, **keywords):

@@ -2,31 +2,44 @@
 a pure builtin, refused where its effects would be left out by a replay. Part of bytecode.py's checker.
 """
 
+import abc
 import collections
+import dataclasses
 import functools
 import inspect
+import os
 import types
 
 import torch
 
 from . import known as tables
+from . import libraries
+from .attributes import PLAIN_ACCESS
 from .containers import Containers
+from .folding import FOLDED, Folding
+from .standard import Standard
 from .instructions import instructions_of
-from .classes import own_special, static
-from .values import (Bound, Fresh, FreshObject, Function, Iterator, Known, Method, Outside, Plain, Rest, Super, Tensor,
-                     Tuple, constant, has_tensor, is_simple, is_tensor, join, join_all, known, known_all, options,
-                     source)
+from .classes import SCHEDULERS, own_special
+from .numbers_read import Numbers
+from .operands import sources
+from .questions import LEAVES
+from .values import (Bound, Fresh, FreshObject, Function, Iterator, Known, Method, Outside, Plain, Rest, Slice, Super,
+                     Tensor, Tuple, constant, constants, fixed, has_tensor, is_number, is_simple, is_tensor, join,
+                     join_all, known, known_all, options, source)
 
 WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule", "FSDPModule")
-SCHEDULERS = (torch.optim.lr_scheduler.LRScheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
 SCALERS = (torch.amp.GradScaler,)
-LEAVES = "use the tensor without leaving torch, or read it behind the call"
+PLAIN_NEW = (object.__new__, dict.__new__, collections.OrderedDict.__new__)
+OWN_PACKAGES = ("crucible", "crucible_torch")
+PLAIN_KINDS = (type, abc.ABCMeta)
 
 
-class Calls(Containers):
+class Calls(Containers, Folding, Standard, Numbers):
     """Mixed into bytecode.Checker."""
 
     def call(self, frame, target, arguments, keywords, site):
+        if self.tracks:
+            self.note_call(target, arguments, keywords)
         return join_all(
             [self._call(frame, option, list(arguments), dict(keywords), site) for option in options(target)])
 
@@ -54,12 +67,22 @@ class Calls(Containers):
 
     def _call_known(self, frame, target, arguments, keywords, site):
         obj, path = target.obj, target.path
+        if (answer := self.number_call(frame, target, arguments, keywords)) is not None:
+            return answer
+        if (answer := libraries.answer(obj)) is not None:
+            return self._trusted(obj, answer, path, arguments, keywords)
+        if tables.module_name(obj if callable(obj) and hasattr(obj, "__code__") else type(obj)).partition(
+                ".")[0] in OWN_PACKAGES:
+            frame.refuse(f"calls {path}, which is accelerated by itself", "accelerate the outer function alone")
+            return Outside(f"{path}()")
         if isinstance(obj, torch.nn.Module):
             return self.call_module(frame, obj, path, arguments, keywords, site)
         if isinstance(obj, functools.partial):
             first = [known(item, f"{path}.args[{at}]") for at, item in enumerate(obj.args)]
             named = {name: known(item, f"{path}.keywords[{name!r}]") for name, item in obj.keywords.items()}
-            return self.call(frame, known(obj.func, f"{path}.func"), [*first, *arguments], {**named, **keywords}, site)
+            for name, value in keywords.items():
+                named[name] = join(self.given(value), named.get(name)) if self.may_be_absent(value) else value
+            return self.call(frame, known(obj.func, f"{path}.func"), [*first, *arguments], named, site)
         if hasattr(obj, "_torchdynamo_orig_callable") or isinstance(obj, torch.jit.ScriptFunction):
             frame.refuse(f"calls {path}, which is compiled by torch",
                          "pass the function as it was before torch.compile or torch.jit")
@@ -77,9 +100,7 @@ class Calls(Containers):
                             types.WrapperDescriptorType)):
             return self._call_builtin(frame, obj, path, arguments, keywords, site)
         if isinstance(obj, functools._lru_cache_wrapper):
-            frame.refuse(f"calls {path}, whose cache lives longer than the call",
-                         "call the function without the cache, or outside")
-            return Outside(f"{path}()")
+            return self._call_cached(frame, obj, path, arguments, keywords, site)
         if tables.is_torch_callable(obj):
             return self._call_torch(frame, obj, path, arguments, keywords, site)
         special = own_special(obj, "__call__")
@@ -101,6 +122,14 @@ class Calls(Containers):
         if tables.in_standard_library(function.__code__):
             if function in tables.SAME_OBJECT:
                 return arguments[-1] if arguments else Plain()
+            if function is inspect.signature:
+                return Plain()
+            if function is os.getenv and arguments:
+                return self._of_environment(frame, arguments)
+            if function is dataclasses.fields and len(arguments) == 1 and (fields := self._fields(arguments[0])):
+                return fields
+            if function.__module__ in tables.FOLLOWED_MODULES:
+                return self.follow_known(frame, function, path, arguments, keywords, site)
             if (reason := tables.REASONS.get(function.__module__.partition(".")[0])) is not None:
                 frame.refuse(f"calls {tables.name_of(function)}, which {reason[0]}", reason[1])
             else:
@@ -154,13 +183,13 @@ class Calls(Containers):
             for name, value in [*zip(cls._fields, arguments), *keywords.items()]:
                 self.grow_attribute(made, name, value)
             return made if not any(isinstance(value, Rest) for value in arguments) else Plain()
-        if isinstance(cls.__init__, types.FunctionType) and type(cls) is type and cls.__new__ is object.__new__ and \
+        if isinstance(cls.__init__, types.FunctionType) and type(cls) in PLAIN_KINDS and cls.__new__ in PLAIN_NEW and \
                 not issubclass(cls, torch.nn.Module):
             made = self.fresh_object(cls, site)
             self.note_class(cls)
             self._call_function(frame, cls.__init__, f"{path}.__init__", [made, *arguments], keywords, site)
             return made
-        if cls.__init__ is object.__init__ and cls.__new__ is object.__new__ and type(cls) is type and \
+        if cls.__init__ is object.__init__ and cls.__new__ is object.__new__ and type(cls) in PLAIN_KINDS and \
                 cls.__module__ not in tables.REASONS and "__dict__" in dir(cls):
             self.note_class(cls)
             return self.fresh_object(cls, site)
@@ -188,7 +217,7 @@ class Calls(Containers):
         owner = getattr(obj, "__self__", None)
         name = getattr(obj, "__name__", "")
         if isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and name == "apply":
-            return self._apply(frame, owner, arguments, keywords, site)
+            return self.apply_function(frame, owner, arguments, keywords, site)
         if tables.is_torch_callable(obj):
             return self._call_torch(frame, obj, path, arguments, keywords, site)
         module = owner.__name__ if isinstance(owner, types.ModuleType) else ""
@@ -230,13 +259,21 @@ class Calls(Containers):
         values = [*arguments, *keywords.values()]
         if obj in (float, int, bool, complex, str, repr, format, bytes, hash) or leaves:
             if any(has_tensor(value) for value in values):
+                if fixed(*values) is not None:
+                    return Plain()
                 frame.refuse(f"makes a {getattr(obj, '__name__', 'number')} of a tensor", LEAVES, "value leaves")
                 return Plain()
         if obj is bool and len(values) == 1 and (answer := self.truth(values[0])) is not None:
             return Known(answer, "constant")
+        if obj is slice:
+            return Slice(source(*values))
         if obj is range and (moving := source(*values)):
             frame.refuse(f"repeats something as often as {moving} says", "pass the count as a string, or fix it",
                          "number decides")
+        if obj in FOLDED and not keywords and (folded := self.fold(obj, values)) is not None:
+            return folded
+        if obj in (str, repr) and len(values) == 1 and self._is_plain_class(values[0]):
+            return Known(obj(values[0].obj), "constant")
         self._operators(frame,
                         [value for value in values if not is_tensor(value)] if obj not in (len, id, callable) else [])
         if obj is len and values:
@@ -244,11 +281,19 @@ class Calls(Containers):
                 special = own_special(option.obj, "__len__") if isinstance(option, Known) else None
                 if special is not None or isinstance(option, FreshObject):
                     self.call(frame, self.attribute(frame, option, "__len__"), [], {}, (*frame.site, frame.line, "len"))
+        if obj is len and len(values) == 1 and (length := self.length(values[0])) is not None:
+            return length
         if obj is len or obj in (callable, issubclass, id):
             return Plain()
+        self.rates_among(frame, values)
         if not leaves and any(has_tensor(value) for value in values):
             return Tensor()
-        return Plain(source(*values))
+        return Plain(source(*values), sources(*values))
+
+    @staticmethod
+    def _is_plain_class(value):
+        """Whether it is a class whose text Python makes by itself."""
+        return isinstance(value, Known) and type(value.obj) in PLAIN_KINDS
 
     def _builtin_isinstance(self, frame, arguments, keywords, site):
         if len(arguments) == 2:
@@ -268,42 +313,6 @@ class Calls(Containers):
             if len(answers) == 1 and (answer := answers.pop()) is not None:
                 return Known(answer, "constant")
         return Plain()
-
-    def _builtin_getattr(self, frame, arguments, keywords, site):
-        is_constant, name = constant(arguments[1]) if len(arguments) > 1 else (False, None)
-        if not is_constant or not isinstance(name, str):
-            frame.refuse("calls getattr with a name that is not a constant", "write the attribute out")
-            return Outside("getattr(...)")
-        self.reach.names.add(name)
-        if len(arguments) == 3 and isinstance(arguments[0], Known) and not isinstance(arguments[0].obj, type):
-            owner = arguments[0]
-            if static(owner.obj, name)[0] == "" and own_special(owner.obj, "__getattr__") is None:
-                return arguments[2]
-            return self.attribute(frame, owner, name)
-        found = self.attribute(frame, arguments[0], name)
-        return join(found, arguments[2]) if len(arguments) == 3 else found
-
-    def _builtin_hasattr(self, frame, arguments, keywords, site):
-        is_constant, name = constant(arguments[1]) if len(arguments) > 1 else (False, None)
-        if not is_constant:
-            frame.refuse("calls hasattr with a name that is not a constant", "write the name out")
-            return Plain()
-        self.reach.names.add(name)
-        owner = arguments[0]
-        if isinstance(owner, Known) and own_special(
-                owner.obj, "__getattr__") is None and not isinstance(owner.obj, (types.ModuleType, type)):
-            return Known(static(owner.obj, name)[0] != "", "constant")
-        return Plain()
-
-    def _builtin_setattr(self, frame, arguments, keywords, site):
-        is_constant, name = constant(arguments[1]) if len(arguments) > 1 else (False, None)
-        self.store_attribute(frame, arguments[0], name if is_constant else "...",
-                             arguments[2] if len(arguments) > 2 else Plain())
-        return Known(None, "constant")
-
-    def _builtin_delattr(self, frame, arguments, keywords, site):
-        self.store_attribute(frame, arguments[0], constant(arguments[1])[1] or "...", None)
-        return Known(None, "constant")
 
     def _builtin_next(self, frame, arguments, keywords, site):
         for option in options(arguments[0]) if arguments else ():
@@ -327,7 +336,7 @@ class Calls(Containers):
             frame.refuse("compares tensors in min or max", "use torch.minimum or torch.maximum", "value leaves")
         if "key" in keywords:
             self.call(frame, keywords["key"], [join_all(found)], {}, site)
-        whole = len(found) == 1 or any(has_tensor(value) for value in found)
+        whole = len(found) == 1 or any(has_tensor(value) or is_number(value) for value in found)
         return join_all(found) if whole else Plain(source(*found))
 
     _builtin_max = _builtin_min
@@ -357,6 +366,9 @@ class Calls(Containers):
     # torch.
 
     def _call_torch(self, frame, obj, path, arguments, keywords, site):
+        if id(obj) in tables.NEVER:
+            return Known(False, "constant")
+        self.no_number(frame, f"gives {path}", *arguments, *keywords.values())
         plain = id(obj) in tables.PLAIN
         if id(obj) in tables.DENIED or not plain and tables.denied_part(obj) is not None and not isinstance(
                 obj, torch._ops.OpOverload):
@@ -369,16 +381,21 @@ class Calls(Containers):
         if isinstance(obj, type) and issubclass(obj, torch.autograd.Function):
             return Tensor()
         if isinstance(obj, type) and issubclass(
-                obj, (torch.optim.Optimizer, *SCHEDULERS, *SCALERS, torch.nn.Module, torch.Generator)):
+                obj, (torch.optim.Optimizer, *SCHEDULERS, *SCALERS, torch.nn.Module, torch.Generator)) and not (
+                    obj.__module__ in tables.MADE_INSIDE and not issubclass(obj, tables.WITH_PARAMETERS)):
             frame.refuse(f"makes a {obj.__name__} in the call", "make it outside and use it inside")
             return Outside(f"{path}()")
-        if id(obj) in tables.LEAVING:
+        if id(obj) in tables.LEAVING and fixed(*arguments) is None:
             frame.refuse(f"calls {path}, whose answer is a Python value", LEAVES, "value leaves")
             return Plain()
         if id(obj) in tables.DATA and (moving := source(*arguments, *keywords.values())):
             frame.refuse(f"makes a tensor of {moving}", "pass a tensor instead of the number", "number decides")
-        result = self._library(frame, arguments, keywords, site)
-        return Plain() if plain else result
+        self._library(frame, arguments, keywords, site)
+        if plain:
+            return Plain()
+        name = getattr(obj, "__name__", "")
+        self.note_use(name, arguments, keywords)
+        return self.made_of(name, arguments, keywords, site)
 
     @staticmethod
     def _is_entered(frame, site):
@@ -389,27 +406,37 @@ class Calls(Containers):
 
     def _library(self, frame, arguments, keywords, site):
         self._functions_among(frame, arguments, keywords, site)
+        values = [*arguments, *keywords.values()]
+        self.rates_among(frame, values)
+        self.refuse_counters(frame, values, "gives it to torch")
         return Tensor()
 
     def _functions_among(self, frame, arguments, keywords, site):
         """Follows every function of the user's that is handed to code which may call it."""
-        self._follow_among([*arguments, *keywords.values()], frame, site, 2)
+        values = [*arguments, *keywords.values()]
+        self.no_number(frame, "gives torch", *values)
+        if self._follow_among(values, frame, site, 2):
+            self.wrote(*values)  # it may be given them
 
     def _follow_among(self, values, frame, site, depth):
+        """Whether there was one."""
+        found = False
         for at, value in enumerate(values):
             for option in options(value):
                 if depth and isinstance(option, (Tuple, Fresh)):
                     inner = option.items if isinstance(
                         option, Tuple) else [option.elements] if option.elements is not None else []
-                    self._follow_among(inner, frame, (*site, at), depth - 1)
+                    found |= self._follow_among(inner, frame, (*site, at), depth - 1)
                 elif depth and isinstance(option, Known) and isinstance(
                         option.obj, (list, tuple, dict)) and not is_simple(option.obj):
                     inner = option.obj.values() if isinstance(option.obj, dict) else option.obj
-                    self._follow_among([known(item, option.path) for item in inner if callable(item)], frame,
-                                       (*site, at), depth - 1)
+                    found |= self._follow_among([known(item, option.path) for item in inner if callable(item)], frame,
+                                                (*site, at), depth - 1)
                 called = isinstance(option, (Function, Bound)) or self._is_called(option)
                 if called:
+                    found = True
                     self.call(frame, option, [Rest(Tensor(outside=True))], {}, (*site, at))
+        return found
 
     @staticmethod
     def _is_called(option):
@@ -423,23 +450,6 @@ class Calls(Containers):
         functions = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
         return isinstance(option.obj, functions) and not tables.is_torch_callable(option.obj)
 
-    def _apply(self, frame, cls, arguments, keywords, site):
-        """A user's autograd.Function: its forward, backward and set-up."""
-        context = self.fresh("namespace", (*site, "context"))
-        self.grow(context, Tensor())
-        given = [Tensor(outside=True) if is_tensor(value) else value for value in arguments]
-        for name in ("forward", "backward", "setup_context", "jvp", "vmap"):
-            found = inspect.getattr_static(cls, name, None)
-            function = found.__func__ if isinstance(found, staticmethod) else None
-            if function is None or tables.is_torch_callable(function):
-                continue
-            if name == "forward":
-                values = given if "setup_context" in vars(cls) else [context, *given]
-            else:
-                values = [context, Rest(Tensor())]
-            self._call(frame, Known(function, f"{cls.__qualname__}.{name}"), values, keywords, (*site, name))
-        return Tensor()
-
     # Methods.
 
     def _call_method(self, frame, method, arguments, keywords, site):
@@ -450,6 +460,12 @@ class Calls(Containers):
 
     def _call_one(self, frame, method, arguments, keywords, site):
         owner, name = method.owner, method.name
+        self.number_method(frame, owner, name, arguments, keywords)
+        if name in PLAIN_ACCESS and isinstance(owner, (Known, FreshObject)):
+            if isinstance(owner, Known) and owner.obj is object and arguments:  # object.__setattr__(made, ...)
+                owner, arguments = arguments[0], arguments[1:]
+            if not (isinstance(owner, Known) and isinstance(owner.obj, (torch.nn.Module, type, torch.Tensor))):
+                return self.plain_access(frame, owner, name, arguments)
         if is_tensor(owner) or isinstance(owner, Method) and has_tensor(owner):
             return self._tensor_method(frame, owner, name, arguments, keywords, site)
         if isinstance(owner, (Fresh, Iterator)):
@@ -458,14 +474,20 @@ class Calls(Containers):
             return Plain()
         if isinstance(owner, Known):
             return self._known_method(frame, owner, name, arguments, keywords, site)
-        if isinstance(owner, FreshObject) and name in ("__init__", "__setattr__", "__post_init__", "__init_subclass__"):
+        if isinstance(owner, FreshObject) and owner.mapping is not None and (name == "__init__" or hasattr(dict, name)):
+            return self._mapping_method(frame, owner, name, arguments, keywords, site)
+        if isinstance(owner, FreshObject) and name in ("__init__", "__post_init__", "__init_subclass__"):
             return Known(None, "constant")
         if isinstance(owner, (Plain, Method, Tuple)) and name not in tables.CHANGING_METHODS:
-            return Plain(source(owner, *arguments))
+            return Plain(source(owner, *arguments, *keywords.values()))
         self._unknown(frame, f"{self.name(owner)}.{name}")
         return Outside(f"{name}()")
 
     def _tensor_method(self, frame, owner, name, arguments, keywords, site):
+        if name in tables.TENSOR_LEAVES | tables.TENSOR_READ and fixed(owner) is not None:
+            return Plain()
+        if name in tables.TENSOR_READ:
+            return self.read_of(frame, owner, name, arguments, keywords)
         if name in tables.TENSOR_LEAVES:
             frame.refuse(f"reads a tensor's value by .{name}()", LEAVES, "value leaves")
             return Plain()
@@ -477,64 +499,38 @@ class Calls(Containers):
             return Tensor()
         if name in tables.TENSOR_NAMES or name in ("save_for_backward", "mark_non_differentiable",
                                                    "_asdict"):
-            return self._library(frame, arguments, keywords, site)
+            self._library(frame, arguments, keywords, site)
+            self.note_use(name, [owner, *arguments], keywords)
+            return self.made_of(name, [owner, *arguments], keywords, site)
         if not outside and name not in tables.CHANGING_METHODS and not isinstance(owner, Known):
             return self._library(frame, arguments, keywords, site)
         self._unknown(frame, f"{self.name(owner)}.{name}")
         return Tensor()
 
-    def _fresh_method(self, frame, owner, name, arguments, keywords, site):
-        if isinstance(owner, Iterator) or owner.kind == "namespace":
-            if name in ("save_for_backward", "mark_non_differentiable", "set_materialize_grads", "mark_dirty",
-                        "saved_tensors", "__next__"):
-                return Tensor()
-            self._unknown(frame, f"{self.name(owner)}.{name}")
-            return Outside(f"{name}()")
-        elements = owner.elements or Plain()
-        if name in tables.ADDING_METHODS:
-            values = arguments[1:] if name in ("insert", "setdefault") else arguments
-            for value in [*values, *keywords.values()]:
-                whole = name in ("extend", "update", "extendleft")
-                added = (
-                    self.dict_values(value) if owner.kind == "dict" else self.element(frame, value)) if whole else value
-                if added is not None:
-                    self.grow(owner, added)
-            return owner.elements if name == "setdefault" else Known(None, "constant")
-        if name == "items":
-            return Iterator(Tuple([Plain(), elements]))
-        if name == "values":
-            return Iterator(elements)
-        if name == "keys":
-            return Iterator(Plain())
-        if name in ("get", "pop", "popleft"):
-            return join_all(
-                [elements, *(arguments[1:] or [Known(None, "constant")] if name == "get" else arguments[1:])])
-        if name == "popitem":
-            return Tuple([Plain(), elements])
-        if name in ("copy", "union", "intersection", "difference"):
-            return owner
-        if name == "sort" and "key" in keywords:
-            self.call(frame, keywords["key"], [elements], {}, site)
-        if name in tables.CHANGING_METHODS or name in tables.PURE_METHODS:
-            return Plain()
-        self._unknown(frame, f"{self.name(owner)}.{name}")
-        return Outside(f"{name}()")
-
     def _known_method(self, frame, owner, name, arguments, keywords, site):
         obj, path = owner.obj, f"{owner.path}.{name}"
+        if obj is os.environ and name == "get" and arguments:
+            return self._of_environment(frame, arguments)
         if isinstance(obj, type):
             found = inspect.getattr_static(obj, name, None)
+            if obj is object and name == "__setattr__" and self.sets_own(arguments):
+                return Known(None, "constant")
             if issubclass(obj, torch.Tensor) and arguments and not isinstance(found, (classmethod, staticmethod)):
                 return self._call_method(frame, Method(arguments[0], name), arguments[1:], keywords, site)
             if issubclass(obj, torch.autograd.Function) and name == "apply":
-                return self._apply(frame, obj, arguments, keywords, site)
+                return self.apply_function(frame, obj, arguments, keywords, site)
             if tables.is_torch_class(obj) or isinstance(
                     found, (classmethod, staticmethod)) and tables.is_torch_callable(found.__func__):
                 return self._call_torch(frame, getattr(obj, name, obj), path, arguments, keywords, site)
             if isinstance(found, types.MethodDescriptorType) and arguments:
                 return self._call_one(frame, Method(arguments[0], name), arguments[1:], keywords, site)
-            if isinstance(found, classmethod) and obj in (dict, int, float, bytes, str):
-                return self.fresh("dict", site) if obj is dict else Plain()
+            if isinstance(found, types.ClassMethodDescriptorType) and obj in (dict, int, float, bytes, str):
+                if obj is not dict:
+                    return Plain()
+                made = self.fresh("dict", site)
+                if arguments and (key := self.element(frame, arguments[0])) is not None:
+                    self.put(made, key, arguments[1] if len(arguments) > 1 else Known(None, "constant"))
+                return made
         elif isinstance(obj, torch.nn.Module):
             return self.module_method(frame, owner, name, arguments, keywords, site)
         elif isinstance(obj, torch.optim.Optimizer):
@@ -546,13 +542,11 @@ class Calls(Containers):
                 frame.refuse(f"steps the scheduler {owner.path}", "step it behind the call", "scheduler")
                 return Known(None, "constant")
             if name == "get_last_lr":
+                self.note_rate(frame, f"{path}()")
                 return Plain(f"{path}()")
         elif isinstance(obj, SCALERS):
             if name in ("scale", "step", "update", "unscale_", "get_scale", "is_enabled"):
-                frame.refuse(f"uses the scaler {owner.path} by {name}", "train in bfloat16, which needs no scaler",
-                             "scaler")
-                self._functions_among(frame, arguments, keywords, site)
-                return Tensor() if name in ("scale", "step") else Plain(f"{path}()" if name == "get_scale" else None)
+                return self.scaler_method(frame, owner, name, arguments, keywords, site)
         elif name in tables.CHANGING_METHODS and isinstance(obj, (list, dict, set, bytearray, collections.deque)):
             frame.refuse(f"changes {owner.path} by {name}, which lives longer than the call",
                          "make the container inside of the call, or return the value and store it behind the call")
@@ -560,14 +554,17 @@ class Calls(Containers):
         elif isinstance(obj, dict) and name in ("items", "values", "keys", "get", "copy"):
             values = self.dict_values(owner)
             if name == "get":
-                is_constant, key = constant(arguments[0]) if arguments else (False, None)
-                if is_constant:
-                    default = arguments[1] if len(arguments) > 1 else Known(None, "constant")
-                    return known(obj[key], f"{owner.path}[{key!r}]", owner.moves) if key in obj else default
-                return join_all([values, *(arguments[1:] or [Known(None, "constant")])])
+                default = arguments[1] if len(arguments) > 1 else Known(None, "constant")
+                keys = constants(arguments[0]) if arguments else None
+                if keys is not None:
+                    return join_all([
+                        known(dict.__getitem__(obj, key), f"{owner.path}[{key!r}]", owner.moves)
+                        if dict.__contains__(obj, key) else default for key in keys
+                    ])
+                return join(values, default)
             if name == "copy":
                 made = self.fresh("dict", site)
-                self.grow(made, values)
+                self.merge(frame, made, owner)
                 return made
             keys = join_all(known_all(obj, lambda at: owner.path)) if obj else Plain()
             return Iterator({"items": Tuple([keys, values]), "values": values, "keys": keys}[name]) if obj else Tuple(
@@ -582,7 +579,10 @@ class Calls(Containers):
             (list, tuple, dict, set, frozenset))) and name in tables.PURE_METHODS | {"__len__", "__contains__"}:
             if name == "format" and any(has_tensor(value) for value in [*arguments, *keywords.values()]):
                 frame.refuse("makes text of a tensor", "make it behind the call", "value leaves")
-            return Plain(source(*arguments))
+            folded = None
+            if is_simple(obj) and not owner.moves and not keywords and type(obj) in (str, int, float, tuple):
+                folded = self.fold(getattr(type(obj), name), [owner, *arguments])
+            return folded if folded is not None else Plain(source(*arguments, *keywords.values()))
         elif isinstance(obj, (torch.dtype, torch.device, torch.Size, torch.finfo, torch.iinfo)):
             return Plain()
         self._refuse_by_name(frame, obj, path)

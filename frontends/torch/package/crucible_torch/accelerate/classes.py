@@ -8,6 +8,7 @@ import torch
 from . import known as tables
 
 MISSING = object()
+SCHEDULERS = (torch.optim.lr_scheduler.LRScheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
 CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
@@ -31,15 +32,24 @@ def own_special_of(owner, name):
     return None
 
 
+def own_dict(obj):
+    """The dict of an object's own attributes, without running anything of the user's; None where it has none."""
+    try:
+        own = object.__getattribute__(obj, "__dict__")
+    except (AttributeError, TypeError):
+        return None
+    return own if isinstance(own, dict) else None
+
+
 def static(obj, name):
     """(where it was found: "instance", "class" or "", object) of an attribute, without running anything of the
     user's.
     """
+    own = own_dict(obj) or {}
     if isinstance(obj, torch.nn.Module):
         for table in ("_parameters", "_buffers", "_modules"):
-            if name in vars(obj).get(table, ()):
-                return "instance", vars(obj)[table][name]
-    own = vars(obj) if hasattr(type(obj), "__dictoffset__") and isinstance(getattr(obj, "__dict__", None), dict) else {}
+            if name in own.get(table, ()):
+                return "instance", own[table][name]
     meant = inspect.getattr_static(type(obj), name, MISSING)
     if name in own and not isinstance(meant, property):
         return "instance", own[name]

@@ -54,7 +54,10 @@ def make_draw(name: str, arguments: list[Any], output: int, shape: Any) -> tuple
             rest.pop()  # the generator
         if base == "random_" and overload == "from" and rest and rest[-1] is None:
             rest.pop()
-        return (lambda: operator(tensor, *rest)), True
+        if tensor.is_contiguous():
+            return (lambda: operator(tensor, *rest)), True
+        dense = torch.empty(tensor.shape, dtype=tensor.dtype)  # as a program holds what was drawn: row by row
+        return (lambda: dense.copy_(operator(tensor, *rest))), True
     keywords: dict[str, Any] = {}
     positional = []
     schema = operator._schema
@@ -68,4 +71,4 @@ def make_draw(name: str, arguments: list[Any], output: int, shape: Any) -> tuple
                 keywords[argument.name] = value
         else:
             positional.append(value)
-    return (lambda: operator(*positional, **keywords)), False
+    return (lambda: operator(*positional, **keywords).contiguous()), False

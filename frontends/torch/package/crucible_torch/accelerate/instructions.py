@@ -5,7 +5,9 @@ values.py's values stand for. Each `op_NAME` takes the instruction, the variable
 import dis
 import sys
 
-from .values import Box, Function, Known, Null, Outside, Plain, Slice, Super, Tensor, Tuple, has_tensor, join, source
+from . import counters
+from .values import (Box, Building, Function, Known, Null, Outside, Plain, Rest, Slice, Super, Tensor, Tuple,
+                     has_tensor, join, join_all, source)
 
 NULL = Null()
 VERSION = sys.version_info[:2]
@@ -65,8 +67,10 @@ class Operations:
         stack.append(self.checker.global_value(self, item.argval))
 
     def op_STORE_GLOBAL(self, item, variables, stack):
-        stack.pop()
-        self.refuse(f"stores the global {item.argval}", "return the value and store it behind the call")
+        value, names = stack.pop(), self.scope.names
+        path = self.scope.prefix + item.argval
+        if self.checker.outlasts(names, item.argval, path, value, names.get(item.argval)):
+            self.refuse(f"stores the global {item.argval}", counters.ADVICE)
 
     op_STORE_NAME = op_STORE_GLOBAL
 
@@ -90,10 +94,14 @@ class Operations:
 
     def op_STORE_DEREF(self, item, variables, stack):
         value, box = stack.pop(), self.boxes.get(item.argval)
-        if box is None or box.real is not None:
-            self.refuse(f"stores the outer variable {item.argval}", "return the value and store it behind the call")
-        else:
+        if box is None:
+            self.refuse(f"stores the outer variable {item.argval}", counters.ADVICE)
+        elif box.real is None:
             self.checker.grow_box(box, value)
+        else:
+            there = counters.Counter(box.real, None, item.argval).read()
+            if self.checker.outlasts(box.real, None, item.argval, value, there):
+                self.refuse(f"stores the outer variable {item.argval}", counters.ADVICE)
 
     def op_DELETE_DEREF(self, item, variables, stack):
         if (box := self.boxes.get(item.argval)) is None or box.real is not None:
@@ -136,6 +144,7 @@ class Operations:
 
     def op_BINARY_SLICE(self, item, variables, stack):
         end, start, owner = stack.pop(), stack.pop(), stack.pop()
+        self.checker.no_number(self, "slices by", start, end)
         stack.append(self.checker.subscript(self, owner, Slice(source(start, end)), item.offset))
 
     def op_STORE_SUBSCR(self, item, variables, stack):
@@ -144,6 +153,7 @@ class Operations:
 
     def op_STORE_SLICE(self, item, variables, stack):
         end, start, owner, value = stack.pop(), stack.pop(), stack.pop(), stack.pop()
+        self.checker.no_number(self, "slices by", start, end)
         self.checker.store_element(self, owner, Plain(source(start, end)), value)
 
     def op_DELETE_SUBSCR(self, item, variables, stack):
@@ -164,6 +174,8 @@ class Operations:
     def op_IS_OP(self, item, variables, stack):
         right, left = stack.pop(), stack.pop()
         answer = self.checker.is_same(left, right)
+        if answer is None:
+            self.checker.no_number(self, "compares by `is`", left, right)
         stack.append(Plain() if answer is None else Known(answer != bool(item.arg), "constant"))
 
     def op_CONTAINS_OP(self, item, variables, stack):
@@ -193,7 +205,32 @@ class Operations:
         stack.append(Tuple(self._take(stack, item.arg)))
 
     def op_BUILD_LIST(self, item, variables, stack):
-        stack.append(self._fresh("list", item, self._take(stack, item.arg)))
+        values = self._take(stack, item.arg)
+        stack.append(Building(values) if self._becomes_tuple(item) else self._fresh("list", item, values))
+
+    def _becomes_tuple(self, item):
+        """Whether a list is only made for the tuple of f(a, *b)."""
+        instructions, index_of, _ = instructions_of(self.code)
+        depth = 1
+        for each in instructions[index_of[item.offset] + 1:]:
+            if depth == 1 and (each.opname == "LIST_TO_TUPLE" or each.opname == "CALL_INTRINSIC_1" and each.arg == 6):
+                return True
+            if each.opname.startswith(("STORE_", "RETURN", "JUMP", "POP_JUMP", "FOR_ITER", "RAISE", "YIELD")):
+                return False
+            depth += dis.stack_effect(each.opcode, each.arg if each.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+            if depth < 1:
+                return False
+        return False
+
+    def _built(self, stack, at, value, is_many):
+        """Adds to a list that becomes a tuple."""
+        made = stack[at]
+        given = self.checker.spread(self, value) if is_many else [value]
+        if made.rest is not None or any(isinstance(each, Rest) for each in given):
+            rest = [each.element if isinstance(each, Rest) else each for each in given]
+            stack[at] = Building(made.items, join_all([*([made.rest] if made.rest is not None else []), *rest]))
+        else:
+            stack[at] = Building([*made.items, *given])
 
     def op_BUILD_SET(self, item, variables, stack):
         values = self._take(stack, item.arg)
@@ -203,59 +240,87 @@ class Operations:
     def op_BUILD_MAP(self, item, variables, stack):
         values = self._take(stack, 2 * item.arg)
         self.checker.keyed(self, *values[0::2])
-        stack.append(self._fresh("dict", item, values[1::2]))
+        stack.append(self._dict(item, zip(values[0::2], values[1::2])))
 
     def op_BUILD_CONST_KEY_MAP(self, item, variables, stack):
-        stack.pop()
-        stack.append(self._fresh("dict", item, self._take(stack, item.arg)))
+        keys = [Known(key, "constant") for key in stack.pop().obj]
+        stack.append(self._dict(item, zip(keys, self._take(stack, item.arg))))
+
+    def _dict(self, item, pairs):
+        made = self.checker.fresh("dict", (*self.site, item.offset))
+        self.checker.build(made, pairs)
+        return made
 
     def op_BUILD_STRING(self, item, variables, stack):
-        stack.append(Plain(source(*self._take(stack, item.arg))))
+        stack.append(self.checker.joined(self._take(stack, item.arg)))
 
     def op_FORMAT_VALUE(self, item, variables, stack):
-        if item.arg & 4:
+        has_form = item.arg & 4
+        if has_form:
             stack.pop()
-        self.op_FORMAT_SIMPLE(item, variables, stack)
+        self._format(stack, None if has_form else item.arg & 3)
 
     def op_FORMAT_SIMPLE(self, item, variables, stack):
+        self._format(stack, 0)
+
+    def op_CONVERT_VALUE(self, item, variables, stack):
+        self._format(stack, item.arg)
+
+    def op_FORMAT_WITH_SPEC(self, item, variables, stack):
+        stack.pop()
+        self._format(stack, None)
+
+    def _format(self, stack, conversion):
+        """`conversion`: str, repr or ascii by its number; None where it has a form of its own."""
         value = stack.pop()
         self.checker.shown(self, value)
         if has_tensor(value):
             self.refuse("makes text of a tensor", "make it behind the call", "value leaves")
-        stack.append(Plain(source(value)))
-
-    op_CONVERT_VALUE = op_FORMAT_SIMPLE
-
-    def op_FORMAT_WITH_SPEC(self, item, variables, stack):
-        stack.pop()
-        self.op_FORMAT_SIMPLE(item, variables, stack)
+        stack.append(Plain(source(value)) if conversion is None else self.checker.text(value, conversion))
 
     def op_LIST_APPEND(self, item, variables, stack):
         value = stack.pop()
-        self.checker.grow(stack[-item.arg], value)
+        if isinstance(stack[-item.arg], Building):
+            self._built(stack, -item.arg, value, False)
+        else:
+            self.checker.grow(stack[-item.arg], value)
 
-    op_SET_ADD = op_LIST_APPEND
+    def op_SET_ADD(self, item, variables, stack):
+        self.checker.keyed(self, stack[-1])
+        self.op_LIST_APPEND(item, variables, stack)
 
     def op_MAP_ADD(self, item, variables, stack):
         value = stack.pop()
-        stack.pop()
-        self.checker.grow(stack[-item.arg], value)
+        key = stack.pop()
+        self.checker.keyed(self, key)
+        self.checker.put(stack[-item.arg], key, value)
 
     def op_LIST_EXTEND(self, item, variables, stack):
         value = stack.pop()
-        if (element := self.checker.element(self, value)) is not None:
+        if isinstance(stack[-item.arg], Building):
+            self._built(stack, -item.arg, value, True)
+        elif (element := self.checker.element(self, value)) is not None:
             self.checker.grow(stack[-item.arg], element)
 
     op_SET_UPDATE = op_LIST_EXTEND
 
     def op_DICT_MERGE(self, item, variables, stack):
         value = stack.pop()
-        self.checker.grow(stack[-item.arg], self.checker.dict_values(self, value))
+        self.checker.merge(self, stack[-item.arg], value)
 
     op_DICT_UPDATE = op_DICT_MERGE
 
     def op_LIST_TO_TUPLE(self, item, variables, stack):
-        pass  # a list made in the call does for the tuple
+        made = stack[-1]
+        if not isinstance(made, Building):
+            return  # a list made in the call does for the tuple
+        if made.rest is None:
+            stack[-1] = Tuple(made.items)
+            return
+        stack[-1] = self.checker.fresh("tuple", (*self.site, item.offset, made.key()))
+        stack[-1].first = made.items
+        for value in (*made.items, made.rest):
+            self.checker.grow(stack[-1], value)
 
     def op_UNPACK_SEQUENCE(self, item, variables, stack):
         stack.extend(reversed(self.checker.unpack(self, stack.pop(), item.arg)))
@@ -345,8 +410,6 @@ class Operations:
         stack.extend([Tensor(), Tensor()])  # its exit, which is called at the end, and what it gave
 
     def op_RETURN_GENERATOR(self, item, variables, stack):
-        if self.code.co_name != "<genexpr>":
-            self.refuse("is a generator or coroutine", "return the values, or write a loop")
         stack.append(Plain())
 
     def op_YIELD_VALUE(self, item, variables, stack):
@@ -356,6 +419,8 @@ class Operations:
     def op_CALL_INTRINSIC_1(self, item, variables, stack):
         if item.arg == 5 and isinstance(stack[-1], Known):  # unary plus
             stack[-1] = Plain()
+        elif item.arg == 6:
+            self.op_LIST_TO_TUPLE(item, variables, stack)
 
     def op_CALL_INTRINSIC_2(self, item, variables, stack):
         stack.pop()
@@ -421,6 +486,5 @@ class Operations:
         else:
             target = stack.pop()
         given = self.checker.spread(self, values)
-        named = {"**": self.checker.dict_values(self, keywords)
-                 } if keywords is not None and not isinstance(keywords, Null) else {}
+        named = self.checker.keywords_of(self, keywords) if keywords is not None else {}
         stack.append(self.checker.call(self, target, given, named, (*self.site, item.offset)))

@@ -4,12 +4,14 @@ for one call from one start."""
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import torch
 
 # Of each tensor's largest magnitude; results that training moves by are judged at STATE, what is given back at RESULT.
 STATE, RESULT = 1e-4, 1e-4
 NARROW = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
+COMPARED = (torch.float32, torch.float64, torch.float16, torch.bfloat16)  # without a copy
 ROUNDINGS = 8  # of a narrow type, which every layer hands on
 NOISE = 1e-6  # a gradient below this share of the largest one is what rounding left of nothing
 
@@ -30,32 +32,52 @@ def tolerance_of(tensor: torch.Tensor, wide: float) -> float:
     return max(wide, ROUNDINGS * NARROW.get(tensor.dtype, 0.0))
 
 
+@dataclasses.dataclass
+class Excused:
+    """Elements that may differ by an absolute room: those whose size is at most `bound`."""
+
+    sizes: torch.Tensor
+    bound: float
+
+    def kept(self) -> "Excused":
+        """As it is now, whatever becomes of the tensor."""
+        return Excused(self.sizes.detach().clone(), self.bound)
+
+
+def largest_of(tensor: torch.Tensor) -> float:
+    """The largest magnitude of a finite element."""
+    return _gap(tensor, tensor)[2]
+
+
+def _gap(actual: torch.Tensor, expected: torch.Tensor, excused: Excused | None = None,
+         room: float = 0.0) -> tuple[bool, float, float]:
+    from crucible_torch import _accelerate
+
+    if expected.dtype not in COMPARED:
+        actual, expected = actual.detach().double(), expected.detach().double()
+    return _accelerate.gap(actual, expected, *((excused.sizes, excused.bound, room) if excused is not None else ()))
+
+
 def difference(name: str, actual: torch.Tensor, expected: torch.Tensor, allowed: float,
-               excused: torch.Tensor | None = None, room: float = 0.0) -> Difference | None:
-    """None where they agree. Elements of `excused` may differ by `room`, in absolute terms. NaN is like NaN."""
+               excused: Excused | None = None, room: float = 0.0) -> Difference | None:
+    """None where they agree. Elements that are excused may differ by `room`, in absolute terms. NaN is like NaN."""
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return Difference(f"{name} (shape or type)", float("inf"), allowed)
     if not expected.dtype.is_floating_point:
         return None if torch.equal(actual, expected) else Difference(name, float("inf"), 0.0)
-    if torch.equal(actual, expected) or expected.numel() == 0:
+    if expected.numel() == 0:
         return None
-    a, b = actual.detach().double(), expected.detach().double()
-    same_kind = torch.equal(a.isnan(), b.isnan()) and torch.equal(a.isinf() * a.sign(), b.isinf() * b.sign())
+    same_kind, gap, largest = _gap(actual, expected, excused, room)
     if not same_kind:
         return Difference(f"{name} (NaN or infinity)", float("inf"), allowed)
-    finite = b.isfinite()
-    gap = torch.where(finite, (a - b).abs(), torch.zeros_like(b))
-    if excused is not None:
-        gap = torch.where(excused & (gap <= room), torch.zeros_like(gap), gap)
-    largest = torch.where(finite, b.abs(), torch.zeros_like(b)).max().item()
-    share = gap.max().item() / max(largest, torch.finfo(torch.float32).tiny)
+    share = gap / max(largest, torch.finfo(torch.float32).tiny)
     return None if share <= allowed else Difference(name, share, allowed)
 
 
-def noise_masks(optimizers) -> dict[int, tuple[torch.Tensor, float]]:
+def noise_masks(optimizers) -> dict[int, tuple[Excused, float]]:
     """By the id of a parameter, and of its moments: elements whose gradient is rounding noise, which optimizers that
     divide by its size move in a direction that no arithmetic determines, and how far that may be."""
-    masks: dict[int, tuple[torch.Tensor, float]] = {}
+    masks: dict[int, tuple[Excused, float]] = {}
     for optimizer in optimizers:
         moments, buffers = [], []
         for group in optimizer.param_groups:
@@ -65,21 +87,18 @@ def noise_masks(optimizers) -> dict[int, tuple[torch.Tensor, float]]:
                     buffers.append(state["momentum_buffer"])
                 for key in ("exp_avg_sq", "square_avg", "sum", "exp_inf"):
                     if isinstance(state.get(key), torch.Tensor):
-                        size = state[key].abs().double()
-                        moments.append((parameter, state, group, size if key == "exp_inf" else size.sqrt()))
-        largest = max((float(buffer.abs().max()) for buffer in buffers if buffer.numel()), default=0.0)
+                        moments.append((parameter, state, group, state[key], key != "exp_inf"))
+        largest = max((largest_of(buffer) for buffer in buffers if buffer.numel()), default=0.0)
         for buffer in buffers:
-            mask = buffer.abs() <= NOISE * largest
-            if mask.any():
-                masks[id(buffer)] = (mask, NOISE * largest)
-        largest = max((size.max().item() for _, _, _, size in moments if size.numel()), default=0.0)
-        for parameter, state, group, size in moments:
-            mask = size <= NOISE * largest
-            if not mask.any():
-                continue
-            rate = float(group.get("lr", 0.0))
-            masks[id(parameter)] = (mask, 4 * rate)
+            masks[id(buffer)] = (Excused(buffer, NOISE * largest), NOISE * largest)
+        largest = max((math.sqrt(largest_of(size)) if is_square else largest_of(size)
+                       for _, _, _, size, is_square in moments if size.numel()), default=0.0)
+        for parameter, state, group, size, is_square in moments:
+            bound = NOISE * largest
+            excused = Excused(size, bound * bound if is_square else bound)
+            if size.shape == parameter.shape:
+                masks[id(parameter)] = (excused, 4 * float(group.get("lr", 0.0)))
             for value in state.values():
-                if isinstance(value, torch.Tensor) and value.shape == mask.shape:
-                    masks[id(value)] = (mask, NOISE * max(largest, 1.0))
+                if isinstance(value, torch.Tensor) and value.shape == size.shape:
+                    masks[id(value)] = (excused, NOISE * max(largest, 1.0))
     return masks

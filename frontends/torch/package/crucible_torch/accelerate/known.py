@@ -4,6 +4,7 @@ import builtins
 import collections
 import contextlib
 import itertools
+import math
 import operator
 import os
 import sys
@@ -23,6 +24,12 @@ PURE_BUILTINS = frozenset({
     builtins.round, builtins.issubclass, builtins.slice, builtins.bytes, builtins.complex, builtins.str, builtins.int,
     builtins.float, builtins.bool, builtins.range, builtins.object})
 PURE_MODULES = ("math", "cmath", "operator", "_operator", "numbers")
+MATHEMATICS = {  # of numbers, one number each
+    getattr(math, name): name
+    for name in ("isnan", "isinf", "isfinite", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "pow",
+                 "fabs", "floor", "ceil", "trunc", "tanh", "copysign", "fmod", "degrees", "radians", "sin", "cos",
+                 "erf", "cbrt") if hasattr(math, name)
+}
 FRESH_TYPES = {list: "list", dict: "dict", set: "set", tuple: "tuple", frozenset: "set",
                collections.OrderedDict: "dict", collections.defaultdict: "dict", collections.deque: "list",
                collections.Counter: "dict", types.SimpleNamespace: "namespace", bytearray: "list"}
@@ -37,6 +44,7 @@ CHANGING_OPERATORS = frozenset(
     name for name in dir(operator) if name in ("setitem", "delitem") or name[:1] == "i" and name not in
     ("index", "indexOf", "invert", "inv", "is_", "is_not", "is_none", "is_not_none", "itemgetter"))
 CONTEXTS = (contextlib.nullcontext,)
+FOLLOWED_MODULES = frozenset({"_collections_abc", "collections.abc", "dataclasses"})  # Python's own that are followed
 
 PURE_METHODS = frozenset({
     "get", "items", "keys", "values", "index", "count", "copy", "startswith", "endswith", "split", "rsplit", "join",
@@ -61,10 +69,11 @@ TENSOR_PLAIN = frozenset({
     "is_pinned"
 })
 TENSOR_LEAVES = frozenset({
-    "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "is_nonzero", "equal", "allclose",
+    "numpy", "__bool__", "__float__", "__int__", "__index__", "equal", "allclose",
     "__array__", "data_ptr", "__repr__", "__str__", "__format__", "_version", "__dlpack__", "__contains__",
     "untyped_storage", "storage", "typed_storage"
 })
+TENSOR_READ = frozenset({"item", "tolist", "is_nonzero"})  # numbers that are followed
 TENSOR_DENIED = frozenset({
     "__enter__", "__exit__",
     "register_hook", "register_post_accumulate_grad_hook", "set_", "share_memory_", "apply_", "map_", "map2_",
@@ -103,10 +112,18 @@ PLAIN_NAMES = (  # functions of torch that return no tensor and read only what i
     "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "is_floating_point", "is_complex", "numel",
     "get_default_dtype", "finfo", "iinfo", "is_autocast_enabled", "get_autocast_dtype", "is_autocast_cpu_enabled",
     "get_autocast_cpu_dtype", "are_deterministic_algorithms_enabled", "is_storage", "broadcast_shapes", "promote_types",
-    "result_type", "can_cast", "device", "Size", "get_default_device", "is_inference", "jit.is_scripting",
-    "jit.is_tracing", "compiler.is_compiling", "get_num_threads", "nn.functional.has_torch_function",
+    "result_type", "can_cast", "device", "Size", "get_default_device", "is_inference", "get_num_threads",
+    "nn.functional.has_torch_function",
     "overrides.has_torch_function", "is_anomaly_enabled", "overrides.has_torch_function_unary",
-    "overrides.has_torch_function_variadic", "_dynamo.is_compiling", "is_warn_always_enabled")
+    "overrides.has_torch_function_variadic", "is_warn_always_enabled")
+NEVER_NAMES = (  # False in every call that is compiled
+    "jit.is_scripting", "jit.is_tracing", "compiler.is_compiling", "compiler.is_dynamo_compiling",
+    "compiler.is_exporting", "_dynamo.is_compiling", "onnx.is_in_onnx_export")
+# Modules without parameters, which a call may make for itself.
+MADE_INSIDE = ("torch.nn.modules.loss", "torch.nn.modules.distance", "torch.nn.modules.pooling",
+               "torch.nn.modules.padding", "torch.nn.modules.flatten", "torch.nn.modules.upsampling",
+               "torch.nn.modules.pixelshuffle", "torch.nn.modules.activation")
+WITH_PARAMETERS = (torch.nn.MultiheadAttention, torch.nn.PReLU, torch.nn.AdaptiveLogSoftmaxWithLoss)
 LEAVING_NAMES = ("equal", "allclose", "is_nonzero", "is_same_size.x")
 CALL_MODES = ("set_grad_enabled",)  # contexts that act already when they are made
 
@@ -124,6 +141,7 @@ def _objects(names):
 
 DENIED = _objects(DENIED_NAMES)
 PLAIN = _objects(PLAIN_NAMES)
+NEVER = _objects(NEVER_NAMES)
 LEAVING = _objects(LEAVING_NAMES)
 DATA = _objects(("tensor", "as_tensor", "scalar_tensor.x"))  # copy Python's numbers, which no slot follows
 MODES = _objects(CALL_MODES)

@@ -6,7 +6,8 @@ checker's (bytecode.py, calls.py).
 import re
 
 from .instructions import NULL, VERSION, Operations, instructions_of
-from .values import Iterator, Known, Plain, Slice, Tensor, has_tensor, join, join_all, options, source
+from .values import (Iterator, Known, Plain, Sequence, Slice, Tensor, constant, fixed, has_tensor, is_number, join,
+                     join_all, options, source)
 
 _JUMP_IF = re.compile(r"POP_JUMP_(?:FORWARD_|BACKWARD_)?IF_(TRUE|FALSE|NONE|NOT_NONE)$")
 
@@ -74,8 +75,8 @@ class Frame(Operations):
         }
         self.checker.note_code(self.code, names)
         own = {name: value for name, value in self.arguments.items() if name not in self.code.co_cellvars}
-        states = {0: (own, [])}
-        waiting = [0]
+        states = {(0, ()): (own, [])}  # by instruction and how far loops have come that are followed one by one
+        waiting = [(0, ())]
         budget = 200 * len(instructions) + 2000
         while waiting:
             budget -= 1
@@ -83,16 +84,20 @@ class Frame(Operations):
             if budget < 0:
                 self.refuse("does too many different things to be followed", "split it into smaller functions")
                 break
-            index = waiting.pop()
+            place = waiting.pop()
+            index = place[0]
             item = instructions[index]
-            variables, stack = dict(states[index][0]), list(states[index][1])
+            variables, stack = dict(states[place][0]), list(states[place][1])
             self.line = _line(item) or self.line
             for start, end, target, depth, lasti in ((h.start, h.end, h.target, h.depth, h.lasti) for h in handlers):
-                if start <= item.offset < end:
+                if start <= item.offset < end and self._ran(index_of[target]):
                     raised = stack[:depth] + ([Plain()] if lasti else []) + [Plain()]
                     self._reach(states, waiting, index_of[target], variables, raised)
             tested = instructions[index - 1] if index and item.opname.endswith("NONE") else None
-            for offset, after in self.step(item, variables, stack):
+            found = self.step(item, variables, stack)
+            if self.checker.tracks:
+                self.checker.note_uses(self, item, states[place][1], [after for _, after in found])
+            for offset, after in found:
                 at = index + 1 if offset is None else index_of[offset]
                 if at < len(instructions):
                     is_none = item.opname.endswith("IF_NONE") == (offset is not None)
@@ -112,11 +117,12 @@ class Frame(Operations):
 
     @staticmethod
     def _reach(states, waiting, index, variables, stack):
-        if index not in states:
-            states[index] = dict(variables), list(stack)
-            waiting.append(index)
+        place = index, tuple([value.at for value in stack if isinstance(value, Sequence)])
+        if place not in states:
+            states[place] = dict(variables), list(stack)
+            waiting.append(place)
             return
-        old_variables, old_stack = states[index]
+        old_variables, old_stack = states[place]
         changed = False
         for name, value in variables.items():
             merged = join(old_variables.get(name), value)
@@ -126,8 +132,8 @@ class Frame(Operations):
             merged = join(old_stack[at], stack[at])
             if merged.key() != old_stack[at].key():
                 old_stack[at], changed = merged, True
-        if changed and index not in waiting:
-            waiting.append(index)
+        if changed and place not in waiting:
+            waiting.append(place)
 
     def step(self, item, variables, stack):
         """Does one instruction; [(offset of the next or None for the one behind, stack there)]."""
@@ -138,19 +144,23 @@ class Frame(Operations):
             return []
         jump = _JUMP_IF.match(name)
         if jump:
-            return self._branch(stack.pop(), jump.group(1), item.argval, stack, stack)
+            return self._branch(item, stack.pop(), jump.group(1), stack, stack)
         if name in ("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"):
             kept, dropped = list(stack), stack[:-1]
-            return self._branch(stack[-1], "TRUE" if "TRUE" in name else "FALSE", item.argval, kept, dropped)
+            return self._branch(item, stack[-1], "TRUE" if "TRUE" in name else "FALSE", kept, dropped)
         if name.startswith("JUMP_"):
             if name == "JUMP_IF_NOT_EXC_MATCH":
                 del stack[-2:]
                 return [(None, list(stack)), (item.argval, list(stack))]
             return [(item.argval, stack)]
+        if name == "FOR_ITER" and isinstance(stack[-1], Sequence) and stack[-1].at < len(stack[-1].items):
+            loop = stack.pop()
+            return [(None, [*stack, Sequence(loop.items, loop.at + 1), loop.items[loop.at]])]
         if name == "FOR_ITER":
             element = self.checker.element(self, stack[-1])
             ended = stack[:-1] if VERSION < (3, 12) else [*stack, NULL]
-            return [(item.argval, ended)] + ([(None, [*stack, element])] if element is not None else [])
+            ways = [(item.argval, ended)] + ([(None, [*stack, element])] if element is not None else [])
+            return ways if source(stack[-1]) else self._gone(item, ways)
         if name in ("SETUP_FINALLY", "SETUP_WITH", "SETUP_ASYNC_WITH"):  # 3.10
             if name != "SETUP_FINALLY":
                 manager = stack.pop()
@@ -170,9 +180,14 @@ class Frame(Operations):
             if name == "UNARY_NOT":
                 stack.append(self._not(stack.pop()))
             elif name == "BUILD_SLICE":
-                parts = [stack.pop() for _ in range(item.arg)]
-                stack.append(Slice(source(*parts)))
+                parts = self._take(stack, item.arg)
+                self.checker.no_number(self, "slices by", *parts)
+                known = [constant(part) for part in parts]
+                is_known = all(is_constant for is_constant, _ in known)
+                stack.append(Slice(source(*parts), slice(*[part for _, part in known]) if is_known else None))
             else:
+                if name.startswith("MATCH_CLASS"):
+                    self.checker.no_number(self, "matches", *stack[-3:])
                 del stack[len(stack) - taken:]
                 stack.extend(Plain() for _ in range(given))
             return [(None, stack)]
@@ -201,21 +216,34 @@ class Frame(Operations):
         answer = self.checker.truth(value)
         self.checker.ask(self, value)
         if answer is None:
-            if has_tensor(value):
-                self.refuse("branches on a tensor", "use torch.where, or branch outside of the call", "value leaves")
-            elif moving := source(value):
+            if has_tensor(value) or is_number(value):
+                return None  # the way that was taken is looked at in each call
+            if moving := source(value):
                 self.refuse(f"branches on {moving}", "pass a bool or a string for what is decided", "number decides")
         return answer
 
-    def _branch(self, value, way, target, jumped, fallen):
+    def _gone(self, item, ways):
+        """Those of the ways that calls have gone, where it is known; what decides must be guarded."""
+        taken = self.checker.taken
+        if taken is None:
+            return ways
+        instructions, index_of, _ = instructions_of(self.code)
+        return taken.ways(self.code, ways, instructions, index_of, index_of[item.offset] + 1)
+
+    def _ran(self, index):
+        taken = self.checker.taken
+        return taken is None or taken.ran(self.code, instructions_of(self.code)[0], index)
+
+    def _branch(self, item, value, way, jumped, fallen):
         if way in ("NONE", "NOT_NONE"):
             answer = self.checker.is_none(value)
             taken = answer if way == "NONE" or answer is None else not answer
         else:
             answer = self.truth(value)
             taken = answer if way == "TRUE" or answer is None else not answer
-        ways = [(target, list(jumped))] if taken is not False else []
-        return ways + ([(None, list(fallen))] if taken is not True else [])
+        ways = [(item.argval, list(jumped))] if taken is not False else []
+        ways += [(None, list(fallen))] if taken is not True else []
+        return ways if source(value) else self._gone(item, ways)
 
 
 def _line(item):

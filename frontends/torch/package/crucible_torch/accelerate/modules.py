@@ -3,13 +3,14 @@ own classes are trusted, and what they call of the user's (children, hooks) is f
 checker.
 """
 
+import inspect
 import types
 
 import torch
 
 from . import known as tables
 from .classes import own_special
-from .values import Iterator, Known, Outside, Plain, Rest, Tensor, Tuple, constant, join_all, known
+from .values import Iterator, Known, Outside, Plain, Rest, Tensor, Tuple, constant, is_tensor, join_all, known
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 WRAPPED = {
@@ -55,6 +56,7 @@ class Modules:
     def call_forward(self, frame, module, path, arguments, keywords, site):
         forward = type(module).forward
         if tables.is_torch_throughout(forward):
+            self.no_number(frame, f"gives {path}", *arguments, *keywords.values())
             self.follow_children(frame, module, path, site)
             self._functions_among(frame, arguments, keywords, site)
             return Tensor()
@@ -104,6 +106,12 @@ class Modules:
             pairs = [Tuple(pair) for pair in zip(keys, children)]
             found = {"items": pairs, "values": children, "keys": keys}[name]
             return Iterator(join_all(found)) if found else Tuple(())
+        if name in ("items", "values", "keys", "get") and isinstance(module, torch.nn.ParameterDict):
+            keys = join_all([Known(key, path) for key in module.keys()]) if len(module) else Plain()
+            value = Tensor(outside=True)
+            if name == "get":
+                return join_all([value, *(arguments[1:] or [Known(None, "constant")])])
+            return Iterator({"items": Tuple([keys, value]), "values": value, "keys": keys}[name])
         if name in ("__len__", "__contains__", "extra_repr", "_get_name"):
             return Plain()
         if name in ("get_submodule", "get_parameter", "get_buffer") and arguments and constant(arguments[0])[0]:
@@ -142,3 +150,22 @@ class Modules:
                 return Tuple(())
             element = join_all(found)
         return Iterator(Tuple([Plain(), element]) if named else element)
+
+    def apply_function(self, frame, cls, arguments, keywords, site):
+        """A user's autograd.Function: its forward, backward and set-up."""
+        self.no_number(frame, f"gives {cls.__qualname__}", *arguments, *keywords.values())
+        self.wrote(*arguments)
+        context = self.fresh("namespace", (*site, "context"))
+        self.grow(context, Tensor())
+        given = [Tensor(outside=True) if is_tensor(value) else value for value in arguments]
+        for name in ("forward", "backward", "setup_context", "jvp", "vmap"):
+            found = inspect.getattr_static(cls, name, None)
+            function = found.__func__ if isinstance(found, staticmethod) else None
+            if function is None or tables.is_torch_callable(function):
+                continue
+            if name == "forward":
+                values = given if "setup_context" in vars(cls) else [context, *given]
+            else:
+                values = [context, Rest(Tensor())]
+            self._call(frame, Known(function, f"{cls.__qualname__}.{name}"), values, keywords, (*site, name))
+        return Tensor()

@@ -2,26 +2,34 @@
 that looks at objects without calling them.
 """
 
+import abc
+import functools
 import inspect
+import math
 import types
 
 import torch
 
 from . import known as tables
-from .classes import MISSING, CONTAINERS, is_user_class, own_special, own_special_of, static
-from .questions import Questions
-from .values import (Bound, Fresh, FreshObject, Function, Iterator, Known, Method, Null, Outside, Plain, Rest, Slice,
-                     Super, Tensor, Tuple, Union, constant, has_tensor, is_simple, is_tensor, join, join_all, known,
-                     known_all, options, source)
+from .attributes import PLAIN_ACCESS, Attributes
+from .classes import CONTAINERS, MISSING, is_user_class, own_special, own_special_of, static
+from .questions import LEAVES, Questions
+from .values import (Bound, Direct, Fresh, FreshObject, Function, Iterator, Known, Method, Missing, Null, Number,
+                     Outside, Plain, Rest, Sequence, Slice, Super, Tensor, Tuple, Union, constant, fixed, has_tensor,
+                     holds_rates, is_simple, is_tensor, join, join_all, known, known_all, options, source)
 
+MOST_ONE_BY_ONE = 16
 KEYED = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
 
 
-class Objects(Questions):
+class Objects(Attributes, Questions):
     """Mixed into bytecode.Checker."""
 
     def attribute(self, frame, owner, name):
-        return join_all([self._attribute(frame, option, name) for option in options(owner)])
+        """Whichever of them has it: reading what is not there raises, which another way begins with."""
+        found = [self._attribute(frame, option, name) for option in options(owner)]
+        there = [option for value in found for option in options(value) if not isinstance(option, Missing)]
+        return join_all(there or found)
 
     def _attribute(self, frame, owner, name):
         if isinstance(owner, Known):
@@ -29,7 +37,7 @@ class Objects(Questions):
         if isinstance(owner, Tensor):
             return self._tensor_attribute(owner, name)
         if isinstance(owner, FreshObject):
-            return self._fresh_attribute(frame, owner, name)
+            return self.fresh_attribute(frame, owner, name)
         if isinstance(owner, Super):
             return self._super_attribute(frame, owner, name)
         if isinstance(owner, Method):  # an attribute of data
@@ -39,6 +47,9 @@ class Objects(Questions):
             return Plain()
         if isinstance(owner, Outside):
             return Outside(f"{owner.what}.{name}")
+        if isinstance(owner, Number):
+            frame.refuse(f"uses .{name} of a number that it reads from a tensor", LEAVES, "value leaves")
+            return Number()
         if isinstance(owner, Fresh) and owner.kind == "namespace":
             if name in ("saved_tensors", "needs_input_grad"):
                 return Tensor() if name == "saved_tensors" else Plain()
@@ -50,7 +61,7 @@ class Objects(Questions):
         if name in tables.TENSOR_DATA:
             return Plain()
         if name in ("grad", "data"):
-            return Tensor(outside=True)
+            return Tensor(outside=True, fixed=owner.fixed if name == "data" else None)
         return Method(owner, name)
 
     def _known_attribute(self, frame, owner, name):
@@ -60,6 +71,8 @@ class Objects(Questions):
                 return Tensor(outside=True)
             if name in tables.TENSOR_DATA:
                 return known(getattr(obj, name), path)
+            if name not in vars(obj) and name not in tables.TENSOR_NAMES:
+                return Missing(path)
             return known(vars(obj)[name], path) if name in vars(obj) else Method(owner, name)
         if isinstance(obj, types.ModuleType):
             found = vars(obj).get(name, MISSING)
@@ -68,44 +81,32 @@ class Objects(Questions):
             if found is MISSING:
                 return Outside(path)
             self.note_module(obj, name)
-            return known(found, path)
+            return Direct(found, path) if obj is math and found in tables.MATHEMATICS else known(found, path)
         if is_simple(obj) or isinstance(obj, CONTAINERS) and not is_user_class(type(obj)):
-            return Method(owner, name)
+            return Method(owner, name) if hasattr(type(obj), name) else Missing(path)
         if isinstance(obj, type):
             return self._class_attribute(frame, owner, obj, owner, name)
         if isinstance(obj, torch.optim.Optimizer) and name in ("param_groups", "state", "defaults"):
             return Known(getattr(obj, name), path, moves=True)
         if isinstance(obj, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
             found = getattr(obj, "__dict__", {}).get(name, MISSING)
+            if found is MISSING and name in ("__code__", "__name__", "__qualname__", "__module__"):
+                found = getattr(obj, name, MISSING)
             return known(found, path) if found is not MISSING else Method(owner, name)
-        return self._instance_attribute(frame, owner, obj, name, path)
-
-    def _instance_attribute(self, frame, owner, obj, name, path):
-        if (reason := tables.reason_for(obj)) is not None:
-            frame.refuse(f"uses {owner.path}, which {reason[0]}", reason[1])
-            return Plain()
-        for special in ("__getattr__", "__getattribute__"):
-            if own_special(obj, special) is not None:
-                frame.refuse(f"reads {path}, and {type(obj).__qualname__} has its own {special}",
-                             "keep the attribute in the object itself, or pass its value as an argument")
-                return Outside(path)
-        where, found = static(obj, name)
-        if where == "instance":
-            return known(found, path, owner.moves)
-        if where == "class":
-            return self._class_attribute(frame, owner, type(obj), owner, name, found)
-        if isinstance(obj, dict):
-            return Method(owner, name)
-        return Outside(path)
+        if isinstance(obj, types.CodeType):
+            return known(getattr(obj, name), path) if name.startswith("co_") else Missing(path)
+        return self.instance_attribute(frame, owner, name)
 
     def _class_attribute(self, frame, owner, cls, bound_to, name, found=MISSING):
         """What `name` of a class means on an instance (`bound_to` is no class) or on the class itself."""
         path = f"{owner.path}.{name}" if isinstance(owner, Known) else f"{cls.__qualname__}.{name}"
         on_class = isinstance(bound_to, Known) and bound_to.obj is cls
         if found is MISSING:
+            if on_class and name in ("__name__", "__qualname__", "__module__") and type(cls) in (type, abc.ABCMeta):
+                return known(getattr(cls, name), path)
             found = inspect.getattr_static(cls, name, MISSING)
         if found is MISSING:
-            return Method(owner, name) if name.startswith("__") or isinstance(owner, FreshObject) else Outside(path)
+            return Method(owner, name) if name.startswith("__") else Missing(path)
         if isinstance(found, staticmethod):
             return known(found.__func__, path)
         if isinstance(found, classmethod):
@@ -113,42 +114,28 @@ class Objects(Questions):
                 return Method(Known(cls, path), name)
             return Bound(Known(found.__func__, path), Known(cls, cls.__qualname__))
         if isinstance(found, property):
-            if found.fget is None or tables.is_torch_callable(found.fget):
-                if isinstance(bound_to, Known) and isinstance(bound_to.obj, torch.nn.Module):  # a parametrized weight
-                    self.follow_children(frame, bound_to.obj, path, (*frame.site, name))
-                return Tensor()
-            frame.refuse(f"reads {path}, which is a property",
-                         "keep the value in an attribute, or pass it as an argument")
-            return Outside(path)
+            return known(found, path) if on_class else self._property(frame, found, bound_to, name, path)
         if isinstance(found, types.FunctionType) and not on_class:
             if isinstance(bound_to, Known) and tables.is_torch_throughout(found):
                 return Method(bound_to, name)
+            return Bound(Known(found, path), bound_to)
+        if isinstance(found, functools._lru_cache_wrapper) and not on_class:
             return Bound(Known(found, path), bound_to)
         if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             if isinstance(bound_to, Known) and not on_class and isinstance(found, types.MemberDescriptorType):
                 try:
                     return known(found.__get__(bound_to.obj, cls), path)
                 except AttributeError:
-                    return Outside(path)
+                    return Missing(path)
             return Plain()
         if isinstance(found,
                       (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
-            if on_class and isinstance(cls, type) and issubclass(cls, torch.autograd.Function) and name == "apply":
-                return Method(bound_to, name)
             return Method(bound_to, name)
         if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, type)):
             frame.refuse(f"reads {path}, which is a descriptor",
                          "keep the value in an attribute, or pass it as an argument")
             return Outside(path)
         return known(found, path)
-
-    def _fresh_attribute(self, frame, owner, name):
-        if own_special_of(owner.cls, "__getattribute__") is not None:
-            frame.refuse(f"reads {self.name(owner)}.{name}, and its class has its own __getattribute__",
-                         "use a plain class")
-        if name in owner.attributes:
-            return owner.attributes[name]
-        return self._class_attribute(frame, owner, owner.cls, owner, name)
 
     def _super_attribute(self, frame, owner, name):
         own = owner.owner
@@ -162,20 +149,32 @@ class Objects(Questions):
                 found = vars(base)[name]
                 if isinstance(found, types.FunctionType) and tables.is_torch_callable(found):
                     return Method(own, "forward of torch" if name == "forward" else name)
-                if base is object:
+                if base is object and name not in PLAIN_ACCESS:
                     return Method(Plain(), name)
                 return self._class_attribute(frame, own, cls, own, name, found)
-        return Outside(f"super().{name}")
+        return Missing(f"super().{name}")
 
     # Elements.
 
     def iterated(self, frame, value):
         """What GET_ITER makes of it."""
-        if isinstance(value, (Iterator, Fresh, Tuple, Tensor, Plain, Known, Union)):
+        if (few := self._one_by_one(frame, value)) is not None:
+            return Sequence(few)
+        if isinstance(value, (Iterator, Fresh, Tuple, Tensor, Plain, Known, Union, Number)):
             return value
         if isinstance(value, Method) and not has_tensor(value):
             return Plain()
         return value
+
+    def _one_by_one(self, frame, value):
+        """The elements of few that are known one by one, in their order; None for any other."""
+        found = None
+        if isinstance(value, Tuple) and not any(isinstance(item, Rest) for item in value.items):
+            found = value.items
+        elif isinstance(value, Known) and type(value.obj) in (list, tuple, dict, torch.nn.ModuleList):
+            if len(value.obj) <= MOST_ONE_BY_ONE:
+                found = self._known_elements(frame, value)
+        return found if found is not None and len(found) <= MOST_ONE_BY_ONE else None
 
     def element(self, frame, value):
         """One element of what is iterated; None where there is none (so far)."""
@@ -187,20 +186,29 @@ class Objects(Questions):
     def _element(self, frame, value):
         if isinstance(value, Iterator):
             return value.element
+        if isinstance(value, Sequence):
+            return join_all(value.items[value.at:]) if value.at < len(value.items) else None
         if isinstance(value, Fresh):
-            return Plain() if value.kind == "dict" and value.elements is not None else value.elements
+            return self.keys_of(value) if value.kind == "dict" else value.elements
         if isinstance(value, Tuple):
             return join_all(value.items) if value.items else None
-        if isinstance(value, (Plain, Null)):
+        if isinstance(value, (Plain, Null, Number)):
             return value
         if is_tensor(value) or isinstance(value, Method) and has_tensor(value):
-            return Tensor()
+            return Tensor(fixed=fixed(value))
         if isinstance(value, Method):
             return Plain()
         if isinstance(value, Known):
             found = self._known_elements(frame, value)
             if found is not None:
                 return join_all(found) if found else None
+        if isinstance(value, (Known, FreshObject)):
+            cls = type(value.obj) if isinstance(value, Known) else value.cls
+            if own_special_of(cls, "__iter__") is not None:
+                return self.element(frame, self.call(frame, self.attribute(frame, value, "__iter__"), [], {},
+                                                     (*frame.site, frame.line, "iter")))
+            if isinstance(value, FreshObject) and value.mapping is not None:
+                return self.keys_of(value.mapping)
         frame.refuse(f"goes through {self.name(value)}, whose elements cannot be known",
                      "make a list of them outside of the call, or pass them as an argument")
         return Outside("an element")
@@ -218,6 +226,8 @@ class Objects(Questions):
             return [Known(key, path) for key in obj._modules]
         if isinstance(obj, (torch.nn.ModuleList, torch.nn.Sequential)) and own_special(obj, "__iter__") is None:
             return [Known(child, f"{path}[{key}]") for key, child in obj._modules.items()]
+        if isinstance(obj, torch.nn.ParameterDict):
+            return [Known(key, path) for key in obj.keys()]
         if isinstance(obj, torch.nn.ParameterList):
             return [Tensor(outside=True)]
         if isinstance(obj, type) and hasattr(obj, "__members__"):
@@ -233,6 +243,8 @@ class Objects(Questions):
                 result = join(result, option.elements)
             elif isinstance(option, Known) and isinstance(option.obj, dict):
                 keys, path = list(option.obj), option.path
+                if holds_rates(option):
+                    self.note_rate(frame_or_value if value is not frame_or_value else None, path)
                 for item in known_all(option.obj.values(), lambda at: f"{path}[{keys[at]!r}]", option.moves):
                     result = join(result, item)
             elif isinstance(option, Known) and isinstance(option.obj, torch.nn.ModuleDict):
@@ -251,7 +263,9 @@ class Objects(Questions):
         if isinstance(value, Known) and isinstance(value.obj, (tuple, list)):
             return [known(item, f"{value.path}[{at}]", value.moves) for at, item in enumerate(value.obj)]
         element = self.element(frame, value)
-        return [] if element is None else [Rest(element)]
+        if element is None:
+            return []
+        return [*value.first, Rest(element)] if isinstance(value, Fresh) else [Rest(element)]
 
     def unpack(self, frame, value, count):
         """`count` values of a sequence; all of them where count is None."""
@@ -271,16 +285,24 @@ class Objects(Questions):
 
     def _subscript(self, frame, owner, key, offset):
         if isinstance(owner, Fresh):
+            if owner.kind == "dict":
+                return self.taken_out(owner, key)[0] or Plain()
             made = owner.elements or Plain()
-            return owner if isinstance(key, Slice) else made if constant(key)[0] else join(made, owner)
+            kinds = {isinstance(each, Slice) or isinstance(each, Known) and isinstance(each.obj, slice)
+                     for each in options(key)} if owner.kind != "dict" else {False}
+            return owner if kinds == {True} else made if kinds == {False} else join(made, owner)
         if is_tensor(owner) or isinstance(owner, Method) and has_tensor(owner):
-            return Tensor(outside=getattr(owner, "outside", True))
+            return Tensor(outside=getattr(owner, "outside", True), fixed=fixed(owner, key))
+        if isinstance(owner, Number):
+            return owner
         if isinstance(owner, (Plain, Method)):
             return Plain(source(owner, key))
         if isinstance(owner, Tuple):
             is_constant, index = constant(key)
             if is_constant and type(index) is int and -len(owner.items) <= index < len(owner.items):
                 return owner.items[index]
+            if isinstance(key, Slice) and key.real is not None and not any(isinstance(i, Rest) for i in owner.items):
+                return Tuple(owner.items[key.real])
             return self._slice(owner.items, (frame.site, offset)) if isinstance(key, Slice) else join_all(owner.items)
         if isinstance(owner, Known):
             return self._known_subscript(frame, owner, key, offset)
@@ -315,7 +337,9 @@ class Objects(Questions):
                     found = obj[index]
                 except (KeyError, IndexError, TypeError):
                     return Outside(f"{path}[{index!r}]")
-                return known(found, f"{path}[{index!r}]", owner.moves)
+                if type(found) in (int, float, tuple) and holds_rates(owner):
+                    self.note_rate(frame, f"{path}[{index!r}]")
+                return self.count_at(obj, index) or known(found, f"{path}[{index!r}]", owner.moves)
             if type(obj).__name__ == "defaultdict" and not owner.moves:
                 frame.refuse(f"reads an element of {path} that may be made by reading it", "use a dict, or .get()")
                 return Outside(f"{path}[...]")
@@ -329,40 +353,43 @@ class Objects(Questions):
             if isinstance(key, Slice):
                 return self._slice([children], (frame.site, offset))
             return children
-        if isinstance(obj, torch.nn.ParameterList):
+        if isinstance(obj, (torch.nn.ParameterList, torch.nn.ParameterDict)):
             return Tensor(outside=True)
         frame.refuse(f"reads an element of {path}, a {type(obj).__qualname__}, which cannot be known",
                      "pass the element as an argument")
         return Outside(f"{path}[...]")
 
+    def rates_among(self, frame, values):
+        """Hyperparameters of optimizers that are handed on whole."""
+        for value in values:
+            for option in options(value):
+                if holds_rates(option) and not all(isinstance(item, torch.Tensor) for item in option.obj):
+                    self.note_rate(frame, option.path)
+
     # Stores.
 
-    def store_attribute(self, frame, owner, name, value):
-        for option in options(owner):
-            if isinstance(option, FreshObject):
-                setter = inspect.getattr_static(option.cls, name, None)
-                runs_code = hasattr(type(setter), "__set__") and \
-                    not isinstance(setter, (property, types.MemberDescriptorType))
-                if runs_code or own_special_of(option.cls, "__setattr__") is not None:
-                    frame.refuse(f"stores {self.name(option)}.{name}, which runs code of its class",
-                                 "store it in a plain attribute")
-                elif isinstance(setter, property):
-                    if setter.fset is not None:
-                        self.call(frame, Known(setter.fset, f"{option.cls.__qualname__}.{name}"),
-                                  [option, value or Plain()], {}, (*frame.site, frame.line))
-                elif value is not None:
-                    self.grow_attribute(option, name, value)
-            elif isinstance(option, Fresh) and option.kind == "namespace":
-                self.grow(option, value or Plain())
-            elif is_tensor(option) and name == "grad" and isinstance(value, Known) and value.obj is None:
-                continue
-            elif isinstance(option, Function):
-                continue
-            else:
-                what = self.name(option)
-                frame.refuse(
-                    f"{'deletes' if value is None else 'stores'} {what}.{name}, which lives longer than the call",
-                    "return the value and store it behind the call")
+    def puts_back(self, owner, name, value):
+        """Whether an attribute of what lives longer than the call is counted up, or set to what it is."""
+        if not isinstance(owner, Known) or value is None or self.stores_by_itself(owner.obj):
+            return False
+        where, there = static(owner.obj, name)
+        holder = self.attribute_holder(owner, name)
+        if holder is None:
+            return where == "instance" and self.is_there(value, there)
+        return not self.outlasts(holder, name, f"{owner.path}.{name}", value, there)
+
+    def puts_element_back(self, owner, key, value):
+        """The same of an element of a list or dict."""
+        is_constant, index = constant(key)
+        if not isinstance(owner, Known) or not is_constant or value is None or type(owner.obj) not in (dict, list):
+            return False
+        try:
+            there = owner.obj[index]
+        except (KeyError, IndexError, TypeError):
+            return False
+        if type(owner.obj) is list:
+            return self.is_there(value, there)
+        return not self.outlasts(owner.obj, index, f"{owner.path}[{index!r}]", value, there)
 
     def store_element(self, frame, owner, key, value):
         self.keyed(frame, key)
@@ -372,12 +399,17 @@ class Objects(Questions):
         for option in options(owner):
             if isinstance(option, Fresh):
                 if value is not None:
-                    self.grow(option, value)
+                    self.put(option, key, value)
+                elif option.kind == "dict":
+                    self.removed(option, key)
             elif is_tensor(option):
-                continue
+                self.no_number(frame, "writes into a tensor", value)
+                if fixed(option) and fixed(key, value or Plain()) is None:
+                    self.wrote(option)
             elif isinstance(option, FreshObject):
-                self.call(frame, self.attribute(frame, option, "__setitem__"), [key, value or Plain()], {},
-                          (frame.code, frame.line))
-            else:
+                special = "__delitem__" if value is None else "__setitem__"
+                self.call(frame, self.attribute(frame, option, special), [key] if value is None else [key, value], {},
+                          (*frame.site, frame.line))
+            elif not self.puts_element_back(option, key, value):
                 frame.refuse(f"writes into {self.name(option)}, which lives longer than the call",
                              "make the container inside of the call, or return the value and store it behind the call")

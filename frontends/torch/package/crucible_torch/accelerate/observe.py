@@ -74,7 +74,7 @@ class Observation:
         else:
             self._step_back()
         recorder = self._session._recorder
-        name_before(lambda tensor, name, role: recorder.name_tensor(tensor, PREFIX + name, role, False))
+        name_before(lambda tensor, name, role: recorder.name_tensor(tensor, PREFIX + name, role, False, True))
         try:
             with around:  # entered last: what it puts in the place of functions goes before the recorder's
                 result = function(*args, **kwargs)
@@ -132,7 +132,8 @@ class Observation:
         self.make_room()
         config = {
             "output": self.file, "command": "", "iterations": self._wanted, "warmup": 0, "end_of_iteration": "step",
-            "max_bytes": 0, "exclude_modules": [], "snapshot": "", "kernels": "typed", "no_paths": False
+            "max_bytes": 0, "exclude_modules": [], "snapshot": "", "kernels": "typed", "no_paths": False,
+            "leave_out": True
         }
         session = Session(config, torch, self._report)
         try:

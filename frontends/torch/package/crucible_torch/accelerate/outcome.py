@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from crucible_torch.accelerate import judge
-from crucible_torch.accelerate.structure import is_same_value
+from crucible_torch.accelerate.structure import is_same_value, opened
 
 # (name, eager's tensor, tolerance of its kind): share of its size
 Allowed = Callable[[str, torch.Tensor, float], float]
@@ -37,7 +37,7 @@ class Outcome:
     def now(result: Any, states: list[torch.Tensor], parameters: list[torch.Tensor], kept: str) -> "Outcome":
         """`kept`: what gets memory of its own, as calls follow that write the rest: "states", "everything",
         "nothing"."""
-        leaves, spec = pytree.tree_flatten(result)
+        leaves, spec = pytree.tree_flatten(opened(result))
         objects = [parameter.grad for parameter in parameters]
         grads = list(objects)
         if kept != "nothing":
@@ -56,8 +56,9 @@ class Outcome:
 
 
 def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]], masks: list[Any],
-                allowed: Allowed = as_usual) -> list[judge.Difference]:
-    """`names` of states and of gradients; `masks`, of states, as judge.noise_masks() has them."""
+                allowed: Allowed = as_usual, rooms: dict[str, float] = {}) -> list[judge.Difference]:
+    """`names` of states and of gradients; `masks`, of states, as judge.noise_masks() has them; `rooms`: how far numbers
+    may be apart that were read from tensors, by name."""
     found: list[judge.Difference | None] = []
     if mine.spec != eager.spec or len(mine.leaves) != len(eager.leaves):
         found.append(judge.Difference("what is returned, by its structure,", float("inf"), 0.0))
@@ -66,19 +67,23 @@ def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]
             name = f"result {k}"
             if isinstance(b, torch.Tensor) and isinstance(a, torch.Tensor):
                 found.append(judge.difference(name, a, b, allowed(name, b, judge.RESULT)))
+            elif name in rooms and type(a) is type(b):
+                mine_, theirs = (torch.tensor(float(each), dtype=torch.double) for each in (a, b))
+                share = rooms[name] / max(abs(float(b)), torch.finfo(torch.float32).tiny)
+                found.append(judge.difference(name, mine_, theirs, max(allowed(name, theirs, judge.RESULT), share)))
             elif not is_same_value(a, b) and a is not b:
                 found.append(judge.Difference(name, float("inf"), 0.0))
     for name, a, b, (mask, room) in zip(names[0], mine.states, eager.states, masks):
         found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), mask, room))
-    largest = max((float(grad.detach().abs().max()) for grad in eager.grads if grad is not None and grad.numel()),
-                  default=0.0)
+    largest = max((judge.largest_of(grad) for grad in eager.grads if grad is not None and grad.numel()), default=0.0)
     for name, a, b in zip(names[1], mine.grads, eager.grads):
         if (a is None) != (b is None):
             found.append(judge.Difference(f"whether {name} has a gradient", float("inf"), 0.0))
         elif a is not None and a is not b:
             name = f"the gradient of {name}"
-            small = b.detach().abs() <= judge.NOISE * largest
-            found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), small, judge.NOISE * largest))
+            noise = judge.NOISE * largest
+            found.append(
+                judge.difference(name, a, b, allowed(name, b, judge.STATE), judge.Excused(b, noise), noise))
     if not torch.equal(mine.generator, eager.generator):
         found.append(judge.Difference("the state of torch's random numbers", float("inf"), 0.0))
     return [each for each in found if each is not None]

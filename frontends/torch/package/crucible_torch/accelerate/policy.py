@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from typing import Any, Callable
@@ -12,9 +13,13 @@ from typing import Any, Callable
 import torch
 
 from crucible_torch.accelerate import bytecode, capsule, reporting, visible
+from crucible_torch.accelerate.checking import OF_ANOTHER
+from crucible_torch.accelerate.moving import Kind, Kinds, is_counted, named_numbers
 from crucible_torch.accelerate.observe import Busy, Unrecorded
 from crucible_torch.accelerate.philox import Drawing
-from crucible_torch.accelerate.structure import flatten_call, name_of_leaf
+from crucible_torch.accelerate.progress import Progress
+from crucible_torch.accelerate.structure import flatten_call, name_of_leaf, objects_among
+from crucible_torch.accelerate.taken import Taken
 from crucible_torch.accelerate.variant import Variant
 from crucible_torch.accelerate.worker import worker
 from crucible_torch.versions import mismatch
@@ -24,9 +29,10 @@ CHECK_EVERY = 1024
 WORTH = 1.03  # a compiled call that takes longer than this share of eager is not worth it
 CALLS_TO_JUDGE = 32
 FIRST_PAUSE, LONGEST_PAUSE = 32, 8192  # calls after which what could not be compiled is looked at once more
-DECIDES = "number decides"  # among the names that are read: a number that may move picks what runs
-GRADIENTS = ("a parameter has no gradient", "a parameter has a gradient")  # as Program.run() says it
+FIRST_LOOK = 4  # the same where the code alone refused, which costs little to find out
 EAGER_TIMES = 256
+MOST_WAITING = 4  # variants that were traced for one thing and never came again
+TRACED_AGAIN = 1024  # a pause after which calls are traced once more for what was in the way before
 
 _running = threading.local()  # .depth: calls of accelerated functions that this thread is in
 
@@ -68,7 +74,7 @@ class Accelerated:
     all: "weakref.WeakSet[Accelerated]"
 
     def __init__(self, function: Callable[..., Any], *, check_every: int = CHECK_EVERY, on_mismatch: str = "eager",
-                 max_variants: int = MOST_VARIANTS, rng: str = "torch"):
+                 max_variants: int = MOST_VARIANTS, rng: str = "torch", progress: bool = False):
         if on_mismatch not in ("eager", "raise"):
             raise ValueError(f"on_mismatch is 'eager' or 'raise', not {on_mismatch!r}")
         if rng not in ("torch", "philox"):
@@ -79,19 +85,22 @@ class Accelerated:
         self._rng = rng
         self._drawing = Drawing(function) if rng == "philox" else None
         self._called = self._drawing or function  # an eager call
+        self._progress = Progress(self) if progress else None
         self._check_every, self._on_mismatch, self._max_variants = check_every, on_mismatch, max_variants
         self._variants: dict[bytes, list[Variant]] = {}
-        self._count = 0
+        self._count = 0  # of variants, those among them that were refused
+        self._refusals = 0
         self._reason = ""  # why nothing is compiled, whatever the variant
         self._retry_at: int | None = None  # the call in which that is looked at again; None: never
-        self._pause = FIRST_PAUSE
+        self._pause, self._look_pause = FIRST_PAUSE, FIRST_LOOK
         self._reasons: dict[str, int] = {}  # why single calls were eager
         self._mismatches: list[str] = []
         self._calls = self._compiled_calls = 0
         self._stall_ms = 0.0
         self._lock = threading.RLock()  # tells who has it: an interrupt may come right after it was taken
         self._specs: dict[Any, int] = {}
-        self._reach: Any = None
+        self._kinds = Kinds()
+        self._traced_for: list[bytecode.Refusal] = []  # what calls were traced for, for nothing
         self.__wrapped__ = function
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__qualname__ = getattr(function, "__qualname__", self.__name__)
@@ -111,9 +120,20 @@ class Accelerated:
         end = None if timeout is None else time.monotonic() + timeout
         for variant in self._every_variant():
             job = variant.job
-            if job is not None and not job.done.wait(None if end is None else max(0.0, end - time.monotonic())):
+            if job is not None and not self._wait_for(job, end):
                 return False
         return True
+
+    def _wait_for(self, job: Any, end: float | None) -> bool:
+        while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            step = left if self._progress is None else 0.1 if left is None else min(left, 0.1)
+            if job.done.wait(step):
+                return True
+            if left is not None and left <= (step or 0.0):
+                return False
+            if self._progress is not None:
+                self._progress.note()
 
     def __repr__(self) -> str:
         return f"<crucible.accelerate of {self._function!r}>"
@@ -134,7 +154,7 @@ class Accelerated:
             return self
         bound = Accelerated(self._function.__get__(instance, owner), check_every=self._check_every,
                             on_mismatch=self._on_mismatch, max_variants=self._max_variants,
-                            rng=self._rng)
+                            rng=self._rng, progress=self._progress is not None)
         name = next((key for kind in type(instance).__mro__ for key, value in vars(kind).items() if value is self),
                     None)
         if name is not None and hasattr(instance, "__dict__"):
@@ -159,6 +179,8 @@ class Accelerated:
             _running.depth = 0
             if self._lock._is_owned():
                 self._lock.release()
+            if self._progress is not None:
+                self._progress.note()
         return self._eager("another thread was in a call of it", args, kwargs)
 
     def call_eagerly(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -170,6 +192,8 @@ class Accelerated:
         if self._drawing is not None:
             self._drawing.begin(self._calls)
         self._calls += 1
+        if self._progress is not None:
+            self._progress.note()
 
     def _eager(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._note(reason)
@@ -188,7 +212,10 @@ class Accelerated:
 
     def _leave(self, reason: str, comes_back: bool = False) -> None:
         """Every call is eager from now on, or for a while."""
-        self._reason, self._retry_at = reason, self._next_pause() if comes_back else None
+        self._reason, self._retry_at = reason, None
+        if comes_back:
+            self._retry_at = self._calls + self._look_pause
+            self._look_pause = min(2 * self._look_pause, LONGEST_PAUSE)
         for variant in self._every_variant():
             variant.drop()
 
@@ -199,12 +226,12 @@ class Accelerated:
         from crucible_torch import _accelerate
 
         leaves, spec = flatten_call(args, kwargs)
-        key = _accelerate.signature(leaves)
+        kind = self._kind_of(leaves, spec)
+        key = _accelerate.signature(leaves, kind.free if kind is not None else {})
         if type(key) is tuple:
             index, what = key
             return self._eager(f"{name_of_leaf(args, kwargs, index)} {what}", args, kwargs)
-        if not isinstance(spec, int):
-            key += b"%d" % self._specs.setdefault(spec, len(self._specs))
+        key += self._text_of(spec)
         refusal = self._watching()
         if refusal:
             return self._eager(refusal, args, kwargs)
@@ -214,21 +241,55 @@ class Accelerated:
             for variant in same:
                 if variant.tier != "compiled":
                     continue
-                changed = variant.guards.check()
+                changed = variant.given.other(leaves) or variant.guards.check()
                 if changed is None:
-                    variant.used = self._calls
+                    variant.used, missed_before = self._calls, missed
                     done, answer, missed = self._run(variant, args, kwargs, leaves)
                     if done:
+                        if missed_before:
+                            self._move_up(same, variant)
                         return answer
                     if variant.wants_anew:
                         variant.wants_anew = False
                         variant.start_anew()
                         break
-                    if missed not in GRADIENTS:
+                    if missed not in OF_ANOTHER:
                         return self._eager(missed, args, kwargs)
                     continue  # of another variant
                 missed = changed
-        return self._call_eagerly(key, same or [], missed, args, kwargs, leaves, spec)
+            if kind is not None and any(each.fails_numbers() for each in same):
+                kind.pin()  # it cannot be compiled for all numbers: for each by itself, then
+                self._drop_key(key)
+                return self._call(args, kwargs)
+        return self._call_eagerly(key, kind, same or [], missed, args, kwargs, leaves, spec)
+
+    def _text_of(self, spec: Any) -> bytes:
+        return b"" if isinstance(spec, int) else b"%d" % self._specs.setdefault(spec, len(self._specs))
+
+    def _kind_of(self, leaves: tuple[Any, ...], spec: Any) -> Kind | None:
+        """What is known of numbers in calls like this one; None where it has none."""
+        from crucible_torch import _accelerate
+
+        if not any(is_counted(leaf) for leaf in leaves):
+            return None
+        base = _accelerate.signature(leaves, None)
+        if type(base) is tuple:
+            return None
+        kind = self._kinds.find(base + self._text_of(spec))
+        kind.note(leaves)
+        return kind
+
+    def _drop_key(self, key: bytes) -> None:
+        for variant in self._variants.pop(key, ()):
+            variant.drop()
+
+    @staticmethod
+    def _move_up(same: list[Variant], variant: Variant) -> None:
+        """What is called more often is asked first: a variant that a tensor's value decides has computed in vain by
+        then."""
+        at = same.index(variant)
+        while at > 0 and same[at - 1].compiled_calls < variant.compiled_calls:
+            same[at], same[at - 1], at = same[at - 1], variant, at - 1
 
     @staticmethod
     def _watching() -> str:
@@ -239,6 +300,8 @@ class Accelerated:
             return "it was called under anomaly detection, which looks at every op"
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
             return "it was called under saved_tensors_hooks, which are given every tensor that is saved"
+        if torch._C._get_tracing_state() is not None or torch.compiler.is_compiling():
+            return "it was called while torch traces or compiles what calls it"
         if torch._C._functorch.maybe_current_level() is not None:
             return "it was called under a transform of torch.func, which sees every op"
         return ""
@@ -259,7 +322,7 @@ class Accelerated:
             return False, None, reason
         if len(variant.compiled_ms) < 4096:
             variant.compiled_ms.append((time.perf_counter() - began) * 1e3)
-        variant.step_schedulers()
+        variant.finish_call()
         variant.compiled_calls += 1
         self._compiled_calls += 1
         if self._count > 1:
@@ -271,6 +334,8 @@ class Accelerated:
     def _check(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
                leaves: tuple[Any, ...]) -> tuple[bool, Any, str]:
         result, differences, reason = variant.check(self._called, args, kwargs, leaves)
+        if reason in OF_ANOTHER:
+            return False, None, reason
         if reason is not None:  # eager did it
             self._note(reason)
             if variant.wants_anew:
@@ -307,12 +372,13 @@ class Accelerated:
         if middle > WORTH * eager:
             variant.give_up(f"a compiled call takes {middle:.3f} ms and eager {eager:.3f} ms")
 
-    def _call_eagerly(self, key: bytes, same: list[Variant], missed: str, args: tuple[Any, ...],
+    def _call_eagerly(self, key: bytes, kind: Kind | None, same: list[Variant], missed: str, args: tuple[Any, ...],
                       kwargs: dict[str, Any], leaves: tuple[Any, ...], spec: Any) -> Any:
         fitting = [each for each in same if each.tier in ("observing", "compiling") and each.fits_gradients()]
         variant = next((each for each in fitting if each.is_known()), fitting[0] if fitting else None)
         if variant is None:
-            eager = [each for each in same if each.tier == "eager" and each.fits_gradients()]
+            eager = [each for each in same
+                     if each.tier == "eager" and each.fits_gradients() and not each.is_refused_elsewhere()]
             for each in eager:
                 if each.retry_at is None and not each.is_final:
                     each.retry_at = self._next_pause()
@@ -321,7 +387,7 @@ class Accelerated:
                 same.remove(each)  # what was in the way then may be gone
             if missed:
                 self._note(missed)
-            variant = self._new_variant(key, args, kwargs)
+            variant = self._new_variant(key, kind, args, kwargs, leaves, spec)
             if variant is None:
                 return self._called(*args, **kwargs)
         variant.used = self._calls
@@ -330,7 +396,7 @@ class Accelerated:
                 variant.finish()
                 if variant.tier == "observing":
                     return self._observe(variant, args, kwargs, leaves, spec)
-            if variant.tier == "compiled" and variant.guards.check() is None:
+            if variant.tier == "compiled" and not variant.given.other(leaves) and variant.guards.check() is None:
                 done, answer, missed = self._run(variant, args, kwargs, leaves)
                 return answer if done else self._eager(missed, args, kwargs)
             variant.calls += 1
@@ -343,39 +409,103 @@ class Accelerated:
             return self._eager(reason or "what it depends on changed while it was compiled", args, kwargs)
         return self._observe(variant, args, kwargs, leaves, spec)
 
-    def _new_variant(self, key: bytes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Variant | None:
-        refusals, reach = bytecode.follow(self._function, args, kwargs)
-        serious = [each for each in refusals if each.kind not in ("number decides", "scheduler")]
-        if serious:
-            self._leave(str(serious[0]), comes_back=True)
+    def _new_variant(self, key: bytes, kind: Kind | None, args: tuple[Any, ...], kwargs: dict[str, Any],
+                     leaves: tuple[Any, ...], spec: Any) -> Variant | None:
+        serious, reach = self._follow(args, kwargs)
+        is_same = bool(serious) and serious == self._traced_for and self._look_pause < TRACED_AGAIN  # and for nothing
+        waiting = [each for each in self._every_variant() if serious and each.traced_for == serious and each.calls == 1]
+        is_same = is_same or len(waiting) >= MOST_WAITING
+        refusal = str(serious[0]) if serious and (is_same or sys.gettrace() is not None) else ""
+        if refusal and all(each.tier == "eager" for each in self._every_variant()):
+            self._leave(self._reason or refusal, comes_back=True)
             return None
-        self._reason, self._reach = "", reach
+        if kind is not None and not serious:
+            names = named_numbers(args, kwargs, bytecode.argument_paths(self._function, args))
+            if kind.set_free(names, reach):
+                key = self._leave_out(kind, leaves, spec)
+        if refusal:  # where what is refused changes from call to call, that makes no variants
+            self._refusals += 1
+            same = self._variants.get(key, [])
+            same[:] = [each for each in same if not each.is_refused_elsewhere()]
         every = self._every_variant()
         if len(every) >= self._max_variants:
-            if self._count >= 4 * self._max_variants:
-                self._leave(f"its calls are of more than {self._count} variants: sizes, values or what it depends on "
-                            "change from call to call; pad batches to a few sizes, or pass numbers as tensors")
+            if self._count - self._refusals >= 4 * self._max_variants:
+                self._leave(f"its calls are of more than {self._count - self._refusals} variants: " +
+                            self._what_varies(leaves, args, kwargs))
                 return None
             oldest = min(every, key=lambda each: each.used)
             oldest.drop()
             self._variants[oldest.signature].remove(oldest)
-        read = set(reach.names)
-        if any(each.kind == "number decides" for each in refusals):
-            read.add(DECIDES)
-        variant = Variant(self._count, key, read, self._drawing)
+        variant = Variant(self._count, key, self._drawing, kind, Taken() if serious and not refusal else None)
+        variant.traced_for, variant.objects = serious, objects_among(leaves)
+        self._reason = ""
+        if refusal:
+            variant.reach = reach
+            variant.refuse(refusal, lambda: self._look(variant, args, kwargs))
         self._count += 1
         self._variants.setdefault(key, []).insert(0, variant)
         return variant
 
-    def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return visible.look(self._function, self._reach, args, kwargs)
+    def _what_varies(self, leaves: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """For people: why there were so many of them."""
+        for at, leaf in enumerate(leaves):
+            others = [obj for each in self._every_variant() for obj in each.objects if type(obj) is type(leaf)]
+            if objects_among((leaf, )) and len({id(obj) for obj in others}) > self._max_variants // 2:
+                return (f"{name_of_leaf(args, kwargs, at)} is another {type(leaf).__name__} in each call; pass its "
+                        "tensors, or make its class known to torch.utils._pytree")
+        return ("sizes, values or what it depends on change from call to call; pad batches to a few sizes, or pass "
+                "numbers as tensors")
+
+    def _follow(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                taken: Taken | None = None) -> tuple[list[bytecode.Refusal], Any]:
+        """(What keeps a call from being compiled, as the function is now; what its code reaches)."""
+        refusals, reach = bytecode.follow(self._function, args, kwargs, taken)
+        reach.is_decided_by_numbers = any(each.kind == "number decides" for each in refusals)
+        serious = [each for each in refusals if each.kind not in ("number decides", "scheduler")]
+        if any(each.kind == "scheduler" for each in refusals):
+            serious += reach.rates
+        return serious, reach
+
+    def _judge(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The verdict, right before the first observed call: on what is there now, and on the ways that the first calls
+        went. Why the variant cannot be compiled; "" where nothing is in the way."""
+        serious, reach = self._follow(args, kwargs, variant.taken)
+        refusal = str(serious[0]) if serious else variant.follow(reach)
+        if not refusal:
+            return ""
+        if serious and sys.gettrace() is None and variant.looks_once_more():
+            return ""  # what a first call does once, such as making its tables
+        self._traced_for = variant.traced_for
+        if serious and all(each.tier == "eager" for each in self._every_variant() if each is not variant):
+            self._variants[variant.signature].remove(variant)
+            self._leave(refusal, comes_back=True)
+        else:
+            variant.reach = reach
+            variant.refuse(refusal, lambda: self._look(variant, args, kwargs))
+        return refusal
+
+    def _leave_out(self, kind: Kind, leaves: tuple[Any, ...], spec: Any) -> bytes:
+        """The signature without the numbers that move, from now on; variants with them are given up."""
+        from crucible_torch import _accelerate
+
+        for key in [key for key, same in self._variants.items() if any(each.kind is kind for each in same)]:
+            self._drop_key(key)
+        return _accelerate.signature(leaves, kind.free) + self._text_of(spec)
+
+    def _look(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return visible.look(self._function, variant.reach, args, kwargs)
 
     def _observe(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
                  leaves: tuple[Any, ...], spec: Any) -> Any:
         variant.calls += 1
         began = time.perf_counter()
+        if variant.wants_verdict():
+            refusal = self._judge(variant, args, kwargs)
+            if refusal:
+                return self._called(*args, **kwargs) if self._reason else self._eager(refusal, args, kwargs)
         try:
-            result = variant.observe(self._called, lambda: self._look(args, kwargs), args, kwargs, leaves, spec)
+            look = lambda: self._look(variant, args, kwargs)  # noqa: E731
+            result = variant.observe(self._called, look, args, kwargs, leaves, spec)
         except Busy as busy:
             return self._eager(str(busy), args, kwargs)
         except Unrecorded as problem:

@@ -8,9 +8,14 @@ import types
 import torch
 
 from . import known as tables
-from .classes import CONTAINERS, is_user_class, own_special, own_special_of, own_special_class
-from .values import (Bound, Box, Fresh, FreshObject, Function, Iterator, Known, Method, Null, Outside, Plain, Tensor,
-                     Tuple, constant, has_tensor, is_simple, options, source)
+from .counters import Count, counted, in_place
+from .classes import CONTAINERS, is_user_class, own_special_class, own_special_of
+from .operands import sources
+from .values import (Bound, Box, Fresh, FreshObject, Function, Iterator, Known, Method, Null, Number, Outside, Plain,
+                     Tensor, Tuple, constant, constants, fixed, has_number, has_tensor, is_number, is_simple, options,
+                     source)
+
+LEAVES = "use the tensor without leaving torch, or read it behind the call"
 
 _COMPARISONS = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge
@@ -47,12 +52,27 @@ class Questions:
                 if isinstance(option, Outside):
                     frame.refuse(f"uses an operator on {option.what}, which cannot be known", "pass it as an argument")
         self._operators(frame, (left, right))
+        if (counter := counted(left, right, sign)) is not None:
+            return Count(counter)
+        if sign.startswith("%") and any(
+                isinstance(option, Known) and isinstance(option.obj, str) for option in options(left)):
+            self.no_number(frame, "makes text of", right)
+        if is_number(left) or is_number(right):
+            return self._operate_numbers(frame, sign, left, right, offset)
+        if (folded := self.fold_operator(sign, left, right)) is not None:
+            return folded
         if has_tensor(left) or has_tensor(right):
+            self.refuse_counters(frame, (left, right), "computes with it")
+            sites = fixed(left, right)
+            if sign.endswith("=") and sites is None:
+                self.wrote(left)  # where it lies
+            if (same := in_place(left, sign)) is not None:
+                return same
             if sign.startswith("%") and any(
                     isinstance(option, Known) and isinstance(option.obj, str) for option in options(left)):
                 frame.refuse("makes text of a tensor", "make it behind the call", "value leaves")
                 return Plain()
-            return Tensor()
+            return Tensor(fixed=sites)
         containers = [
             option for value in (left, right) for option in options(value)
             if isinstance(option, (Fresh, Tuple)) or isinstance(option, Known) and isinstance(option.obj, CONTAINERS)
@@ -65,10 +85,39 @@ class Questions:
                 if element is not None:
                     self.grow(made, element)
             return made
-        return Plain(source(left, right))
+        return Plain(source(left, right), sources(left, right))
+
+    def no_number(self, frame, what, *values):
+        """Refuses a number that was read from a tensor where it would decide what no condition tells."""
+        if any(has_number(value) for value in values if value is not None):
+            frame.refuse(f"{what} a number that it reads from a tensor", LEAVES, "value leaves")
+
+    def _operate_numbers(self, frame, sign, left, right, offset):
+        """Numbers that were read: Python's own operators with other numbers."""
+        if has_tensor(left) or has_tensor(right):
+            self.no_number(frame, "computes with a tensor and", left, right)
+            return Tensor()
+        self._moves(frame, left, right)
+        for option in [*options(left), *options(right)]:
+            if isinstance(option, Known) and not isinstance(option.obj, (bool, int, float, list, tuple)):
+                self.no_number(frame, f"computes with {option.path} and", left, right)
+        if any(isinstance(option, (Fresh, Tuple)) for value in (left, right) for option in options(value)):
+            made = self.fresh("list", (frame.site, offset))
+            for value in (left, right):
+                self.grow(made, self.element(frame, value) or Plain())
+            return made
+        return Number()
+
+    def _moves(self, frame, *values):
+        if moving := source(*values):
+            frame.refuse(f"computes with {moving} and a number that it reads from a tensor",
+                         "compute it behind the call", "number decides")
 
     def keyed(self, frame, *keys):
-        """Refuses keys whose hash or index is the user's own code."""
+        """Refuses keys whose hash or index is the user's own code, or that move."""
+        if moving := source(*keys):
+            frame.refuse(f"uses {moving} as a key", "pass a string", "number decides")
+        self.no_number(frame, "picks an element by", *keys)
         self._own_answers(frame, keys, ("__hash__", "__index__"), "uses {} as a key, and its class says how")
 
     def shown(self, frame, value):
@@ -93,8 +142,10 @@ class Questions:
 
     def compare(self, frame, sign, left, right):
         self._operators(frame, (left, right))
+        if has_number(left) or has_number(right):
+            return self._compare_numbers(frame, left, right)
         if has_tensor(left) or has_tensor(right):
-            return Tensor()
+            return Tensor(fixed=fixed(left, right))
         left_constant, first = constant(left)
         right_constant, second = constant(right)
         if left_constant and right_constant and sign in _COMPARISONS:
@@ -103,6 +154,15 @@ class Questions:
             except TypeError:
                 return Plain()
         return Plain(source(left, right))
+
+    def _compare_numbers(self, frame, left, right):
+        if not all(is_number(value) or not has_number(value) for value in (left, right)):
+            self.no_number(frame, "compares", left, right)
+        if has_tensor(left) or has_tensor(right):
+            self.no_number(frame, "compares a tensor with", left, right)
+            return Tensor()
+        self._moves(frame, left, right)
+        return Number()
 
     def ask(self, frame, value):
         """Refuses a truth that is the answer of the user's own code."""
@@ -116,6 +176,8 @@ class Questions:
     def truth(self, value):
         answers = set()
         for option in options(value):
+            if isinstance(option, FreshObject) and option.mapping is not None:
+                return None
             if isinstance(option, (Function, Bound, FreshObject)):
                 answers.add(True)
             elif isinstance(option, Tuple):
@@ -134,7 +196,7 @@ class Questions:
         for option in options(value):
             if isinstance(option, Known):
                 answers.add(option.obj is None)
-            elif isinstance(option, (Fresh, FreshObject, Tuple, Function, Bound, Iterator)):
+            elif isinstance(option, (Fresh, FreshObject, Tuple, Function, Bound, Iterator, Number)):
                 answers.add(False)
             else:
                 return None
@@ -148,19 +210,40 @@ class Questions:
         return None
 
     def contains(self, frame, owner, key):
+        self.no_number(frame, "looks for", owner, key)
+        answers = {self._contains(frame, option, key) for option in options(owner)}
+        return answers.pop() if len(answers) == 1 else None
+
+    def _contains(self, frame, owner, key):
         if has_tensor(owner) or has_tensor(key) and not (isinstance(owner, Known) and isinstance(owner.obj, dict)):
             frame.refuse("looks for a tensor's value", "compare with torch, or outside of the call", "value leaves")
             return None
-        is_constant, found = constant(key)
-        if isinstance(owner, Known) and is_constant and isinstance(
-                owner.obj, (str, range, *CONTAINERS)) and not is_user_class(type(owner.obj)):
+        cls = self.class_of(owner)
+        if cls is not None and own_special_of(cls, "__contains__") is not None:
+            self.call(frame, self.attribute(frame, owner, "__contains__"), [key], {}, (*frame.site, frame.line, "in"))
+            return None
+        keys = constants(key)
+        if keys is None:
+            return None
+        if isinstance(owner, FreshObject) and owner.mapping is not None:
+            owner = owner.mapping
+        if isinstance(owner, Fresh) and owner.kind == "dict":
+            answers = {None if each in owner.maybe else True if each in owner.keys else None if owner.others is not None
+                       else False for each in keys}
+        elif isinstance(owner, Tuple):
+            items = [constant(item) for item in owner.items]
+            if not all(is_constant for is_constant, _ in items):
+                return None
+            answers = {each in [item for _, item in items] for each in keys}
+        elif isinstance(owner, Known) and isinstance(owner.obj, (str, range, *CONTAINERS)):
+            kind = next(kind for kind in (str, range, *CONTAINERS) if isinstance(owner.obj, kind))
             try:
-                return found in owner.obj
+                answers = {kind.__contains__(owner.obj, each) for each in keys}
             except TypeError:
                 return None
-        if isinstance(owner, Known) and own_special(owner.obj, "__contains__") is not None:
-            frame.refuse(f"asks {owner.path} for an element", "ask outside of the call and pass the answer as a bool")
-        return None
+        else:
+            return None
+        return answers.pop() if len(answers) == 1 else None
 
     def enter(self, frame, manager):
         for option in options(manager):
@@ -170,6 +253,12 @@ class Questions:
                                               tables.is_torch_class(type(option.obj))):
                 continue
             if isinstance(option, Fresh) and option.kind == "context":
+                continue
+            cls = self.class_of(option)
+            if cls is not None and own_special_of(cls, "__enter__") and own_special_of(cls, "__exit__"):
+                self.call(frame, self.attribute(frame, option, "__enter__"), [], {}, (*frame.site, frame.line, "enter"))
+                self.call(frame, self.attribute(frame, option, "__exit__"), [Plain(), Plain(), Plain()], {},
+                          (*frame.site, frame.line, "exit"))
                 continue
             frame.refuse(f"enters {self.name(option)}, which cannot be known", "enter it outside of the call")
 
@@ -187,5 +276,5 @@ class Questions:
             return self.name(value.function) if isinstance(value, Bound) else value.name
         if isinstance(value, Fresh):
             return f"a {value.kind}"
-        return {"Tensor": "a tensor", "Plain": "a value", "Iterator": "an iterator",
+        return {"Tensor": "a tensor", "Plain": "a value", "Number": "a number", "Iterator": "an iterator",
                 "Tuple": "a tuple"}.get(type(value).__name__, "something")

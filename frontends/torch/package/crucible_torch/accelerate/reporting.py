@@ -80,6 +80,12 @@ def usual_eager(variant: Any) -> float | None:
     return times[len(times) // 4] if times else None
 
 
+def gain_of(variant: Any) -> float | None:
+    """Eager's time over a compiled call's."""
+    eager, compiled = usual_eager(variant), _middle(variant.compiled_ms[1:] or variant.compiled_ms)
+    return eager / compiled if eager and compiled else None
+
+
 def make(accelerated: Any) -> Report:
     variants = []
     for variant in sorted(accelerated._every_variant(), key=lambda each: each.number):

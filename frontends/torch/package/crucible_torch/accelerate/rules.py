@@ -29,6 +29,7 @@ _DERIVED = {
     "1 - weight": ("f32(1.0 - f32(x))", "1.0 - x"),
     "weight is below 0.5": ("1.0 if abs(x) < 0.5 else 0.0",),
 }
+_WEIGHT = re.compile(r"lerp_?\.weight\b|1 - beta1 of \(aten::_fused")  # of slots that are lerp's weight
 _NOT_THERE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _LARGEST_COUNT = 1 << 24  # of a counter of 32 bits: one more is the same number
 
@@ -340,13 +341,13 @@ class Rules:
     def _check_weight(self, writer, slot, rule, result):
         """lerp computes in one of two ways, which the program was made for (interpolate() in frontends/aten)."""
         name = slot[0]
-        if not re.search(r"lerp_?\.weight\b", name):
+        if not _WEIGHT.search(name):
             return
         expression = rule.expression
         if name.startswith(("1 - weight of", "rounded of")):
             expression = expression.parts["x"] if "x" in expression.parts else expression
             result = writer.write(expression)
-        elif not name.startswith("aten::"):
+        elif not name.startswith(("aten::", "1 - beta1 of")):
             return
         sides = {abs(value) < 0.5 for value in expression.values}
         if len(sides) == 1:

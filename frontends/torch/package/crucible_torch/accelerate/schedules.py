@@ -1,10 +1,12 @@
-"""Schedulers that the function steps by itself. That is Python's work alone, numbers for the next call: it is put off
-until the function has returned, where nobody tells the difference, and a compiled call does it after its run."""
+"""Schedulers that the function steps by itself. That is Python's work alone, numbers for the next call: an observed call does
+it and it is noted, a compiled call does it after its run. Where the function could tell the difference it is refused: here,
+and by the bytecode where it reads a rate."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from crucible_torch.accelerate.structure import Refusal
@@ -12,9 +14,9 @@ from crucible_torch.accelerate.structure import Refusal
 _WHEN = "; step it outside, after the call"
 
 
-class PutOff:
-    """Between `with` and its end, steps of these schedulers are noted and not made. Errors: none; what cannot be put
-    off is in `problem`."""
+class Noted:
+    """Between `with` and its end, steps of these schedulers are made and noted. Errors: none; what a compiled call could
+    not do behind its run is in `problem`."""
 
     def __init__(self, schedulers: list[Any]):
         self._schedulers = schedulers
@@ -22,7 +24,10 @@ class PutOff:
         self.problem: Refusal | None = None
         self._hook: Any = None
 
-    def __enter__(self) -> "PutOff":
+    def is_any(self) -> bool:
+        return bool(self._schedulers)
+
+    def __enter__(self) -> "Noted":
         if self._schedulers:
             self._hook = register_optimizer_step_pre_hook(self._optimizer_steps)
         for number, scheduler in enumerate(self._schedulers):
@@ -41,21 +46,55 @@ class PutOff:
     def _note(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if args or kwargs:
             self.problem = Refusal("a scheduler is stepped by a value" + _WHEN)
-            type(self._schedulers[number]).step(self._schedulers[number], *args, **kwargs)
-        else:
-            self.steps.append(number)
+        self.steps.append(number)
+        scheduler = self._schedulers[number]
+        type(scheduler).step(scheduler, *args, **kwargs)
 
     def _optimizer_steps(self, *_: Any) -> None:
         if self.steps:
             self.problem = Refusal("an optimizer steps after a scheduler did" + _WHEN)
-            self.make()
-
-    def make(self) -> None:
-        """The steps that were put off."""
-        steps, self.steps = self.steps, []
-        make_steps(self._schedulers, steps)
 
 
 def make_steps(schedulers: list[Any], steps: list[int]) -> None:
+    """What a compiled call leaves to be done behind its run."""
     for number in steps:
         type(schedulers[number]).step(schedulers[number])
+
+
+class Kept:
+    """What schedulers and counters of a function are at one moment: a call that is made once more begins from there.
+    `counters`: as counters.Counter."""
+
+    def __init__(self, schedulers: list[Any], counters: list[Any]):
+        every = _with_inner(schedulers)
+        self._schedulers = [(scheduler, {name: _copied(value) for name, value in vars(scheduler).items()})
+                            for scheduler in every]
+        optimizers = {id(each.optimizer): each.optimizer for each in every if hasattr(each, "optimizer")}
+        self._groups = [(group, {key: value for key, value in group.items() if key != "params"},
+                         {key: value.clone() for key, value in group.items() if isinstance(value, torch.Tensor)})
+                        for optimizer in optimizers.values() for group in optimizer.param_groups]
+        self._counts = [(counter, counter.read()) for counter in counters]
+
+    def put_back(self) -> None:
+        for scheduler, attributes in self._schedulers:
+            vars(scheduler).update({name: _copied(value) for name, value in attributes.items()})
+        for group, numbers, tensors in self._groups:
+            group.update(numbers)
+            for key, value in tensors.items():
+                group[key].copy_(value)
+        for counter, number in self._counts:
+            if type(number) is int and counter.read() != number:
+                counter.add(number - counter.read())
+
+
+def _with_inner(schedulers: list[Any]) -> list[Any]:
+    """Those that schedulers hold, too: SequentialLR, ChainedScheduler."""
+    found: list[Any] = []
+    for scheduler in schedulers:
+        if not any(scheduler is each for each in found):
+            found += [scheduler, *_with_inner(getattr(scheduler, "_schedulers", []))]
+    return found
+
+
+def _copied(value: Any) -> Any:
+    return list(value) if type(value) is list else dict(value) if type(value) is dict else value

@@ -3,6 +3,7 @@ lists, dicts, named tuples, what libraries register) around tensors and simple v
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ class Refusal(Exception):
 
 def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
     """(leaves, spec); two calls with equal specs have their leaves at the same places."""
-    if not kwargs and all(type(arg) is torch.Tensor for arg in args):
+    if not kwargs and not any(type(arg) in pytree.SUPPORTED_NODES or isinstance(arg, tuple) for arg in args):
         return args, len(args)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     return tuple(leaves), spec
@@ -35,6 +36,11 @@ def whole(leaf: Any) -> Any:
     return leaf.detach().clone()
 
 
+def objects_among(leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Those that are told by their identity: modules, optimizers, functions, configurations."""
+    return tuple(leaf for leaf in leaves if not isinstance(leaf, (torch.Tensor, *SIMPLE)))
+
+
 def name_of_leaf(args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> str:
     """ "argument 2", "argument labels['x']": for people."""
     paths, _ = pytree.tree_flatten_with_path((args, kwargs))
@@ -44,20 +50,59 @@ def name_of_leaf(args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> s
     return f"argument {name if name is not None else first.key}{rest}"
 
 
+class _Opened:
+    """In the place of a plain object among results: its class, and its attributes, which are results too."""
+
+    def __init__(self, obj: Any):
+        self.cls, self.names = type(obj), tuple(vars(obj))
+        self.values = [opened(value) for value in vars(obj).values()]
+
+
+def _made(values: Any, kind: tuple[type, tuple[str, ...]]) -> Any:
+    """An object as it was, with other attributes, without what its class does when one is made."""
+    made = kind[0].__new__(kind[0])
+    vars(made).update(zip(kind[1], values))
+    return made
+
+
+pytree.register_pytree_node(_Opened, lambda one: (one.values, (one.cls, one.names)), _made)
+
+
+def opened(result: Any) -> Any:
+    """The result with instances of dataclasses and namespaces in it as pytree can look into them."""
+    leaves, spec = pytree.tree_flatten(result)
+    if not any(_is_plain_object(leaf) for leaf in leaves):
+        return result
+    return pytree.tree_unflatten([_Opened(leaf) if _is_plain_object(leaf) else leaf for leaf in leaves], spec)
+
+
+def _plain_objects(value: Any) -> list[Any]:
+    found = [leaf for leaf in pytree.tree_leaves(value) if _is_plain_object(leaf)]
+    return found + [inner for each in found for inner in _plain_objects(list(vars(each).values()))]
+
+
+def _is_plain_object(leaf: Any) -> bool:
+    cls = type(leaf)
+    if cls is types.SimpleNamespace:
+        return True
+    return "__dataclass_fields__" in vars(cls) and cls.__new__ is object.__new__ and not any(
+        "__slots__" in vars(base) for base in cls.__mro__[:-1])
+
+
 class Answer:
     """How a call's result is put together from what a run gives: for each leaf its origin, and the containers."""
 
     def __init__(self, result: Any):
-        leaves, self.spec = pytree.tree_flatten(result)
+        leaves, self.spec = pytree.tree_flatten(opened(result))
+        self.objects = _plain_objects(result)  # one that another call returns too lives longer
         self.leaves = leaves
         self.is_one = len(leaves) == 1 and leaves[0] is result
-        self.origins: list[tuple[str, Any]] = []  # ("output", number), ("argument", leaf), ("same", object)
+        # ("output", number), ("argument", leaf), ("number", entry of the call's numbers), ("same", object)
+        self.origins: list[tuple[str, Any]] = []
 
-    def build(self, outputs: list[torch.Tensor], arguments: tuple[Any, ...]) -> Any:
-        leaves = [
-            outputs[what] if kind == "output" else arguments[what] if kind == "argument" else what
-            for kind, what in self.origins
-        ]
+    def build(self, outputs: list[torch.Tensor], arguments: tuple[Any, ...], numbers: list[Any] = []) -> Any:
+        given = {"output": outputs, "argument": arguments, "number": numbers}
+        leaves = [given[kind][what] if kind in given else what for kind, what in self.origins]
         return leaves[0] if self.is_one else pytree.tree_unflatten(leaves, self.spec)
 
 

@@ -34,23 +34,41 @@ class Known(Value):
 
 
 class Plain(Value):
-    """A number, string, size, dtype or the like; `source`: the argument or hyperparameter that it was computed from."""
+    """A number, string, size, dtype or the like; `source`: the argument or hyperparameter that it was computed from, the
+    first of `sources`."""
 
-    def __init__(self, source=None):
+    def __init__(self, source=None, sources=()):
         self.source = source
+        self.sources = frozenset(sources or (() if source is None else (source,)))
 
     def key(self):
-        return "plain", self.source
+        return "plain", self.source, self.sources
 
 
 class Tensor(Value):
-    """A result of torch; `outside`: perhaps a tensor that lives longer than the call."""
+    """A result of torch; `outside`: perhaps a tensor that lives longer than the call. `fixed`: where the tensors were
+    made that it was computed from, if those are filled with numbers that guards compare (torch.arange): it has the same
+    elements in the next call. None for any other.
+    """
 
-    def __init__(self, outside=False):
-        self.outside = outside
+    def __init__(self, outside=False, fixed=None):
+        self.outside, self.fixed = outside, fixed
 
     def key(self):
-        return "tensor", self.outside
+        return "tensor", self.outside, self.fixed
+
+
+class Number(Value):
+    """A number that the call reads from a tensor, what Python computes from such, or a list of them. It may be carried,
+    computed with, asked whether it is true, and returned (tape.py): nothing else.
+    """
+
+
+class Direct(Known):
+    """A function in whose place observed calls have one that follows numbers (reads.py)."""
+
+    def key(self):
+        return "direct", id(self.obj)
 
 
 class Outside(Value):
@@ -63,14 +81,41 @@ class Outside(Value):
         return "outside", self.what
 
 
+class Missing(Outside):
+    """An attribute that is not there: reading it raises AttributeError."""
+
+    def key(self):
+        return "missing", self.what
+
+
+class Absent(Value):
+    """Among the values of a keyword argument: it may not be given at all."""
+
+
 class Fresh(Value):
-    """A container made inside the call, at `site`; `elements`: whatever was put into it."""
+    """A container made inside the call, at `site`; `elements`: whatever was put into it. Of a dict, `keys` has what was
+    put in under keys that are known, `others` what was under any other, and `maybe` those of `keys` that need not be
+    there.
+    """
 
     def __init__(self, kind, site):
         self.kind, self.site, self.elements = kind, site, None
+        self.keys, self.maybe, self.others = {}, set(), None
+        self.sure = set()  # were put in when it was made
+        self.first = ()  # of a tuple, the elements that it begins with
 
     def key(self):
         return "fresh", self.kind, self.site
+
+
+class Building(Value):
+    """A list on the stack that becomes a tuple: `items`, and any number of `rest`."""
+
+    def __init__(self, items, rest=None):
+        self.items, self.rest = tuple(items), rest
+
+    def key(self):
+        return "building", self.rest and self.rest.key(), *(item.key() for item in self.items)
 
 
 class FreshObject(Value):
@@ -78,6 +123,7 @@ class FreshObject(Value):
 
     def __init__(self, cls, site):
         self.cls, self.site, self.attributes = cls, site, {}
+        self.mapping = Fresh("dict", (site, "mapping")) if issubclass(cls, dict) else None
 
     def key(self):
         return "object", id(self.cls), self.site
@@ -103,6 +149,18 @@ class Iterator(Value):
         return "iterator", self.element.key() if self.element else None
 
 
+class Sequence(Value):
+    """An iterator over few elements that are known one by one, of which `at` were taken: the body of a loop over it is
+    followed for each of them.
+    """
+
+    def __init__(self, items, at=0):
+        self.items, self.at = tuple(items), at
+
+    def key(self):
+        return "sequence", self.at, *(item.key() for item in self.items)
+
+
 class Rest(Value):
     """The last of some arguments: any number of them, each `element`."""
 
@@ -114,10 +172,14 @@ class Rest(Value):
 
 
 class Slice(Plain):
-    """A slice: what is picked by it is a new container."""
+    """A slice: what is picked by it is a new container. `real`: the slice itself, where it is known."""
+
+    def __init__(self, source=None, real=None, sources=()):
+        super().__init__(source, sources)
+        self.real = real
 
     def key(self):
-        return "slice", self.source
+        return "slice", self.source, self.sources, str(self.real)
 
 
 class Box(Value):
@@ -231,6 +293,41 @@ def has_tensor(value):
     return any(is_tensor(option) or isinstance(option, Method) and is_tensor(option.owner) for option in options(value))
 
 
+def is_number(value):
+    """Whether it may be a number that was read, or an attribute of one."""
+    return any(isinstance(option, Number) or isinstance(option, Method) and is_number(option.owner)
+               for option in options(value))
+
+
+def has_number(value):
+    """Whether a number that was read may be in it."""
+    waiting, seen = [value], set()
+    while waiting:
+        for option in options(waiting.pop()):
+            if isinstance(option, Number):
+                return True
+            if id(option) not in seen:
+                seen.add(id(option))
+                waiting.extend(each for each in _within(option) if each is not None)
+    return False
+
+
+def _within(value):
+    if isinstance(value, Tuple):
+        return value.items
+    if isinstance(value, Fresh):
+        return [value.elements]
+    if isinstance(value, FreshObject):
+        return value.attributes.values()
+    if isinstance(value, Function):
+        return [*(box.value for box in value.boxes.values()), *value.defaults, *value.keyword_defaults.values()]
+    if isinstance(value, Bound):
+        return [value.function, value.owner]
+    if isinstance(value, (Iterator, Rest)):
+        return [value.element]
+    return [value.owner] if isinstance(value, Method) else ()
+
+
 def source(*values):
     """The argument or hyperparameter that one of them was computed from, or None."""
     for value in values:
@@ -253,11 +350,46 @@ def constant(value):
     return False, None
 
 
+def constants(value):
+    """The objects that it may be, where all of them are simple and the same in the next call; None otherwise."""
+    found = [constant(option) for option in options(value)]
+    if len(found) > FEW_OPTIONS or not all(is_constant for is_constant, _ in found):
+        return None
+    return [obj for _, obj in found]
+
+
+def fixed(*values):
+    """Where tensors with elements that are the same in the next call were made, which the values are computed from;
+    None where one of them may be something else.
+    """
+    sites = frozenset()
+    for value in values:
+        for option in options(value):
+            if isinstance(option, Tensor) and option.fixed is not None:
+                sites |= option.fixed
+            elif isinstance(option, Tuple):
+                inner = fixed(*option.items)
+                if inner is None:
+                    return None
+                sites |= inner
+            elif isinstance(option, (Plain, Null)):
+                if getattr(option, "source", None):
+                    return None
+            elif not (isinstance(option, Known) and is_simple(option.obj)):
+                return None
+    return sites
+
+
 def known(obj, path, moves=False):
     """The value of an object outside of the call; a number that may differ in the next call is no constant."""
     if moves and type(obj) in (int, float):
         return Plain(path)
-    return Known(obj, path, moves)
+    return Known(obj, path, moves and isinstance(obj, (list, tuple, dict)))  # what objects hold is watched
+
+
+def holds_rates(value):
+    """Whether it is what an optimizer keeps its hyperparameters in, or a part of that."""
+    return isinstance(value, Known) and value.moves and ".param_groups" in value.path
 
 
 def known_all(found, path_of, moves=False):

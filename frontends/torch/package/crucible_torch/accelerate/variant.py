@@ -7,71 +7,45 @@ from typing import Any, Callable
 
 import torch
 
-from crucible_torch.accelerate import draws, judge, rules
-from crucible_torch.accelerate.checking import Check
+from crucible_torch.accelerate import judge
+from crucible_torch.accelerate.places import Binding
+from crucible_torch.accelerate.checking import DECIDES, Check
 from crucible_torch.accelerate.graphs import BackwardRoots
-from crucible_torch.accelerate.observe import (ROLE_BUFFER, ROLE_INPUT, ROLE_OPTIMIZER_STATE, ROLE_PARAMETER,
-                                               ROLE_UNKNOWN, PREFIX, Observation, Unrecorded)
+from crucible_torch.accelerate.moving import GivenNumbers, Kind
+from crucible_torch.accelerate.observe import PREFIX, ROLE_INPUT, ROLE_UNKNOWN, Observation, Unrecorded
+from crucible_torch.accelerate.observed import (Differs, GradPattern, ObservedCall, are_open, role_of, storage_of,
+                                                trained)
 from crucible_torch.accelerate.philox import Drawing
-from crucible_torch.accelerate.schedules import PutOff, make_steps
+from crucible_torch.accelerate.reads import Reading
+from crucible_torch.accelerate.schedules import Kept, Noted, make_steps
 from crucible_torch.accelerate.structure import SIMPLE, Answer, Refusal, is_same_value, unflatten_call, whole
+from crucible_torch.accelerate.taken import Taken
+from crucible_torch.accelerate.tape import Formulas, formulas_of
 
 OBSERVED = 3  # calls that are recorded, after a first one in which optimizers make their state
 MOST_RESTARTS = 4  # of an observation whose calls were not alike
 
-def role_of(path: str, tensor: torch.Tensor) -> int:
-    if isinstance(tensor, torch.nn.Parameter):
-        return ROLE_PARAMETER
-    return ROLE_OPTIMIZER_STATE if path.startswith("optimizer[") else ROLE_BUFFER
 
-
-def optimizers_of(seen: Any) -> list[Any]:
-    return [optimizer for _, optimizer in seen.optimizers]
-
-
-def trained(seen: Any) -> list[torch.Tensor]:
-    """Tensors whose gradients a call may make or clear: frozen parameters among them, for zero_grad() clears theirs."""
-    return [tensor for _, tensor in seen.tensors
-            if tensor.is_leaf and (tensor.requires_grad or isinstance(tensor, torch.nn.Parameter))]
-
-
-def storage_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-class GradPattern:
-    """Which parameters have a gradient when a call begins, and what has become of them when it ends."""
-
-    def __init__(self, parameters: list[torch.Tensor]):
-        self.parameters = parameters
-        self.before = [parameter.grad for parameter in parameters]
-        self.versions = [None if grad is None else grad._version for grad in self.before]
-
-    def after(self) -> list[str]:
-        """For each parameter "kept" (untouched, or none before and after), "cleared", "new" or "written"."""
-        kinds = []
-        for parameter, before, version in zip(self.parameters, self.before, self.versions):
-            grad = parameter.grad
-            if grad is before:
-                kinds.append("kept" if grad is None or grad._version == version else "written")
-            else:
-                kinds.append("cleared" if grad is None else "new")
-        return kinds
-
-
-class Variant:
+class Variant(Binding):
     """`visible` is what the function sees, looked at before each observed call (visible.py); `drawing` is what draws in
-    torch's place, if anything does."""
+    torch's place, if anything does; `reach` is what the function's code reaches (bytecode.Reach), `kind` has calls like
+    this variant's but for numbers, if those have any."""
 
-    def __init__(self, number: int, signature: bytes, read: set[str], drawing: Drawing | None = None):
+    def __init__(self, number: int, signature: bytes, drawing: Drawing | None, kind: Kind | None, taken: Taken | None):
         self.number = number
-        self._read = read  # names of attributes that the function's own code reads
+        self.kind = kind
+        self.given = GivenNumbers(kind.free if kind is not None else {})
+        self.taken = taken  # the ways that its calls go, where the verdict holds for those alone
+        self.traced_for: list[Any] = []  # the refusals of a verdict that knows no ways
+        self._first_calls = 0  # before the verdict
         self._optimizers: list[Any] = []
         self.wants_anew = False  # its calls are to be observed once more
         self.retry_at: int | None = None  # of one that is eager: the call in which it is looked at again
         self.is_final = False  # it gave something else than eager: it is never compiled again
         self.signature = signature
         self.drawing = drawing
+        self.functions: list[Any] = []  # of the user's, which the function may call
+        self.numbers: Formulas | None = None  # what is read from tensors
         self.tier = "observing"  # compiling, compiled, eager
         self.reason = ""
         self.calls = 0
@@ -83,6 +57,8 @@ class Variant:
         self.job: Any = None
         self.guards: Any = None
         self.visible: Any = None
+        self.reach: Any = None  # what following the function's code with such arguments found
+        self.objects: tuple[Any, ...] = ()  # among the arguments: kept, as the signature tells them by their addresses
         self.eager_ms: list[float] = []
         self.compiled_ms: list[float] = []
         self.info: dict[str, Any] = {}
@@ -90,19 +66,45 @@ class Variant:
         self._restarts = 0
         self._observation: Observation | None = None
         self._snapshots: list[Any] = []
+        self._refused: Any = None  # guards: what there was when its code could not be compiled
         self._between: Any = None  # guards that hold from one observed call to the next
         self._entry: list[bool] | None = None
         self._kinds: list[str] | None = None
+        self._layouts: list[Any] = []  # of gradients: strides when a call begins, and when it ends
         self._answer: Answer | None = None
         self._program: Any = None
         self._rules: Any = None
         self._draws: list[tuple[Callable[[], torch.Tensor], int, bool]] = []
         self._input_leaves: list[int] = []
+        self._scalers: list[Any] = []
+        self._returned = 0  # results of a run, in front of what is read from tensors
+        self.read: list[torch.Tensor] = []  # by the last run
+        self.close_calls = 0
         self._steps: list[int] | None = None  # of schedulers that a call makes, by their numbers in `visible`
         self._schedulers: list[Any] = []
+        self._counting: list[tuple[Any, int]] = []
+        self._amounts: list[int] | None = None  # by which a call counts up what it counts (counters.py)
         self._written: list[torch.Tensor] = []
         self._written_grads: list[torch.Tensor] = []  # parameters whose gradient is written where it lies
         self._schedulers: list[Any] = []
+
+    # The verdict
+
+    def follow(self, reach: Any) -> str:
+        """Nothing that its calls do is in the way. Why it cannot be compiled all the same; "" where it can."""
+        self.reach, self.functions = reach, [function for function, _ in reach.functions.values()]
+        return self.given.decides(reach.deciding)
+
+    def wants_verdict(self) -> bool:
+        """Whether the next call is to be observed, and nothing was said of what it does."""
+        return self.tier == "observing" and self.reach is None and self._warm
+
+    def looks_once_more(self) -> bool:
+        """Takes the next eager call for a first one, with the ways of that alone; False when that was done already."""
+        if self._first_calls > 1:
+            return False
+        self.taken, self._warm = Taken(), False
+        return True
 
     # Observing
 
@@ -110,6 +112,17 @@ class Variant:
         """Calls of this variant stay eager from now on."""
         self.tier, self.reason = "eager", reason
         self.drop()
+
+    def refuse(self, reason: str, look: Callable[[], Any]) -> None:
+        """The same of what its code does now: where that is changed, calls are none of this variant's."""
+        self.give_up(reason)
+        try:
+            self._refused = look().guards()
+        except (RuntimeError, TypeError, ValueError):  # what was found of the code was not all
+            self._refused = None
+
+    def is_refused_elsewhere(self) -> bool:
+        return self._refused is not None and self._refused.check() is not None
 
     def note_other(self) -> None:
         """Something else than a compiled call of this variant ran."""
@@ -127,6 +140,10 @@ class Variant:
         self._program = self._rules = self.guards = self._between = None
         self._written, self._draws, self._snapshots = [], [], []
 
+    def fails_numbers(self) -> bool:
+        """Whether there is no program for whatever its numbers are: there may be one for each."""
+        return self.tier == "eager" and bool(self.given) and not self.compiled_calls and not self.is_final
+
     def is_known(self) -> bool:
         """Whether a call was observed, so that it is known which gradients are there when one begins."""
         return self._entry is not None and self.visible is not None
@@ -141,54 +158,60 @@ class Variant:
         """What was observed so far does not hold any more."""
         self.drop()
         self.tier, self._warm, self._entry, self._kinds, self._answer = "observing", False, None, None, None
-        self._steps = None
+        self._steps = self._amounts = self.numbers = None
         self.visible = None
+        self.reach = None
 
     def observe(self, function: Callable[..., Any], look: Callable[[], Any], args: tuple[Any, ...],
                 kwargs: dict[str, Any], leaves: tuple[Any, ...], spec: Any) -> Any:
         """One call in eager. Errors: the call's own. A Refusal of ours ends in give_up(), with the call's result."""
         if not self._warm:
             self._warm = True
+            self._first_calls += 1
             began = time.perf_counter()
-            result = function(*args, **kwargs)
-            self.eager_ms.append((time.perf_counter() - began) * 1e3)
+            result = self._traced(function, args, kwargs)
+            if self.taken is None:
+                self.eager_ms.append((time.perf_counter() - began) * 1e3)
             return result
         if self._observation is not None and self._observation.was_dropped:
             self.start_anew()
             return self.observe(function, look, args, kwargs, leaves, spec)
         if self._observation is None:
             Observation.make_room()
-            refusals = look().refusals
-            if refusals:
-                self.give_up(str(refusals[0]))
+            seen = look()
+            if seen.refusals:
+                self.refuse(str(seen.refusals[0]), lambda: seen)
                 return function(*args, **kwargs)
             self._observation = Observation(OBSERVED, self)
-        call = _ObservedCall(look)
+        schedules = Noted([scheduler for _, scheduler in look().schedulers] if "step" in self.reach.names else [])
+        call = ObservedCall(look, self.given.of(leaves), schedules.is_any(), Reading(self.functions))
         given = tuple(whole(leaf) for leaf in leaves)
         own_args, own_kwargs = unflatten_call(given, spec)
-        schedules = PutOff([])
-        if "step" in self._read:
-            schedules = PutOff([scheduler for _, scheduler in look().schedulers])
+        counts = [counter.read() for counter in self._counters()]
         try:
-            result = self._observation.call(lambda *a, **k: self._put_off(schedules, function, a, k), own_args,
-                                            own_kwargs, call.roots,
+            result = self._observation.call(
+                lambda *a, **k: call.reading.taken(self._noting(schedules, function, a, k)), own_args, own_kwargs,
+                call,
                                             lambda name: self._before(call, given, name),
                                             lambda result, output: self._after(call, result, given, output))
         except Unrecorded:
             raise
-        except _Differs:  # before the call was made
+        except Differs:  # before the call was made
             self._start_again()
             return function(*args, **kwargs)
         except BaseException:
             self.start_anew()
             raise
-        steps = list(schedules.steps)
-        schedules.make()
+        if self.taken is not None and (self.taken.has_grown or not self.taken.wanted):
+            call.problem = Differs("it went another way than the calls before it")
+            self.reach = None  # the verdict was on other ways
         call.problem = call.problem or schedules.problem
-        if self._steps is not None and self._steps != steps and call.problem is None:
+        if self._steps is not None and self._steps != schedules.steps and call.problem is None:
             call.problem = Refusal("a scheduler is stepped in one call and not in another; step it outside")
-        self._steps = steps
-        if isinstance(call.problem, _Differs) and self._restarts < MOST_RESTARTS:
+        self._steps = schedules.steps
+        if call.problem is None:
+            call.problem = self._take_amounts(counts)
+        if isinstance(call.problem, Differs) and self._restarts < MOST_RESTARTS:
             self._start_again()
         elif call.problem is not None:
             self.give_up(str(call.problem))
@@ -199,14 +222,33 @@ class Variant:
                 self.guards = call.seen.guards(frozenset(call.snapshot.numbers))
         return self._with_own_arguments(result, given, leaves)
 
-    @staticmethod
-    def _put_off(schedules: PutOff, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _counters(self) -> list[Any]:
+        return list(self.reach.counters.values()) if self.reach is not None else []
+
+    def _take_amounts(self, before: list[Any]) -> Refusal | None:
+        """By how much the call that was just observed has counted. What is wrong with it, if anything."""
+        after = [counter.read() for counter in self._counters()]
+        for counter, old, new in zip(self._counters(), before, after):
+            if type(old) is not int or type(new) is not int:
+                return Refusal(f"{counter.path} is no whole number any more; count outside")
+        amounts = [new - old for old, new in zip(before, after)]
+        if self._amounts is not None and self._amounts != amounts:
+            path = next(each.path for each, a, b in zip(self._counters(), amounts, self._amounts) if a != b)
+            return Refusal(f"{path} is counted up by different numbers from call to call; count outside")
+        self._amounts = amounts
+        return None
+
+    def _traced(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call, with the ways that it goes noted where the verdict depends on them."""
+        if self.taken is None:
+            return function(*args, **kwargs)
+        with self.taken:
+            return function(*args, **kwargs)
+
+    def _noting(self, schedules: Noted, function: Callable[..., Any], args: tuple[Any, ...],
+                kwargs: dict[str, Any]) -> Any:
         with schedules:
-            try:
-                return function(*args, **kwargs)
-            except BaseException:
-                schedules.make()  # the function had got so far
-                raise
+            return self._traced(function, args, kwargs)
 
     @staticmethod
     def _with_own_arguments(result: Any, given: tuple[Any, ...], leaves: tuple[Any, ...]) -> Any:
@@ -227,27 +269,41 @@ class Variant:
             self.give_up("what the function sees is not the same in one call and the next")
             self._restarts = 0
 
-    def _before(self, call: "_ObservedCall", leaves: tuple[Any, ...], name: Callable[..., None]) -> None:
-        """Right before an observed call, with the recorder on. Errors: _Differs where it is of another variant than the
+    def _before(self, call: "ObservedCall", leaves: tuple[Any, ...], name: Callable[..., None]) -> None:
+        """Right before an observed call, with the recorder on. Errors: Differs where it is of another variant than the
         calls that were observed already."""
         call.look()
         if self._between is not None and self._between.check() is not None:
-            raise _Differs("something was changed between two calls")
+            raise Differs("something was changed between two calls")
         self._between = call.seen.guards(frozenset(call.snapshot.numbers))
         self._name_inputs(call.seen, call.grads, leaves, name)
 
-    def _after(self, call: "_ObservedCall", result: Any, leaves: tuple[Any, ...], output: Callable[..., None]) -> None:
+    def _after(self, call: "ObservedCall", result: Any, leaves: tuple[Any, ...], output: Callable[..., None]) -> None:
         try:
-            self._take_call(call.seen, call.guards, call.grads, call.roots, result, leaves, output)
+            self._take_numbers(call, result, output)
+            self._take_call(call, result, leaves, output)
         except Refusal as refusal:
             call.problem = refusal
 
-    def _take_call(self, seen: Any, guards: Any, grads: GradPattern, roots: BackwardRoots, result: Any,
-                   leaves: tuple[Any, ...], output: Callable[..., None]) -> None:
+    def _take_numbers(self, call: "ObservedCall", result: Any, output: Callable[..., None]) -> None:
+        """What the call's Python has read from tensors, and what it made of it. Errors: Refusal."""
+        before, numbers = self.numbers, formulas_of(call.reading.tape, Answer(result).leaves)
+        if before is not None and before.decisions != numbers.decisions:
+            raise Differs("it branches another way, by a tensor's value, in one call than in another")
+        if before is not None and not before.is_as(numbers):
+            raise Refusal("what the function computes from numbers that it reads from tensors is not the same in each "
+                          "call; compute it behind the call")
+        for number, k in enumerate(numbers.reads):
+            output(call.reading.tape.tensors[k], f"read{number}")
+        self.numbers = numbers
+
+    def _take_call(self, call: "ObservedCall", result: Any, leaves: tuple[Any, ...],
+                   output: Callable[..., None]) -> None:
         """What one observed call has left behind, compared with the call before it. Errors: Refusal."""
-        changed = guards.check()
+        seen, grads = call.seen, call.grads
+        changed = call.guards.check()
         if changed is not None and self._answer is None and self._restarts < MOST_RESTARTS:
-            raise _Differs(changed)  # an optimizer that makes its state in its first step
+            raise Differs(changed)  # an optimizer that makes its state in its first step
         if changed is not None:
             raise Refusal(f"the call changes what a compiled call would not: {changed}; return it, or change it "
                           "outside")
@@ -256,19 +312,24 @@ class Variant:
             if isinstance(leaf, torch.Tensor) and storage_of(leaf) in by_storage:
                 raise Refusal(f"argument {k} shares memory with {by_storage[storage_of(leaf)]}, which the function "
                               "reaches by itself; pass a copy")
-        entry, kinds = [grad is not None for grad in grads.before], grads.after()
+        if call.are_scalers_open or are_open([scaler for _, scaler in seen.scalers]):
+            raise Refusal("a GradScaler unscales or steps in a call and is not updated in it; call scaler.update() in "
+                          "the function too")
+        entry, kinds, layouts = [grad is not None for grad in grads.before], grads.after(), grads.layouts()
         for k, (parameter, kind) in enumerate(zip(grads.parameters, kinds)):
             if kind == "new":
                 output(parameter.grad, f"grad{k}")
-        answer = self._read_answer(result, leaves, seen, roots)
+        answer = self._read_answer(result, leaves, seen, call.roots)
         for (kind, what), leaf in zip(answer.origins, answer.leaves):
             if kind == "output":
                 output(leaf, f"out{what}")
         if self._answer is not None:
             self._compare_answers(answer)
             if entry != self._entry or kinds != self._kinds:
-                raise _Differs("gradients are there in one call and not in another when it begins")
-        self._answer, self._entry, self._kinds = answer, entry, kinds
+                raise Differs("gradients are there in one call and not in another when it begins")
+            if layouts != self._layouts:
+                raise Differs("gradients lie in memory in another order in one call than in another")
+        self._answer, self._entry, self._kinds, self._layouts = answer, entry, kinds, layouts
 
     def _name_inputs(self, seen: Any, grads: GradPattern, leaves: tuple[Any, ...], name: Callable[..., None]) -> None:
         """Everything that enters, by the numbers by which _bind() finds it again."""
@@ -285,12 +346,18 @@ class Variant:
 
     def _read_answer(self, result: Any, leaves: tuple[Any, ...], seen: Any, roots: BackwardRoots) -> Answer:
         answer = Answer(result)
+        held = [id(obj) for obj in [*answer.objects, *(self._answer.objects if self._answer is not None else [])]]
+        if len(set(held)) < len(held):
+            raise Refusal(f"the function returns a {type(answer.objects[0]).__name__} that lives longer than the call, or "
+                          "twice; return its tensors")
         by_identity = {id(tensor): tensor for _, tensor in seen.tensors}
         memories = {storage_of(tensor) for _, tensor in seen.tensors}
         memories |= {storage_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
         outputs = 0
-        for leaf in answer.leaves:
-            if not isinstance(leaf, torch.Tensor):
+        for number, leaf in zip(self.numbers.leaves, answer.leaves):
+            if number is not None:
+                answer.origins.append(("number", number))
+            elif not isinstance(leaf, torch.Tensor):
                 if not isinstance(leaf, SIMPLE):
                     raise Refusal(f"the function returns a {type(leaf).__name__}; return tensors, numbers and texts in "
                                   "tuples, lists and dicts")
@@ -316,7 +383,7 @@ class Variant:
     def _compare_answers(self, answer: Answer) -> None:
         before = self._answer
         if before.spec != answer.spec or [kind for kind, _ in before.origins] != [kind for kind, _ in answer.origins]:
-            raise _Differs("it returns something else in one call than in another")
+            raise Differs("it returns something else in one call than in another")
         for (kind, old), (_, new) in zip(before.origins, answer.origins):
             if kind == "same" and old is not new and not (isinstance(old, SIMPLE) and is_same_value(old, new)):
                 raise Refusal(f"the function returns a number or text that changes from call to call ({old!r}, then "
@@ -343,7 +410,7 @@ class Variant:
             return self.give_up(job.problem)
         try:
             self._bind(job.program)
-        except _Differs:
+        except Differs:
             return self._start_again()
         except Refusal as refusal:
             return self.give_up(str(refusal))
@@ -353,113 +420,20 @@ class Variant:
         self.tier = "compiled"
         self.info["compile_s"] = job.seconds
 
-    def _bind(self, program: Any) -> None:
-        changed = self.guards.check()
-        if changed is not None:
-            raise _Differs(f"it changed while the calls were compiled: {changed}")
-        info = program.info()
-        self.info = {key: info[key] for key in ("arena_bytes", "steps", "compiled", "from_store")}
-        for text in info["left_out"]:
-            if text.startswith(PREFIX):
-                raise Refusal(f"a result cannot be computed: {text.removeprefix(PREFIX)}")
-        seen = self.visible
-        parameters = trained(seen)
-        inputs: list[tuple[int, int]] = []
-        results: dict[int, int] = {}
-        gradients: dict[int, int] = {}
-        present: dict[int, int] = {}  # that are there when a call begins, and used
-        self._written, self._written_grads = [], []
-        for place, (kind, name, _, _, is_written, is_draw) in enumerate(info["places"]):
-            label = name.removeprefix(PREFIX)
-            if is_draw or not name.startswith(PREFIX):
-                continue
-            if label == "philox":
-                program.bind(place, self.drawing.source.table)
-            elif label.startswith("arg"):
-                if is_written:
-                    raise Refusal(f"the function writes into argument {label[3:]}; write into a copy")
-                inputs.append((int(label[3:]), place))
-            elif label.startswith("out"):
-                results[int(label[3:])] = place
-            elif label.startswith("grad"):
-                gradients[int(label[4:])] = place
-            elif label.startswith("g"):
-                present[int(label[1:])] = place
-            else:
-                tensor = seen.tensors[int(label[1:])][1]
-                program.bind(place, tensor)
-                if is_written:
-                    self._written.append(tensor)
-        program.set_inputs([place for _, place in inputs])
-        self._input_leaves = [leaf for leaf, _ in inputs]
-        number = 0
-        for (kind, what), leaf in zip(self._answer.origins, self._answer.leaves):
-            if kind != "output":
-                continue
-            if what not in results:
-                raise Refusal("a result of the function is not computed by recorded ops")
-            strides = torch.empty_like(leaf, device="meta").stride()
-            if not leaf.is_contiguous():
-                strides = torch.empty(leaf.shape, device="meta").stride()
-            program.add_output(results[what], list(leaf.shape), list(strides), leaf.dtype, None)
-            number += 1
-        for k, (parameter, kind) in enumerate(zip(parameters, self._kinds)):
-            if kind == "new":
-                if k not in gradients:
-                    raise Refusal("a gradient of the function is not computed by recorded ops")
-                strides = torch.empty(parameter.shape, device="meta").stride()
-                program.add_output(gradients[k], list(parameter.shape), list(strides), parameter.dtype, parameter)
-            if kind == "written" and k not in present:
-                raise Refusal("a gradient is written in a way that was not recorded")
-            if kind == "written":
-                self._written_grads.append(parameter)
-            if kind != "kept" or not self._entry[k] or k in present:
-                program.add_grad(parameter, self._entry[k], kind == "cleared", present.get(k, -1))
-        self._bind_draws(program, info)
-        try:
-            self._rules = rules.find(info["slots"], self._snapshots, frees=True)
-        except rules.NoRule as none:
-            raise Refusal("a number changes from call to call and what it is computed from is not known: "
-                          f"{none}") from None
-        self._program = program
-        moving = self._rules.sources | self._rules.idle
-        if "param_groups" not in self._read:
-            moving |= self._rules.free
-        if "number decides" in self._read:
-            moving = frozenset()
-        self._optimizers = optimizers_of(seen)
-        self._schedulers = [scheduler for _, scheduler in seen.schedulers]
-        before, now = self._snapshots[-1].numbers, rules.Snapshot.take(self._optimizers, {}).numbers
-        for path, number in before.items():
-            if ".param_groups[" in path and path not in moving and not is_same_value(now.get(path), number):
-                raise _Differs(f"{path} changed while the calls were compiled")
-        self.guards = seen.guards(frozenset(moving))
-        self._answer.leaves = []
-
-    def _bind_draws(self, program: Any, info: dict[str, Any]) -> None:
-        self._draws = []
-        for name, arguments, output, place, shape in info["draws"]:
-            if self.drawing is not None:
-                raise Refusal(f"{name} draws by itself: with rng='philox' there is no answer for it, or it was given a "
-                              "generator, or the function seeds torch's; draw otherwise, or use rng='torch'")
-            draw, is_same = draws.make_draw(name, arguments, output, shape)
-            self._draws.append((draw, place, is_same))
-        if self._draws:
-            state = torch.get_rng_state()
-            for draw, place, is_same in self._draws:
-                if place >= 0 and is_same:
-                    program.bind(place, draw())
-            torch.set_rng_state(state)
-
     # Calling
 
     def run(self, leaves: tuple[Any, ...]) -> tuple[str | None, Any]:
         """(None, what eager would have returned), or (why eager has to do it, None) with nothing changed."""
-        program = self._program
-        numbers = self._rules.values(self._optimizers, {})
+        program, arguments = self._program, self.given.of(leaves)
+        for counter, _ in self._counting:
+            if type(counter.read()) is not int:
+                return f"{counter.path} is no whole number any more", None
+        if self._scalers and are_open(self._scalers):
+            return "a GradScaler has stepped and was not updated", None
+        numbers = self._rules.values(self._optimizers, arguments)
         if numbers is None:
             self.wants_anew = True
-            return self._rules.why_not(self._optimizers, {}) or "a number is not known before the call", None
+            return self._rules.why_not(self._optimizers, arguments) or "a number is not known before the call", None
         inputs = tuple([leaves[k] for k in self._input_leaves])
         if self._draws:
             state = torch.get_rng_state()
@@ -471,15 +445,43 @@ class Variant:
             except BaseException:  # an interrupt: what was drawn was for nothing
                 torch.set_rng_state(state)
                 raise
-        outputs = program.run(inputs, numbers)
-        if type(outputs) is str:
+        if not self.numbers.deciding:
+            outputs = program.run(inputs, numbers)
+        else:
+            made = program.runs()
+            try:
+                outputs = program.run(inputs, numbers, self.numbers.decide)
+            finally:  # of an interrupt too: a run that is not made has put everything else back
+                if self._draws and program.runs() == made:
+                    torch.set_rng_state(state)
+        if outputs is None or type(outputs) is str:
             if self._draws:
                 torch.set_rng_state(state)
-            return outputs, None
-        return None, self._answer.build(outputs, leaves)
+            self.note_other()
+            return outputs or DECIDES, None
+        if not self.numbers.shapes:
+            return None, self._answer.build(outputs, leaves)
+        self.read = outputs[self._returned:]
+        return None, self._answer.build(outputs, leaves, self.numbers.values(self.read))
 
-    def step_schedulers(self) -> None:
-        """What the function would have stepped, after a run whose result stays."""
+    def number_rooms(self) -> tuple[dict[str, float], bool]:
+        """Of numbers of the last run that came from tensors: by name how far they may be from eager's, and whether a
+        rounding may have decided which way the function goes."""
+        if not self.numbers.shapes:
+            return {}, False
+        shares = [judge.tolerance_of(tensor, judge.RESULT) for tensor in self.read]
+        rooms = self.numbers.room(self.read, shares)
+        return ({f"result {k}": rooms[at] for k, at in enumerate(self.numbers.leaves) if at is not None},
+                bool(self.numbers.decisions) and self.numbers.is_close(self.read, shares))
+
+    def python_state(self) -> Kept:
+        """What a call in eager sets that no tensor holds."""
+        return Kept(self._schedulers if self._steps else [], [counter for counter, _ in self._counting])
+
+    def finish_call(self) -> None:
+        """What the function would have counted and stepped, after a run whose result stays."""
+        for counter, amount in self._counting:
+            counter.add(amount)
         if self._steps:
             make_steps(self._schedulers, self._steps)
 
@@ -488,24 +490,3 @@ class Variant:
         """The call compiled, then from the same start in eager, whose result is what stays. (Eager's result, where the
         two differ, why the compiled one had to be left to eager)."""
         return Check(self, trained(self.visible), function, args, kwargs).make(leaves)
-
-
-class _ObservedCall:
-    """What is there when an observed call begins."""
-
-    def __init__(self, look: Callable[[], Any]):
-        self._look = look
-        self.roots = BackwardRoots()
-        self.problem: Refusal | None = None
-
-    def look(self) -> None:
-        self.seen = self._look()
-        self.snapshot = rules.Snapshot.take(optimizers_of(self.seen), {})
-        self.guards = self.seen.guards(frozenset())
-        self.grads = GradPattern(trained(self.seen))
-
-
-class _Differs(Refusal):
-    """Two observed calls are of two variants."""
-
-

@@ -13,16 +13,19 @@ import array
 import collections
 import enum
 import functools
+import os
 import sys
 import types
 
 import torch
+from torch.utils import _pytree as pytree
 
 from . import known as tables
 from .bytecode import Refusal, argument_paths, follow, name_of
-from .calls import SCALERS, SCHEDULERS
+from .calls import SCALERS
 from .modules import HOOKS, why_not
-from .classes import is_user_class, own_special
+from .classes import SCHEDULERS, is_user_class, own_dict, own_special
+from .structure import objects_among
 from .values import is_simple
 
 MOST_OBJECTS = 200_000
@@ -47,8 +50,6 @@ IGNORED = {
     "__annotations_cache__", "__orig_bases__", "__match_args__"
 }
 ARRAYS = (array.array, bytearray, memoryview)
-WALKED_ARGUMENTS = (torch.nn.Module, torch.optim.Optimizer, *SCHEDULERS, *SCALERS, types.FunctionType, types.MethodType,
-                    functools.partial)
 LIBRARY_PARTS = ("torch", "torch.nn.functional")
 
 
@@ -151,6 +152,7 @@ class _Walk:
         elif isinstance(obj, SCHEDULERS):
             self.found.schedulers.append((path, obj))
             self.watch("watch_type", obj, path)
+            self.attributes(obj, path, sorted(self.reach.names & vars(obj).keys() - {"optimizer"}))
             self.add(obj.optimizer, f"{path}.optimizer")
         elif isinstance(obj, SCALERS):
             self.found.scalers.append((path, obj))
@@ -175,7 +177,8 @@ class _Walk:
         elif isinstance(obj, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, enum.Enum)):
             return  # functions that are called are in `reach`, and so are the modules that are read
         elif tables.is_torch_class(type(obj)):
-            return  # torch's own things are what they are; their identity is watched where they lie
+            if own := own_dict(obj):  # torch's own things are what they are, but for what is read of them
+                self.attributes(obj, path, sorted(self.reach.names & own.keys()))
         else:
             self.instance(obj, path)
 
@@ -183,21 +186,28 @@ class _Walk:
 
     def attributes(self, obj, path, names):
         """Watches some attributes in an object's own dict, those that are not there as well."""
-        own = vars(obj)
+        own = own_dict(obj)
+        names = self.uncounted(own, names)
         self.watch("watch_dict", own, f"{path}.__dict__", dict.fromkeys(names, "value"))
         for name in names:
             if name in own:
                 self.add(own[name], f"{path}.{name}")
 
+    def uncounted(self, holder, names):
+        """Without what the function counts up: that moves in every call, and decides nothing."""
+        counters = self.reach.counters
+        return [name for name in names if (id(holder), name) not in counters] if counters else names
+
     def instance(self, obj, path):
         cls = type(obj)
-        for special in ("__getattr__", "__getattribute__"):
-            if own_special(obj, special) is not None:
-                self.refuse(path, f"has its own {special}, so what is read from it cannot be watched",
-                            "pass what is read as an argument")
-        if isinstance(getattr(obj, "__dict__", None), dict):
+        if (own := own_dict(obj)) is not None:
             self.watch("watch_type", obj, path)
             self.attributes(obj, path, sorted(self.reach.names))
+            if id(obj) in self.reach.whole:
+                self.add(own, f"{path}.__dict__")
+                for value in own.values():  # and what it consists of
+                    if is_user_class(type(value)) and own_dict(value) is not None:
+                        self.reach.whole[id(value)] = value
         slots = {
             name
             for base in cls.__mro__
@@ -243,11 +253,13 @@ class _Walk:
             self.watch("watch_list", obj, path)
         elif isinstance(obj, dict):
             self.watch("watch_keys", obj, path)
-            self.watch("watch_dict", obj, path, dict.fromkeys(obj, "value"))
+            watched = self.uncounted(obj, obj)
+            self.watch("watch_dict", obj, path, dict.fromkeys(watched, "value"))
             if is_user_class(type(obj)):
                 self.instance(obj, path)
-            for key, value in obj.items():
-                self.add(value, f"{path}[{key!r}]" if is_simple(key) else f"{path}[{type(key).__name__}]")
+            for key in watched:
+                self.add(dict.__getitem__(obj, key),
+                         f"{path}[{key!r}]" if is_simple(key) else f"{path}[{type(key).__name__}]")
             return
         elif isinstance(obj, set):
             self.watch("watch_set", obj, path)
@@ -256,7 +268,8 @@ class _Walk:
             return
         if is_user_class(type(obj)) and hasattr(obj, "__dict__"):
             self.instance(obj, path)
-        for at, value in enumerate(obj):
+        kind = next(kind for kind in (list, tuple, set, frozenset) if isinstance(obj, kind))
+        for at, value in enumerate(kind.__iter__(obj)):
             self.add(value, f"{path}[{at}]")
 
     def tensor(self, tensor, path):
@@ -279,12 +292,10 @@ class _Walk:
         cls = type(module)
         self.watch("watch_type", module, path)
         self.user_class(cls)
-        if own_special(module, "__getattr__") is not None or own_special(module, "__getattribute__") is not None:
-            self.refuse(path, "has its own __getattr__, so what is read from it cannot be watched",
-                        "pass what is read as an argument")
-        own = vars(module)
+        own = own_dict(module)
         whole = any(tables.is_torch_class(base) and base is not torch.nn.Module for base in cls.__mro__[:-1])
         names = set(MODULE_NAMES) | self.reach.names | (own.keys() - UNREAD if whole else set())
+        names = set(self.uncounted(own, names))
         self.watch("watch_dict", own, f"{path}.__dict__", dict.fromkeys(sorted(names), "value"))
         for name in TABLES:
             table = own.get(name, {})
@@ -353,6 +364,8 @@ class _Walk:
         for function, path in list(self.reach.functions.values()):
             self.watch("watch_function", function, path)
             for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+                if (id(cell), None) in self.reach.counters:
+                    continue
                 self.watch("watch_cell", cell, name)
                 try:
                     self.add(cell.cell_contents, name)
@@ -363,6 +376,7 @@ class _Walk:
             if function.__kwdefaults__ is not None:
                 self.add(function.__kwdefaults__, f"{path}.__kwdefaults__")
         for names, prefix, read in self.reach.globals.values():
+            read = set(self.uncounted(names, read))
             where = prefix.removesuffix(".") or names.get("__name__", "?")
             self.watch("watch_dict", names, f"{where}.__dict__", dict.fromkeys(sorted(read), "value"))
             builtins = names.get("__builtins__")
@@ -379,6 +393,9 @@ class _Walk:
                     self.add(vars(module)[name], f"{module.__name__}.{name}")
         for cls in self.reach.classes.values():
             self.user_class(cls)
+        if self.reach.environment:
+            names = [os.environ.encodekey(name) for name in sorted(self.reach.environment)]
+            self.watch("watch_dict", os.environ._data, "os.environ", dict.fromkeys(names, "value"))
 
     def settings(self):
         """Hooks and functions of torch that are for all modules, tensors and optimizers."""
@@ -420,8 +437,9 @@ def look(function, reach=None, arguments=(), keywords=None):
     """What `function` can see now, a Visible. `reach`: what bytecode.follow found of it, which is looked for here
     where it is None.
 
-    Arguments that are modules, optimizers or functions are walked too, as `argument model`; whoever calls must see that
-    the next call is given the same ones. All other arguments are the caller's to compare.
+    Objects among the arguments - modules, optimizers, functions, configurations - are walked too, as `argument model`;
+    whoever calls must see that the next call is given the same ones. Tensors and simple values are the caller's to
+    compare.
 
     Makes nothing and changes nothing; call it again when something may have been made (an optimizer's state in its
     first step).
@@ -434,7 +452,7 @@ def look(function, reach=None, arguments=(), keywords=None):
     walk.add(function, name_of(function))
     paths = [*argument_paths(function, arguments), *(f"argument {name}" for name in keywords or {})]
     for value, path in zip([*arguments, *(keywords or {}).values()], paths):
-        if isinstance(value, WALKED_ARGUMENTS):
-            walk.add(value, path)
+        for obj in objects_among(tuple(pytree.tree_leaves(value))):
+            walk.add(obj, path)
     walk.run()
     return walk.found

@@ -1,5 +1,5 @@
 """The thread that compiles while the program goes on: one per process, one job at a time, in the order in which they
-came, with the priority of work that nobody waits for."""
+came, with a priority that leaves most of a busy processor to the program."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ class Job:
     def cancel(self) -> None:
         """A job that has not begun never does; one that runs is not used."""
         self.cancelled = True
+
+    def age(self) -> float:
+        """Seconds since it was asked for."""
+        return time.perf_counter() - self._asked
 
     def run(self) -> None:
         began = time.perf_counter()

@@ -1,0 +1,59 @@
+"""What calls mean of functions that are neither torch's nor followed: those of libraries.py, what functools.cache wraps,
+fields of dataclasses, the environment. Part of bytecode.py's checker.
+"""
+
+import dataclasses
+import os
+
+from .values import (Known, Outside, Plain, Tuple, constant, has_tensor, is_simple, known, options, source)
+
+
+class Standard:
+    """Mixed into calls.Calls."""
+
+    def _trusted(self, function, answer, path, arguments, keywords):
+        """What a call of one of libraries.py's functions gives."""
+        values = [*arguments, *keywords.values()]
+        if answer != "copy" or not all(isinstance(value, Known) and not value.moves for value in values):
+            return Known(None, "constant") if answer == "nothing" else Plain()
+        key = function, *((name, id(value.obj)) for name, value in [*enumerate(arguments), *keywords.items()])
+        if key not in self._copies:
+            self._copies[key] = function(*(value.obj for value in arguments),
+                                         **{name: value.obj for name, value in keywords.items()})
+            self.reach.whole.update((id(value.obj), value.obj) for value in values if not is_simple(value.obj))
+        return known(self._copies[key], f"{path}()")
+
+    def _of_environment(self, frame, arguments):
+        """A variable of the environment, which is watched."""
+        is_constant, name = constant(arguments[0])
+        if not is_constant or not isinstance(name, str):
+            frame.refuse("reads a variable of the environment whose name is not a constant", "write the name out")
+            return Plain()
+        self.reach.environment.add(name)
+        if name in os.environ:
+            return Known(os.environ[name], f"os.environ[{name!r}]")
+        return arguments[1] if len(arguments) > 1 else Known(None, "constant")
+
+    def _fields(self, value):
+        """dataclasses.fields of a class or an object whose class is known; None for any other."""
+        cls = value.obj if isinstance(value, Known) and isinstance(value.obj, type) else self.class_of(value)
+        if cls is None or not isinstance(vars(cls).get("__dataclass_fields__"), dict):
+            return None
+        return Tuple([Known(field, f"{cls.__qualname__}.{field.name}") for field in dataclasses.fields(cls)])
+
+    def _call_cached(self, frame, function, path, arguments, keywords, site):
+        """What functools.cache keeps is what the function gives, as long as that is a number or a text. Where the calls
+        that were seen got what was kept, the function does nothing: its effects are done, as a hint's that is shown once.
+        """
+        values = [*arguments, *keywords.values()]
+        code = getattr(function.__wrapped__, "__code__", None)
+        if self.taken is not None and not self.taken.has_run(code) and function.cache_parameters()["maxsize"] is None \
+                and not source(*values) and not any(has_tensor(value) for value in values):
+            return Outside(f"{path}()")
+        result = self.call(frame, known(function.__wrapped__, path), arguments, keywords, site)
+        for option in options(result):
+            if not (isinstance(option, Plain) or isinstance(option, Known)):
+                frame.refuse(f"calls {path}, whose cache lives longer than the call",
+                             "call the function without the cache, or outside")
+                return Outside(f"{path}()")
+        return result
