@@ -138,6 +138,28 @@ class Between(unittest.TestCase):
         self.assertGreater(step.report().compiled_calls, 12, str(step.report()))
 
 
+class Waiting(unittest.TestCase):
+
+    def test_what_changes_while_another_is_observed(self):
+        """The verdict is on what there is when the recording begins, not when it was first tried."""
+        shown = []
+        models = [net(), net()]
+        steps = [crucible.accelerate(plain(model, torch.optim.SGD(model.parameters(), lr=0.01))[0]) for model in models]
+        first, second = steps
+        for number in range(2):
+            first(*data(number))  # one is recorded
+        for number in range(3):
+            second(*data(number))  # it waits
+        models[1][0].register_forward_hook(lambda module, given, result: shown.append(number))
+        for number in range(2, 6):
+            first(*data(number))
+            first.wait(60)
+        for number in range(20):
+            second(*data(number))
+            second.wait(60)
+        self.assertEqual(shown, list(range(20)), str(second.report()))
+
+
 class Watched(unittest.TestCase):
     """Calls under something that sees every op, or every tensor that is saved, are eager, however many there are."""
 

@@ -15,7 +15,7 @@ import torch
 from crucible_torch.accelerate import bytecode, capsule, reporting, visible
 from crucible_torch.accelerate.checking import OF_ANOTHER
 from crucible_torch.accelerate.moving import Kind, Kinds, is_counted, named_numbers
-from crucible_torch.accelerate.observe import Busy, Unrecorded
+from crucible_torch.accelerate.observe import Busy, Observation, Unrecorded
 from crucible_torch.accelerate.philox import Drawing
 from crucible_torch.accelerate.progress import Progress
 from crucible_torch.accelerate.structure import flatten_call, name_of_leaf, objects_among
@@ -499,11 +499,12 @@ class Accelerated:
                  leaves: tuple[Any, ...], spec: Any) -> Any:
         variant.calls += 1
         began = time.perf_counter()
-        if variant.wants_verdict():
-            refusal = self._judge(variant, args, kwargs)
-            if refusal:
-                return self._called(*args, **kwargs) if self._reason else self._eager(refusal, args, kwargs)
         try:
+            if variant.is_beginning():
+                Observation.make_room()
+                refusal = self._judge(variant, args, kwargs)
+                if refusal:
+                    return self._called(*args, **kwargs) if self._reason else self._eager(refusal, args, kwargs)
             look = lambda: self._look(variant, args, kwargs)  # noqa: E731
             result = variant.observe(self._called, look, args, kwargs, leaves, spec)
         except Busy as busy:

@@ -95,9 +95,9 @@ class Variant(Binding):
         self.reach, self.functions = reach, [function for function, _ in reach.functions.values()]
         return self.given.decides(reach.deciding)
 
-    def wants_verdict(self) -> bool:
-        """Whether the next call is to be observed, and nothing was said of what it does."""
-        return self.tier == "observing" and self.reach is None and self._warm
+    def is_beginning(self) -> bool:
+        """Whether the next call is the first of those that are recorded: right before it the verdict is made."""
+        return self.tier == "observing" and self._warm and self._observation is None
 
     def looks_once_more(self) -> bool:
         """Takes the next eager call for a first one, with the ways of that alone; False when that was done already."""
@@ -177,7 +177,6 @@ class Variant(Binding):
             self.start_anew()
             return self.observe(function, look, args, kwargs, leaves, spec)
         if self._observation is None:
-            Observation.make_room()
             seen = look()
             if seen.refusals:
                 self.refuse(str(seen.refusals[0]), lambda: seen)
