@@ -55,7 +55,7 @@ class Attributes:
         if isinstance(owner, FreshObject):
             return self._plain_fresh_attribute(frame, owner, name)
         obj, path = owner.obj, f"{owner.path}.{name}"
-        if name == "__dict__" and not isinstance(obj, (type, torch.nn.Module)) and own_dict(obj) is not None:
+        if name == "__dict__" and not isinstance(obj, type) and own_dict(obj) is not None:
             self.reach.whole[id(obj)] = obj
             return Known(own_dict(obj), path)
         where, found = static(obj, name)
@@ -174,6 +174,8 @@ class Attributes:
                     return False
         elif not isinstance(owner, Known) or isinstance(owner.obj, (types.ModuleType, type)):
             return None
+        elif is_tensor(owner) and name not in tables.TENSOR_NAMES:
+            return not isinstance(self.attribute(frame, owner, name), Missing)
         elif own_special(owner.obj, "__getattribute__") is None:
             where, found = static(owner.obj, name)
             if where == "" and own_special(owner.obj, "__getattr__") is None:

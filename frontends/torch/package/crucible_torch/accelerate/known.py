@@ -64,14 +64,14 @@ CHANGING_METHODS = ADDING_METHODS | {
 TENSOR_PLAIN = frozenset({
     "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "layout", "itemsize", "nbytes", "is_cuda", "is_cpu",
     "is_mps", "is_sparse", "is_quantized", "is_meta", "is_nested", "is_xpu", "names", "size", "dim", "numel",
-    "nelement", "stride", "storage_offset", "element_size", "is_contiguous", "is_floating_point", "is_complex",
+    "nelement", "stride", "element_size", "is_contiguous", "is_floating_point", "is_complex",
     "is_inference", "is_conj", "is_neg", "ndimension", "get_device", "type", "is_same_size", "is_signed", "__len__",
     "is_pinned"
 })
 TENSOR_LEAVES = frozenset({
     "numpy", "__bool__", "__float__", "__int__", "__index__", "equal", "allclose",
     "__array__", "data_ptr", "__repr__", "__str__", "__format__", "_version", "__dlpack__", "__contains__",
-    "untyped_storage", "storage", "typed_storage"
+    "untyped_storage", "storage", "typed_storage", "storage_offset"
 })
 TENSOR_READ = frozenset({"item", "tolist", "is_nonzero"})  # numbers that are followed
 TENSOR_DENIED = frozenset({
@@ -95,7 +95,8 @@ DENIED_PARTS = ("torch.backends", "torch.cuda", "torch.distributed", "torch.jit"
                 "torch.library", "torch.overrides", "torch.xpu", "torch.mps", "torch.accelerator",
                 "torch.nn.modules.lazy", "torch.utils.benchmark", "torch.testing", "torch.nn.utils.parametrize",
                 "torch.nn.utils.prune", "torch.utils.hooks", "torch.futures")
-DENIED_NAMES = ("manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "save", "load", "compile",
+DENIED_NAMES = ("get_num_threads", "get_num_interop_threads", "get_float32_matmul_precision",
+                "get_deterministic_debug_mode", "is_warn_always_enabled", "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "save", "load", "compile",
                 "set_default_dtype", "set_default_tensor_type", "set_default_device", "set_num_threads",
                 "set_num_interop_threads", "set_flush_denormal", "use_deterministic_algorithms",
                 "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_printoptions", "set_warn_always",
@@ -112,10 +113,10 @@ PLAIN_NAMES = (  # functions of torch that return no tensor and read only what i
     "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "is_floating_point", "is_complex", "numel",
     "get_default_dtype", "finfo", "iinfo", "is_autocast_enabled", "get_autocast_dtype", "is_autocast_cpu_enabled",
     "get_autocast_cpu_dtype", "are_deterministic_algorithms_enabled", "is_storage", "broadcast_shapes", "promote_types",
-    "result_type", "can_cast", "device", "Size", "get_default_device", "is_inference", "get_num_threads",
+    "result_type", "can_cast", "device", "Size", "get_default_device", "is_inference",
     "nn.functional.has_torch_function",
     "overrides.has_torch_function", "is_anomaly_enabled", "overrides.has_torch_function_unary",
-    "overrides.has_torch_function_variadic", "is_warn_always_enabled")
+    "overrides.has_torch_function_variadic")
 NEVER_NAMES = (  # False in every call that is compiled
     "jit.is_scripting", "jit.is_tracing", "compiler.is_compiling", "compiler.is_dynamo_compiling",
     "compiler.is_exporting", "_dynamo.is_compiling", "onnx.is_in_onnx_export")

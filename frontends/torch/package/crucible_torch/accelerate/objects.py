@@ -64,6 +64,15 @@ class Objects(Attributes, Questions):
             return Tensor(outside=True, fixed=owner.fixed if name == "data" else None)
         return Method(owner, name)
 
+    def _own_attribute(self, frame, owner, name, path):
+        """What somebody has put on a tensor, or will: on the one that the next call is given there may be something
+        else."""
+        if path.startswith("argument"):
+            frame.refuse(f"reads {path}, which is put on the tensor", "pass it as an argument of its own")
+            return Outside(path)
+        self.reach.whole[id(owner.obj)] = owner.obj
+        return known(vars(owner.obj)[name], path) if name in vars(owner.obj) else Missing(path)
+
     def _known_attribute(self, frame, owner, name):
         obj, path = owner.obj, f"{owner.path}.{name}"
         if isinstance(obj, torch.Tensor):
@@ -71,9 +80,9 @@ class Objects(Attributes, Questions):
                 return Tensor(outside=True)
             if name in tables.TENSOR_DATA:
                 return known(getattr(obj, name), path)
-            if name not in vars(obj) and name not in tables.TENSOR_NAMES:
-                return Missing(path)
-            return known(vars(obj)[name], path) if name in vars(obj) else Method(owner, name)
+            if name not in vars(obj) and name in tables.TENSOR_NAMES:
+                return Method(owner, name)
+            return self._own_attribute(frame, owner, name, path)
         if isinstance(obj, types.ModuleType):
             found = vars(obj).get(name, MISSING)
             if found is MISSING and tables.is_torch_class(types.SimpleNamespace(__module__=obj.__name__)):

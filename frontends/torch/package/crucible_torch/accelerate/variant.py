@@ -185,6 +185,11 @@ class Variant(Binding):
         schedules = Noted([scheduler for _, scheduler in look().schedulers] if "step" in self.reach.names else [])
         call = ObservedCall(look, self.given.of(leaves), schedules.is_any(), Reading(self.functions))
         given = tuple(whole(leaf) for leaf in leaves)
+        if self.reach.names & {"stride", "is_contiguous"} and any(
+                isinstance(leaf, torch.Tensor) and leaf.stride() != copy.stride() for leaf, copy in zip(leaves, given)):
+            self.give_up("the function asks how a tensor lies in memory, and one that it is given is part of a larger one; "
+                         "pass a copy")
+            return function(*args, **kwargs)
         own_args, own_kwargs = unflatten_call(given, spec)
         counts = [counter.read() for counter in self._counters()]
         try:

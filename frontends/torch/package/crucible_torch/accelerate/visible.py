@@ -279,7 +279,7 @@ class _Walk:
             return
         self.found.tensors.append((path, tensor))
         self.watch("watch_tensor", tensor, path)
-        if vars(tensor):
+        if vars(tensor) or id(tensor) in self.reach.whole:
             self.attributes(tensor, path, sorted(self.reach.names | vars(tensor).keys()))
 
     # torch's own.
@@ -295,6 +295,8 @@ class _Walk:
         own = own_dict(module)
         whole = any(tables.is_torch_class(base) and base is not torch.nn.Module for base in cls.__mro__[:-1])
         names = set(MODULE_NAMES) | self.reach.names | (own.keys() - UNREAD if whole else set())
+        if id(module) in self.reach.whole:
+            names |= own.keys() - {*TABLES, *HOOKS, *UNREAD}
         names = set(self.uncounted(own, names))
         self.watch("watch_dict", own, f"{path}.__dict__", dict.fromkeys(sorted(names), "value"))
         for name in TABLES:
