@@ -62,7 +62,7 @@ def world():
     return types.SimpleNamespace(
         layer=nn.Linear(4, 4), held=Held(), derived=Derived(), mode=ByMode(), fallback=Fallback(), numbers={"w": 1.0},
         default=collections.defaultdict(float, w=1.0), elements={1.0}, nested=(1.0, [1.0]), kind=Kind.ONE,
-        function=lambda value: value * 1, offset=torch.zeros(3, 4))
+        function=lambda value: value * 1, offset=torch.zeros(3, 4), cast=torch.autocast("cpu", dtype=torch.bfloat16))
 
 
 def given(number, w):
@@ -107,6 +107,11 @@ def several(*changes):
     return setter(change)
 
 
+def cast(w, x):
+    with w.cast:
+        return w.layer(x).float()
+
+
 def matched(w, x):
     match x.shape:
         case (3, columns):
@@ -149,6 +154,7 @@ CASES = {
     "a function's code": (lambda w, x: w.function(x),
                           setter(lambda w: setattr(w.function, "__code__", (lambda value: value * 9).__code__))),
     "a module of Python": (lambda w, x: x * getattr(math, "own", 1.0), setter(lambda w: setattr(math, "own", 2.0))),
+    "a context of torch": (cast, several(("cast._enabled", False))),
     "a shape that is matched": (matched, given),
 }
 

@@ -252,7 +252,7 @@ def functional_call():
     return NS(step=step, net=m, batch=cls_batch())
 
 
-@program(eager="func_evals")
+@program(eager="LBFGS decides by tensors' values")
 def closure_lbfgs():
     m = nn.Linear(4, 1)
     o = torch.optim.LBFGS(m.parameters(), max_iter=4)

@@ -30,6 +30,10 @@ from .values import (Bound, Fresh, FreshObject, Function, Iterator, Known, Metho
 WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule", "FSDPModule")
 SCALERS = (torch.amp.GradScaler,)
 PLAIN_NEW = (object.__new__, dict.__new__, collections.OrderedDict.__new__)
+BY_VALUE = {  # optimizers whose own Python looks at tensors' values
+    torch.optim.LBFGS: "decides by tensors' values how often it calls its closure",
+    torch.optim.Adafactor: "computes with numbers that it reads from tensors"
+}
 OWN_PACKAGES = ("crucible", "crucible_torch")
 PLAIN_KINDS = (type, abc.ABCMeta)
 
@@ -534,6 +538,9 @@ class Calls(Containers, Folding, Standard, Numbers):
         elif isinstance(obj, torch.nn.Module):
             return self.module_method(frame, owner, name, arguments, keywords, site)
         elif isinstance(obj, torch.optim.Optimizer):
+            if name == "step" and type(obj) in BY_VALUE:
+                frame.refuse(f"steps {owner.path}, and {type(obj).__name__} {BY_VALUE[type(obj)]}",
+                             "use another optimizer", "value leaves")
             if name in ("step", "zero_grad"):
                 self._functions_among(frame, arguments, keywords, site)
                 return Tensor() if name == "step" and arguments else Known(None, "constant")

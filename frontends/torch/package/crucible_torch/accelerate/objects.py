@@ -3,6 +3,7 @@ that looks at objects without calling them.
 """
 
 import abc
+import enum
 import functools
 import inspect
 import math
@@ -83,6 +84,9 @@ class Objects(Attributes, Questions):
             if name not in vars(obj) and name in tables.TENSOR_NAMES:
                 return Method(owner, name)
             return self._own_attribute(frame, owner, name, path)
+        if isinstance(obj, enum.Enum) and name in ("name", "value") and isinstance(
+                inspect.getattr_static(type(obj), name, None), types.DynamicClassAttribute):
+            return known(getattr(obj, f"_{name}_"), path)
         if isinstance(obj, types.ModuleType):
             found = vars(obj).get(name, MISSING)
             if found is MISSING and tables.is_torch_class(types.SimpleNamespace(__module__=obj.__name__)):

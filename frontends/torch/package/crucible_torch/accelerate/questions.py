@@ -251,6 +251,7 @@ class Questions:
                 continue
             if isinstance(option, Known) and (isinstance(option.obj, tables.CONTEXTS) or
                                               tables.is_torch_class(type(option.obj))):
+                self.reach.whole[id(option.obj)] = option.obj  # what entering it does is in its attributes
                 continue
             if isinstance(option, Fresh) and option.kind == "context":
                 continue

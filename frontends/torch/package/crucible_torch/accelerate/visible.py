@@ -178,7 +178,8 @@ class _Walk:
             return  # functions that are called are in `reach`, and so are the modules that are read
         elif tables.is_torch_class(type(obj)):
             if own := own_dict(obj):  # torch's own things are what they are, but for what is read of them
-                self.attributes(obj, path, sorted(self.reach.names & own.keys()))
+                names = own.keys() if id(obj) in self.reach.whole else self.reach.names & own.keys()
+                self.attributes(obj, path, sorted(names))
         else:
             self.instance(obj, path)
 
