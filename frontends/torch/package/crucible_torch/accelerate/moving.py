@@ -90,7 +90,7 @@ class GivenNumbers:
 
     def of(self, leaves: tuple[Any, ...]) -> dict[str, Any]:
         """As rules.Snapshot.take() wants them."""
-        return {name: leaves[place] for name, place in self._places.items()}
+        return {name: leaves[place] for name, place in self._places.items()} if self._places else {}
 
     def decides(self, deciding: set[str]) -> str:
         """Which of them is more than an operand now, in words; "" where none is."""

@@ -270,7 +270,10 @@ class Accelerated:
         """What is known of numbers in calls like this one; None where it has none."""
         from crucible_torch import _accelerate
 
-        if not any(is_counted(leaf) for leaf in leaves):
+        for leaf in leaves:
+            if is_counted(leaf):
+                break
+        else:
             return None
         base = _accelerate.signature(leaves, None)
         if type(base) is tuple:
