@@ -453,3 +453,21 @@ def turned_weights():
 
     return NS(step=step, net=NS(state_dict=state_dict),
               batch=lambda: (*cls_batch()(), next(numbers) % 3 == 2), calls=60)
+
+
+@program(eager="an optimizer steps after a scheduler did")
+def schedule_before_the_optimizer():
+    net = mlp()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+    optimizer.step()  # or torch warns
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        scheduler.step()
+        optimizer.step()
+        return loss.detach()
+
+    return NS(step=step, net=net, batch=cls_batch())

@@ -6,8 +6,8 @@ checker's (bytecode.py, calls.py).
 import re
 
 from .instructions import NULL, VERSION, Operations, instructions_of
-from .values import (Iterator, Known, Plain, Sequence, Slice, Tensor, constant, fixed, has_tensor, is_number, join,
-                     join_all, options, source)
+from .values import (Iterator, Known, Plain, Sequence, Slice, Tensor, constant, has_tensor, is_number, join, join_all,
+                     options, source)
 
 _JUMP_IF = re.compile(r"POP_JUMP_(?:FORWARD_|BACKWARD_)?IF_(TRUE|FALSE|NONE|NOT_NONE)$")
 

@@ -86,7 +86,6 @@ class Variant(Binding):
         self._amounts: list[int] | None = None  # by which a call counts up what it counts (counters.py)
         self._written: list[torch.Tensor] = []
         self._written_grads: list[torch.Tensor] = []  # parameters whose gradient is written where it lies
-        self._schedulers: list[Any] = []
 
     # The verdict
 

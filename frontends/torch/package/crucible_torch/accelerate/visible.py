@@ -24,7 +24,7 @@ from . import known as tables
 from .bytecode import Refusal, argument_paths, follow, name_of
 from .calls import SCALERS
 from .modules import HOOKS, why_not
-from .classes import SCHEDULERS, is_user_class, own_dict, own_special
+from .classes import SCHEDULERS, is_user_class, own_dict
 from .structure import objects_among
 from .values import is_simple
 
