@@ -37,6 +37,16 @@ void Recorder::resume() {
   switch_thread(true);
 }
 
+void Recorder::take_over() {
+  ThreadState& mine = thread();
+  mine.call_sites.stays_in_python();
+  const Locked locked(lock_, me());
+  for (const auto& other : state_->threads) {
+    if (other->number == 0) std::swap(mine.number, other->number);
+    if (mine.number == 0) return;
+  }
+}
+
 void Recorder::pass_over() {
   if (passing_over_) return;
   {

@@ -396,6 +396,8 @@ PyMethodDef functions[] = {
     {"leave_out", leave_out, METH_NOARGS, "Bytes of outputs and of what random ops draw are not kept."},
     {"pause", call_recorder<&Recorder::pause>, METH_NOARGS, "Ops pass unseen until resume()."},
     {"resume", call_recorder<&Recorder::resume>, METH_NOARGS, "Ends a pause."},
+    {"take_over", call_recorder<&Recorder::take_over>, METH_NOARGS,
+     "In a pause: the calling thread is the one that is recorded from resume() on."},
     {"pass_over", call_recorder<&Recorder::pass_over>, METH_NOARGS, "The present iteration is left out of the file."},
     {"join_thread", call_recorder<&Recorder::join_thread>, METH_NOARGS, "Records the calling thread too."},
     {"leave_thread", call_recorder<&Recorder::leave_thread>, METH_NOARGS, "Ends that."},

@@ -95,6 +95,9 @@ class Recorder {
   /// on the CPU only). Nests. Threads: the one that started, as for the next two.
   void pause();
   void resume();
+  /// In a pause: the calling thread, not the one that started, is recorded from resume() on, and is number 0 of the
+  /// file.
+  void take_over();
   /// Pauses, and leaves the present iteration out of the file. The next end_iteration() ends both.
   void pass_over();
   /// Keeps an output of the present iteration with its elements. Tensors without plain elements are counted instead.

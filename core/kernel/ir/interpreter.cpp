@@ -15,9 +15,9 @@
 #include "core/kernel/ir/interpreter_lanes.hpp"
 #include "core/kernel/ir/interpreter_numbers.hpp"
 #include "core/kernel/ir/interpreter_tiles.hpp"
-#include "core/kernel/math/native_math.hpp"
 #include "core/kernel/ir/sampled_columns.hpp"
 #include "core/kernel/ir/sampled_loops.hpp"
+#include "core/kernel/math/native_math.hpp"
 
 namespace crucible::kernel {
 
@@ -60,8 +60,9 @@ std::string_view function_of(Operation operation) {
   }
 }
 
-// Where the processor has it, fma is an instruction; else a function with the same bits.
-#if defined(__x86_64__) && defined(__GNUC__)
+// Where the processor has it, fma is an instruction; else a function with the same bits. The thread sanitizer is not
+// there yet when the loader asks which of the two it is.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
 #define CRUCIBLE_WITH_FMA __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define CRUCIBLE_WITH_FMA

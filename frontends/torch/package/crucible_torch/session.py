@@ -399,6 +399,11 @@ class Session:
             self._pauses -= 1
             self._recorder.resume()
 
+    def take_over(self):
+        """In a pause between two iterations: the calling thread is the one that is recorded from now on."""
+        self._thread = threading.get_ident()
+        self._recorder.take_over()
+
     @property
     def paused(self):
         return self._pauses > 0 or self._evaluations.passing_over

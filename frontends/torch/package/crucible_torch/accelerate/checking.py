@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, Callable
 
@@ -9,7 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from crucible_torch.accelerate import judge, sensitivity
-from crucible_torch.accelerate.outcome import Outcome, as_usual, differences, nothing
+from crucible_torch.accelerate.outcome import GENERATOR, Outcome, as_usual, differences, nothing
+from crucible_torch.accelerate.worker import THREAD
 
 
 DECIDES = "a tensor's value, by which the function branches, is another one"
@@ -17,7 +19,14 @@ DECIDES = "a tensor's value, by which the function branches, is another one"
 OF_ANOTHER = ("a parameter has no gradient", "a parameter has a gradient", DECIDES)
 
 
+MOST_DISTURBED = 8  # checks of a variant whose draws another thread's may have come between
 MOST_CLOSE_CALLS = 3  # of a variant: checks whose difference a condition may explain that a rounding decides
+
+
+def others_are_there() -> bool:
+    """Whether another thread of the program may have drawn from torch's generator during a check."""
+    own = threading.current_thread()
+    return any(each is not own and each.name != THREAD for each in threading.enumerate())
 
 
 def is_lack_of_memory(error: RuntimeError) -> bool:
@@ -47,7 +56,7 @@ class Check:
             return self._without(f"there is no memory to check it: {error}")
         self._kept = variant.python_state()
         self._grads = [parameter.grad for parameter in self._parameters]
-        self._generator = torch.get_rng_state()
+        self._generator = torch.get_rng_state() if variant.draws else None
         self._program.forget_grads()
         try:
             began = time.perf_counter()
@@ -79,7 +88,8 @@ class Check:
         variant.eager_ms.append((time.perf_counter() - began) * 1e3)
         variant.compiled_ms.append(compiled_ms)
         try:
-            return result, self._compare(ours, result), None
+            found = self._compare(ours, result)
+            return result, found, None if variant.tier == "compiled" else variant.reason
         except RuntimeError as error:
             reason = f"it could not be compared with eager: {error}"
             variant.give_up(reason)
@@ -95,7 +105,8 @@ class Check:
         for parameter, grad in zip(self._parameters, self._grads):
             parameter.grad = grad
         self._program.forget_grads()
-        torch.set_rng_state(self._generator)
+        if self._generator is not None:  # or what other threads have drawn meanwhile would be drawn again
+            torch.set_rng_state(self._generator)
         self._kept.put_back()
         self._variant.note_other()
 
@@ -114,6 +125,10 @@ class Check:
         masks = [noise.get(id(tensor), (None, 0.0)) for tensor in self._written]
         eager = Outcome.now(result, self._written, self._parameters, "nothing")
         found = differences(ours, eager, names, masks, rooms=self._rooms)
+        if any(each.name == GENERATOR for each in found) and others_are_there():
+            if self._generator is not None:
+                return self._is_disturbed()
+            found = [each for each in found if each.name != GENERATOR]
         if found and self._is_close and variant.close_calls < MOST_CLOSE_CALLS:
             variant.close_calls += 1  # eager may have gone the other way
             return []
@@ -142,9 +157,18 @@ class Check:
             self._put_back()
             self._write(eager.states)
             eager.put_gradients(self._parameters)
-            torch.set_rng_state(eager.generator)
+            if self._generator is not None:
+                torch.set_rng_state(eager.generator)
             behind.put_back()
         return left
+
+    def _is_disturbed(self) -> list[judge.Difference]:
+        """Another thread drew random numbers between the two: nothing is known of this call."""
+        self._variant.disturbed += 1
+        if self._variant.disturbed > MOST_DISTURBED:
+            self._variant.give_up("another thread draws random numbers while a call is checked: draw with a generator of "
+                                  "its own there")
+        return []
 
     def _call(self, move: Callable[[Any], Any]) -> Any:
         args, kwargs = pytree.tree_map(move, (self._args, self._kwargs))

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 import weakref
 from contextlib import AbstractContextManager
 from typing import Any, Callable
@@ -18,6 +19,7 @@ from crucible_torch.session import Refusal as SessionRefusal
 from crucible_torch.session import Session
 
 PREFIX = "acc:"  # before the name of every tensor that is the caller's
+LONGEST_CALL_S = 60.0  # for which a recording that the program wants waits
 MOST_WAITS = 8  # calls of others for which a paused observation holds up theirs
 ROLE_UNKNOWN, ROLE_PARAMETER, ROLE_BUFFER, ROLE_OPTIMIZER_STATE, ROLE_INPUT = range(5)
 
@@ -35,7 +37,7 @@ class Busy(Unrecorded):
 
 
 class Observation:
-    """One at a time has the process's recorder. Threads: the calls come from one thread. Errors: Unrecorded."""
+    """One at a time has the process's recorder. Threads: any, of which `turns` lets one in. Errors: Unrecorded."""
 
     holder: "Observation | None" = None  # which has the recorder
 
@@ -54,7 +56,7 @@ class Observation:
         self.summary: dict[str, Any] | None = None
         self._report = LocalReport(self._written)
         self._session: Any = None
-        self.thread = threading.get_ident()
+        self._thread = 0  # of the call that is recorded now
 
     def _written(self, details: dict[str, Any]) -> None:
         self.summary = details
@@ -69,6 +71,15 @@ class Observation:
         """The call, eager and recorded, inside `around`. `name_before(name)` names what enters, and
         `name_results(result, output)` what leaves when it has returned. Errors:
         the call's own, after which nothing is recorded any more; Unrecorded when recording is not possible."""
+        self._thread = threading.get_ident()
+        try:
+            return self._record(function, args, kwargs, around, name_before, name_results)
+        finally:
+            self._thread = 0
+
+    def _record(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                around: AbstractContextManager[Any], name_before: Callable[[Callable[..., None]], None],
+                name_results: Callable[[Any, Callable[..., None]], None]) -> Any:
         if self._session is None:
             self._start()
         else:
@@ -108,25 +119,31 @@ class Observation:
     def _step_back(self) -> None:
         session = self._session
         if session.state == "recording" and session.paused:
+            if session._thread != self._thread:
+                session.take_over()
             session._watch.step_back()
             session._leaving.step_back()
             session.resume()
 
     @classmethod
-    def make_room(cls) -> None:
-        """Errors: Busy. An observation whose next call does not come for long is given up for who asks then: a tail
-        batch comes once an epoch, and others need not wait for three epochs."""
+    def check_room(cls) -> None:
+        """Errors: Busy, while something else has the recorder and may keep it. An observation whose next call does not come for long
+        is given up for who asks then: a tail batch comes once an epoch, and others need not wait for three epochs."""
         if crucible_torch.current() is None:
             return
         holder = cls.holder
         if holder is None or holder._session is None:
             raise Busy("this process is being recorded; calls are compiled when that is over")
         holder._waits += 1
-        if holder._owner() is None:
-            return holder.drop()
-        if holder._waits <= MOST_WAITS or holder.thread != threading.get_ident() or not holder._session.paused:
+        if holder._owner() is not None and (holder._waits <= MOST_WAITS or not holder._session.paused):
             raise Busy("calls of something else are being observed")
-        holder.drop()
+
+    @classmethod
+    def make_room(cls) -> None:
+        """Takes the recorder from who has it. Threads: the caller's turn is its own. Errors: Busy."""
+        cls.check_room()
+        if crucible_torch.current() is not None and cls.holder is not None:  # else its calls are being compiled
+            cls.holder.drop()
 
     def _start(self) -> None:
         self.make_room()
@@ -141,15 +158,29 @@ class Observation:
         except SessionRefusal as refusal:
             raise Unrecorded(str(refusal)) from None
         self._session, Observation.holder = session, self
-        session.gives_way = self.drop
+        session.gives_way = self._give_way
         session.begin_in_block(threading.get_ident())
         if session.state != "recording":
             problem = self._report.why_nothing({"warmup": 0})
             self.drop()
             raise Unrecorded(f"the call could not be recorded: {problem}")
 
+    def _give_way(self) -> None:
+        """The program wants to record itself: at once, but for a call of another thread, which comes to its end first."""
+        end = time.monotonic() + LONGEST_CALL_S
+        while self._is_of_another_thread() and time.monotonic() < end:
+            time.sleep(0.001)
+        self.drop()
+
+    def _is_of_another_thread(self) -> bool:
+        """Whether a call is being recorded that is not the calling thread's: none but its own can end that."""
+        return self._thread not in (0, threading.get_ident())
+
     def drop(self) -> None:
-        """Ends the recording, if one is going on, and forgets the file."""
+        """Ends the recording, if one is going on, and forgets the file. While another thread is in a recorded call nothing is
+        dropped: it ends by itself."""
+        if self._is_of_another_thread():
+            return
         session, self._session = self._session, None
         self.was_dropped = True
         if Observation.holder is self:

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from crucible_torch.accelerate import judge
 from crucible_torch.accelerate.structure import is_same_value, opened
 
+GENERATOR = "the state of torch's random numbers"
 # (name, eager's tensor, tolerance of its kind): share of its size
 Allowed = Callable[[str, torch.Tensor, float], float]
 
@@ -85,5 +86,5 @@ def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]
             found.append(
                 judge.difference(name, a, b, allowed(name, b, judge.STATE), judge.Excused(b, noise), noise))
     if not torch.equal(mine.generator, eager.generator):
-        found.append(judge.Difference("the state of torch's random numbers", float("inf"), 0.0))
+        found.append(judge.Difference(GENERATOR, float("inf"), 0.0))
     return [each for each in found if each is not None]

@@ -20,6 +20,7 @@ from crucible_torch.accelerate.philox import Drawing
 from crucible_torch.accelerate.progress import Progress
 from crucible_torch.accelerate.structure import flatten_call, name_of_leaf, objects_among
 from crucible_torch.accelerate.taken import Taken
+from crucible_torch.accelerate.turns import turns
 from crucible_torch.accelerate.variant import Variant
 from crucible_torch.accelerate.worker import worker
 from crucible_torch.versions import mismatch
@@ -43,6 +44,7 @@ class Mismatch(RuntimeError):
 
 def _after_fork() -> None:
     worker.forget()
+    turns.__init__()  # type: ignore[misc]  # of threads that are not here
     for accelerated in list(Accelerated.all):
         accelerated._leave("this process was forked from the one that compiled; it calls eagerly")
 
@@ -60,7 +62,9 @@ def _unusable() -> str:
 
 def _at_exit() -> None:
     for accelerated in list(Accelerated.all):
-        accelerated._leave("the program ends")
+        if accelerated._lock.acquire(blocking=False):  # a daemon thread may be in a call of it
+            accelerated._leave("the program ends")
+            accelerated._lock.release()
     worker.close()
 
 
@@ -174,9 +178,12 @@ class Accelerated:
                 _running.depth = 1
                 if self._drawing is not None:
                     self._drawing.begin_shared()
+                if not turns.enter():
+                    return self._eager("a call of another thread is being observed", args, kwargs)
                 return self._call(args, kwargs)
         finally:
             _running.depth = 0
+            turns.leave()
             if self._lock._is_owned():
                 self._lock.release()
             if self._progress is not None:
@@ -196,6 +203,7 @@ class Accelerated:
             self._progress.note()
 
     def _eager(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        turns.leave()
         self._note(reason)
         for variant in self._every_variant():
             variant.note_other()
@@ -504,6 +512,10 @@ class Accelerated:
         began = time.perf_counter()
         try:
             if variant.is_beginning():
+                Observation.check_room()  # before others are waited for
+            if not turns.take():
+                raise Busy("calls of other threads took too long to wait for")
+            if variant.is_beginning():
                 Observation.make_room()
                 refusal = self._judge(variant, args, kwargs)
                 if refusal:
@@ -515,6 +527,8 @@ class Accelerated:
         except Unrecorded as problem:
             variant.give_up(str(problem))
             return problem.result[0] if problem.result else self._called(*args, **kwargs)
+        finally:
+            turns.give()
         if variant.is_observed():
             variant.compile(worker)
         usual = min(variant.eager_ms, default=0.0)

@@ -79,7 +79,7 @@ class Variant(Binding):
         self._scalers: list[Any] = []
         self._returned = 0  # results of a run, in front of what is read from tensors
         self.read: list[torch.Tensor] = []  # by the last run
-        self.close_calls = 0
+        self.close_calls = self.disturbed = 0
         self._steps: list[int] | None = None  # of schedulers that a call makes, by their numbers in `visible`
         self._schedulers: list[Any] = []
         self._counting: list[tuple[Any, int]] = []
@@ -476,6 +476,11 @@ class Variant(Binding):
         rooms = self.numbers.room(self.read, shares)
         return ({f"result {k}": rooms[at] for k, at in enumerate(self.numbers.leaves) if at is not None},
                 bool(self.numbers.decisions) and self.numbers.is_close(self.read, shares))
+
+    @property
+    def draws(self) -> bool:
+        """Whether a run takes random numbers from torch's generator."""
+        return bool(self._draws)
 
     def python_state(self) -> Kept:
         """What a call in eager sets that no tensor holds."""

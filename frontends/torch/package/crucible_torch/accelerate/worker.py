@@ -8,6 +8,8 @@ import threading
 import time
 from typing import Any, Callable
 
+THREAD = "crucible-compile"
+
 
 class Job:
     """One compilation. `program` or `problem` is there when `done` is set."""
@@ -63,7 +65,7 @@ class Worker:
             self._jobs.append(job)
             if self._thread is None:
                 self._running = Job(self._open)
-                self._thread = threading.Thread(target=self._run, name="crucible-compile", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
                 self._thread.start()
             self._lock.notify()
         return job
