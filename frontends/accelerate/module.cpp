@@ -6,6 +6,7 @@
 #include "frontends/accelerate/engine.hpp"
 #include "frontends/accelerate/guards.hpp"
 #include "frontends/accelerate/philox.hpp"
+#include "frontends/accelerate/roundings.hpp"
 #include "frontends/accelerate/signature.hpp"
 
 namespace {
@@ -27,7 +28,7 @@ PyMODINIT_FUNC PyInit__accelerate() {
   if (module == nullptr) return nullptr;
   if (!crucible::accelerate::add_guards(module) || !crucible::accelerate::add_engine(module) ||
       !crucible::accelerate::add_compare(module) || !crucible::accelerate::add_philox(module) ||
-      !crucible::accelerate::add_signature(module)) {
+      !crucible::accelerate::add_roundings(module) || !crucible::accelerate::add_signature(module)) {
     Py_DECREF(module);
     return nullptr;
   }

@@ -230,7 +230,8 @@ Result<void> Executable::set_slots(std::span<const std::uint64_t> bits) {
 }
 
 Result<void> Executable::State::make_plans() {
-  std::vector<std::uint64_t> outside(places.size(), 0);
+  // What has no bytes lies anywhere in memory of the device: devices look an address up, though nothing is read there.
+  std::vector<std::uint64_t> outside(places.size(), session.arena->address());
   for (std::size_t place = 0; place < places.size(); ++place) {
     if (places[place].size_bytes != 0 && is_used[place] && !bound[place].buffer)
       return Error{ErrorCode::kUsage, fmt::format("{} is not bound to memory", places[place].name)};

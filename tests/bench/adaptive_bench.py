@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+from loop_functions import with_function
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = {"tinymlp": 400, "mlp": 200, "gpttiny": 80, "gpt2s": 8, "resnet18": 8}  # in one turn, as kernels_bench.py
 PEERS = {
@@ -200,7 +202,17 @@ def _told():
         out.write(_json.dumps([_json.loads(each.report().to_json()) for each in _accelerated]))
 _accelerated = []
 _atexit.register(_told)
+def _accelerate(function):
+    step = _crucible.accelerate(function)
+    _accelerated.append(step)
+    def call(*arguments, **named):
+        result = step(*arguments, **named)
+        if step.report().calls < 40:
+            step.wait(20)  # these programs end before anything has been compiled
+        return result
+    return call
 """
+REPEATED = 16  # times as many iterations as the program has: most have a dozen
 
 
 def accelerated_script(path, names):
@@ -208,41 +220,80 @@ def accelerated_script(path, names):
     lines = path.read_text().splitlines()
     for node in reversed([node for node in ast.parse(path.read_text()).body
                           if isinstance(node, ast.FunctionDef) and node.name in names]):
-        lines.insert(node.end_lineno, f"{node.name} = _crucible.accelerate({node.name}); _accelerated.append({node.name})")
+        lines.insert(node.end_lineno, f"{node.name} = _accelerate({node.name})")
     return PATCH + "\n".join(lines) + "\n"
 
 
+def run_script(text, folder, row):
+    """(what it prints, exit code, last words, reports) of a script as a process of its own."""
+    script, told = folder / f"{row.name}.py", folder / f"{row.name}.json"
+    script.write_text(text)
+    told.unlink(missing_ok=True)
+    done = subprocess.run([sys.executable, str(script), *row.arguments], capture_output=True, text=True, timeout=TURN_S,
+                          cwd=folder, env={**os.environ, "ADAPTIVE_REPORT": str(told)})
+    words = done.stderr.strip().splitlines()[-1:] or [""]
+    return done.stdout, done.returncode, words[0], json.loads(told.read_text()) if told.exists() else []
+
+
 def run_program(row, folder):
-    """The line of one program of tests/loops: eager, then with its step functions accelerated."""
+    """The line of one program of tests/loops: eager, then with its step functions accelerated. A loop without one gets its
+    body as one: the whole of it, then ever less of its beginning, until it is compiled - as a person does who reads the
+    report and takes the batch outside."""
     path = LOOPS / (row.file or f"{row.name}.py")
     names = step_functions(path)
-    line = {"name": row.name, "functions": names, "report": None}
-    if not names:
-        return line
-    script, told = folder / f"{row.name}.py", folder / f"{row.name}.json"
-    script.write_text(accelerated_script(path, names))
-    environment = {**os.environ, "ADAPTIVE_REPORT": str(told)}
-    runs = [subprocess.run([sys.executable, str(each), *row.arguments], capture_output=True, text=True, timeout=TURN_S,
-                           cwd=folder, env=environment) for each in (path, script)]
-    line["is_equal"] = runs[0].stdout == runs[1].stdout
-    line["exit_codes"] = [each.returncode for each in runs]
-    line["reports"] = json.loads(told.read_text()) if told.exists() else []
-    if line["reports"]:
-        line["report"] = line["reports"][0]
+    line = {"name": row.name, "functions": names, "report": None, "outside": 0}
+    if names:
+        scripts = [(path.read_text(), accelerated_script(path, names))]
+    else:
+        scripts = []
+        while made := with_function(path.read_text(), len(scripts), REPEATED, "{name} = _accelerate({name})"):
+            plain = with_function(path.read_text(), len(scripts), REPEATED)
+            scripts.append((plain.script, PATCH + made.script))
+    for outside, (plain, accelerated) in enumerate(scripts):
+        eager, fast = run_script(plain, folder, row), run_script(accelerated, folder, row)
+        line |= {"is_equal": is_near(eager[0], fast[0]), "exit_codes": [eager[1], fast[1]], "reports": fast[3],
+                 "outside": outside, "functions": names or ["the loop's body"]}
+        if fast[1]:
+            line["words"] = [eager[2], fast[2]]
+        line["report"] = line["reports"][0] if line["reports"] else None
+        line.setdefault("first_reason", why(line["report"]))
+        if fast[1] or any(report["tier"] == "compiled" for report in line["reports"]):
+            break
     return line
 
 
+def is_near(text, other):
+    """Whether two outputs have the same words, and numbers that differ by no more than training does by rounding."""
+    words, others = text.split(), other.split()
+    if len(words) != len(others):
+        return False
+    for own, their in zip(words, others):
+        try:
+            if abs(float(own) - float(their)) > 1e-2 * max(1, abs(float(own))):
+                return False
+        except ValueError:
+            if own != their:
+                return False
+    return True
+
+
 def print_programs(lines):
-    print(f"{'program':30} {'tier':9} {'calls':>6} {'compiled':>8} {'gain':>5}  why not")
+    print(f"{'program':30} {'tier':9} {'calls':>6} {'compiled':>8} {'gain':>5} {'outside':>7}  why not")
     for line in lines:
         if not line["functions"]:
-            print(f"{line['name']:30} {'-':9} {'-':>6} {'-':>8} {'-':>5}  it has no function for a step")
+            print(f"{line['name']:30} {'-':9} {'-':>6} {'-':>8} {'-':>5} {'-':>7}  its loop cannot be a function of its batch")
             continue
         if line["exit_codes"] != [0, 0]:
-            print(f"{line['name']:30} FAILED with exit codes {line['exit_codes']}")
+            print(f"{line['name']:30} FAILED with exit codes {line['exit_codes']}: {' | '.join(line['words'])}")
+        elif not line["is_equal"]:
+            print(f"{line['name']:30} WRONG: it prints something else than eager")
         for report in line["reports"]:
             print(f"{line['name']:30} {report['tier']:9} {report['calls']:6} {report['compiled_calls']:8} "
-                  f"{cell(report['gain'], '{:.2f}'):>5}  {why(report)}")
+                  f"{cell(report['gain'], '{:.2f}'):>5} {line['outside']:7}  "
+                  f"{why(report) and (line['first_reason'] or why(report))}")
+    ran = [line for line in lines if line["functions"]]
+    compiled = sum(any(report["tier"] == "compiled" for report in line["reports"]) for line in ran)
+    print(f"{compiled} of {len(ran)} compiled; outside: so many statements at the beginning of the loop are not in the function")
 
 
 def main():
@@ -256,7 +307,8 @@ def main():
     parser.add_argument("--programs", action="store_true", help="the programs of tests/loops instead")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(STEPS))
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(options.python_folder), os.environ.get("PYTHONPATH")]))
+    package = str(pathlib.Path(options.python_folder).resolve())
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     known = list(STEPS)
     if options.models:
         sys.path.insert(0, str(ROOT / "tests/models"))
@@ -290,7 +342,7 @@ def main():
     else:
         print_workloads(lines, has_compiler)
     is_wrong = any((line["report"] or {}).get("mismatches") or line.get("failed", {}).get("accelerate")
-                   or line.get("exit_codes", [0, 0]) != [0, 0] for line in lines)
+                   or line.get("exit_codes", [0, 0]) != [0, 0] or not line.get("is_equal", True) for line in lines)
     return int(is_wrong)
 
 

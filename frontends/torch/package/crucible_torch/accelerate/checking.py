@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from crucible_torch.accelerate import judge, sensitivity
-from crucible_torch.accelerate.outcome import GENERATOR, Outcome, as_usual, differences, nothing
+from crucible_torch.accelerate.outcome import GENERATOR, Outcome, differences, nothing
 from crucible_torch.accelerate.worker import THREAD
 
 
@@ -137,20 +137,16 @@ class Check:
         eager, behind = Outcome.now(result, self._written, self._parameters, "everything"), variant.python_state()
         masks = [(None if excused is None else excused.kept(), room) for excused, room in masks]
         still = dict.fromkeys(self._rooms, 0.0)
+        wrong = {each.name for each in found}
         moves = sensitivity.Moves(
             self._put_back, self._written, self._call,
             lambda other: differences(Outcome.now(other, self._written, self._parameters, "nothing"), eager, names,
-                                      masks, nothing, still))
-
-        def allowed(name: str, tensor: torch.Tensor, wide: float) -> float:
-            return max(as_usual(name, tensor, wide), sensitivity.room_for(name, moves.found.get(name, 0.0)))
-
+                                      masks, nothing, still, wrong))
+        left = found
         try:
-            for runs in (sensitivity.RUNS, sensitivity.MORE_RUNS):
-                moves.run(runs)
-                left = differences(ours, eager, names, masks, allowed, self._rooms)
-                if not left or any(each.largest > sensitivity.FAR * each.allowed for each in left):
-                    break
+            while left and moves.may_run():
+                moves.run()
+                left = moves.beyond(found)
         except Exception:  # the call's own, of arguments that are a rounding away: nothing is known then
             return found
         finally:

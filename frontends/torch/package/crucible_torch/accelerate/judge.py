@@ -18,13 +18,18 @@ NOISE = 1e-6  # a gradient below this share of the largest one is what rounding 
 
 @dataclasses.dataclass
 class Difference:
-    """What was compared, how far apart it is, and what was allowed."""
+    """What was compared, how far apart it is, and what was allowed. `lean`: how much larger or smaller all of it is, as
+    far as that was asked for."""
 
     name: str
     largest: float
     allowed: float
+    lean: float = 0.0
+    allowed_lean: float = float("inf")
 
     def __str__(self) -> str:
+        if self.largest <= self.allowed:
+            return f"{self.name} is off by a factor of {1 + self.lean:.6g}, {self.allowed_lean:.3g} from 1 is allowed"
         return f"{self.name} differs by {self.largest:.3g} of its largest value, {self.allowed:.3g} is allowed"
 
 
@@ -58,9 +63,24 @@ def _gap(actual: torch.Tensor, expected: torch.Tensor, excused: Excused | None =
     return _accelerate.gap(actual, expected, *((excused.sizes, excused.bound, room) if excused is not None else ()))
 
 
+def lean(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """By which share `actual` is larger than `expected` as a whole: what roundings of its elements, whose directions
+    differ, hardly change, and a wrong factor does."""
+    with torch.no_grad():
+        a, b = actual.detach().double(), expected.detach().double()
+        finite = a.isfinite() & b.isfinite()
+        a, b = torch.where(finite, a, 0.0), torch.where(finite, b, 0.0)
+        size = float(b.abs().max())
+        if size == 0.0:
+            return 0.0
+        b = b / size
+        return float((a / size - b).mul_(b).sum() / b.square().sum())
+
+
 def difference(name: str, actual: torch.Tensor, expected: torch.Tensor, allowed: float,
-               excused: Excused | None = None, room: float = 0.0) -> Difference | None:
-    """None where they agree. Elements that are excused may differ by `room`, in absolute terms. NaN is like NaN."""
+               excused: Excused | None = None, room: float = 0.0, leaning: bool = True) -> Difference | None:
+    """None where they agree. Elements that are excused may differ by `room`, in absolute terms. NaN is like NaN.
+    `leaning`: whether, of what differs, it is asked how much larger or smaller all of it is."""
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return Difference(f"{name} (shape or type)", float("inf"), allowed)
     if not expected.dtype.is_floating_point:
@@ -71,7 +91,7 @@ def difference(name: str, actual: torch.Tensor, expected: torch.Tensor, allowed:
     if not same_kind:
         return Difference(f"{name} (NaN or infinity)", float("inf"), allowed)
     share = gap / max(largest, torch.finfo(torch.float32).tiny)
-    return None if share <= allowed else Difference(name, share, allowed)
+    return None if share <= allowed else Difference(name, share, allowed, lean(actual, expected) if leaning else 0.0)
 
 
 def noise_masks(optimizers) -> dict[int, tuple[Excused, float]]:

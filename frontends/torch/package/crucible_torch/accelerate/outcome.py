@@ -4,7 +4,7 @@ apart."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable
+from typing import Any, Callable, Collection
 
 import torch
 from torch.utils import _pytree as pytree
@@ -57,17 +57,22 @@ class Outcome:
 
 
 def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]], masks: list[Any],
-                allowed: Allowed = as_usual, rooms: dict[str, float] = {}) -> list[judge.Difference]:
+                allowed: Allowed = as_usual, rooms: dict[str, float] = {},
+                leaning: Collection[str] | None = None) -> list[judge.Difference]:
     """`names` of states and of gradients; `masks`, of states, as judge.noise_masks() has them; `rooms`: how far numbers
-    may be apart that were read from tensors, by name."""
+    may be apart that were read from tensors, by name; `leaning`: what is asked for its lean, else all that differs."""
     found: list[judge.Difference | None] = []
+
+    def leans(name: str) -> bool:
+        return leaning is None or name in leaning
+
     if mine.spec != eager.spec or len(mine.leaves) != len(eager.leaves):
         found.append(judge.Difference("what is returned, by its structure,", float("inf"), 0.0))
     else:
         for k, (a, b) in enumerate(zip(mine.leaves, eager.leaves)):
             name = f"result {k}"
             if isinstance(b, torch.Tensor) and isinstance(a, torch.Tensor):
-                found.append(judge.difference(name, a, b, allowed(name, b, judge.RESULT)))
+                found.append(judge.difference(name, a, b, allowed(name, b, judge.RESULT), leaning=leans(name)))
             elif name in rooms and type(a) is type(b):
                 mine_, theirs = (torch.tensor(float(each), dtype=torch.double) for each in (a, b))
                 share = rooms[name] / max(abs(float(b)), torch.finfo(torch.float32).tiny)
@@ -75,7 +80,7 @@ def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]
             elif not is_same_value(a, b) and a is not b:
                 found.append(judge.Difference(name, float("inf"), 0.0))
     for name, a, b, (mask, room) in zip(names[0], mine.states, eager.states, masks):
-        found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), mask, room))
+        found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), mask, room, leans(name)))
     largest = max((judge.largest_of(grad) for grad in eager.grads if grad is not None and grad.numel()), default=0.0)
     for name, a, b in zip(names[1], mine.grads, eager.grads):
         if (a is None) != (b is None):
@@ -83,8 +88,8 @@ def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]
         elif a is not None and a is not b:
             name = f"the gradient of {name}"
             noise = judge.NOISE * largest
-            found.append(
-                judge.difference(name, a, b, allowed(name, b, judge.STATE), judge.Excused(b, noise), noise))
+            found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), judge.Excused(b, noise), noise,
+                                          leans(name)))
     if not torch.equal(mine.generator, eager.generator):
         found.append(judge.Difference(GENERATOR, float("inf"), 0.0))
     return [each for each in found if each is not None]
