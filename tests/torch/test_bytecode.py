@@ -10,7 +10,7 @@ import unittest
 
 import verdict_bodies as bodies  # first: it knows the build
 from verdict_bodies import REFUSED, Net, arguments, config, counting, flag_of, function_of, log, loud, model, net
-from verdict_fine import COUNTED, FINE
+from verdict_fine import COUNTED, FINE, STORED
 
 import torch
 from torch import nn
@@ -49,6 +49,14 @@ class Verdicts(unittest.TestCase):
                 refusals, reach = follow(function_of(body), arguments())
                 self.assertEqual([str(found) for found in refusals], [])
                 self.assertEqual([counter.path for counter in reach.counters.values()], [path])
+
+    def test_what_is_stored(self):
+        for name, (body, path, is_number) in STORED.items():
+            with self.subTest(name):
+                refusals, reach = follow(function_of(body), arguments())
+                self.assertEqual([str(found) for found in refusals], [])
+                self.assertEqual([(each.path, each.is_number) for each in reach.stored.values()], [(path, is_number)])
+                self.assertFalse(reach.counters)
 
     def test_what_is_refused(self):
         for name, (body, says, kind) in REFUSED.items():

@@ -103,6 +103,9 @@ FINE = {
     "math of a tensor": "return math.isnan(x.sum())",
     "any over tensors": "return any(t.sum() for t in [x, y])",
     "assert on a tensor": "assert torch.isfinite(x).all(), f'{x.sum().item()}'\nreturn x",
+    "a context of kernels":
+    "with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):\n    return x + 1",
+    "a context of cudnn": "with torch.backends.cudnn.flags(enabled=False):\n    return x + 1",
     "the scaler": "scaler.scale(x.sum())\nreturn scaler.get_scale()",
     "a list that grows": "found = []\nfor v in x:\n    found.append(v.sum().item())\nreturn sum(found) / len(found)",
 }
@@ -116,4 +119,15 @@ COUNTED = {
     "an attribute of the module": ("return counting(x)", "counting.calls"),
     "below torch's module": ("return nested(x)", "nested.1.calls"),
     "an entry of a dict": ("tallies['a'] -= 2\nreturn x", "tallies['a']"),
+}
+# What is stored behind a compiled call: (body, where it lies, whether it is a number that is followed).
+STORED = {
+    "a global tensor": ("global scale\nscale = scale + x\nreturn x", "scale", False),
+    "an attribute that was a number": ("config.width = x\nreturn x", "config.width", False),
+    "a tensor of an outer function": ("def keep(y):\n    global scale\n    scale = y\nkeep(x * scale)\nreturn x", "scale",
+                                      False),
+    "a number that moves by itself": ("global counter\ncounter = 2 * counter + 1\nreturn x", "counter", True),
+    "a counter that decides": ("global counter\ncounter += 1\nreturn x if counter % 2 else y", "counter", True),
+    "a counter that is set": ("global counter\ncounter += 1\ncounter = 0\nreturn x", "counter", True),
+    "a mean of losses": ("global counter\ncounter = 0.9 * counter + 0.1 * x.sum().item()\nreturn x", "counter", True),
 }

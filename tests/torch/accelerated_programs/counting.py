@@ -1,4 +1,4 @@
-"""Steps of a trainer that count: what is counted up behind a compiled call, and what depends on the count and stays eager."""
+"""Steps of a trainer that count: what is counted up behind a compiled call, and what else is done with the count."""
 
 import torch
 import torch.nn.functional as F
@@ -85,7 +85,7 @@ def adds_to_a_buffer(self, x, y):
     return loss
 
 
-@trainer(eager="branches on self.steps")
+@trainer
 def decides_by_the_count(self, x, y):
     self.steps += 1
     if self.steps % 10 == 0:
@@ -93,25 +93,25 @@ def decides_by_the_count(self, x, y):
     return self.train(x, y)
 
 
-@trainer(eager="a number or text that changes")
+@trainer
 def returns_the_count(self, x, y):
     self.steps += 1
     return self.train(x, y), self.steps
 
 
-@trainer(eager="counts self.steps up and computes with it")
+@trainer(eager="computes with a tensor and a number that it reads from a tensor or keeps (self.steps)")
 def computes_with_the_count(self, x, y):
     self.steps += 1
     return self.train(x, y) * float(self.steps)
 
 
-@trainer(eager="counts self.steps up and gives it to torch")
+@trainer(eager="calls torch.full with a number that it reads from a tensor or keeps (self.steps)")
 def gives_the_count_to_torch(self, x, y):
     self.steps += 1
     return self.train(x, y) + torch.full((), self.steps / 7)
 
 
-@trainer(eager="stores self.mean")
+@trainer
 def binds_a_buffer_anew(self, x, y):
     loss = self.train(x, y)
     self.mean = 0.9 * self.mean + 0.1 * loss
@@ -124,19 +124,19 @@ def switches_each_time(self, x, y):
     return self.train(x, y)
 
 
-@trainer(eager="stores self.steps")
+@trainer
 def doubles(self, x, y):
     self.steps = 2 * self.steps % 1000 + 1
     return self.train(x, y)
 
 
-@trainer(eager="as a key")
+@trainer(eager="makes text of a tensor's value or of a number that it keeps")
 def names_a_result_by_the_count(self, x, y):
     self.steps += 1
     return {f"loss {self.steps}": self.train(x, y)}
 
 
-@trainer(eager="as often as self.steps says")
+@trainer(eager="calls range with a number that it reads from a tensor or keeps (self.steps)")
 def repeats_by_the_count(self, x, y):
     for _ in range(self.steps % 3):
         x = x * 1.001

@@ -1,5 +1,6 @@
 """What the programs of this folder share. Each is a function without arguments that makes a namespace: `step`, what is
-accelerated; `batch`, the arguments of one call; `net`, whose state is compared; `calls`, where there have to be more."""
+accelerated; `batch`, the arguments of one call; `net`, whose state is compared; `calls`, where there have to be more;
+`around(step)`, where a loop does something with what the step gives."""
 
 import types
 

@@ -11,7 +11,7 @@ import torch
 
 from . import known as tables
 from . import libraries
-from .classes import SCHEDULERS, own_dict, own_special, own_special_of, static
+from .classes import SCHEDULERS, holder_of, own_dict, own_special, own_special_of, static
 from .values import (Absent, Bound, Fresh, FreshObject, Known, Method, Missing, Outside, Plain, Tensor, constants,
                      is_tensor, join, known, options)
 
@@ -61,7 +61,7 @@ class Attributes:
         where, found = static(obj, name)
         if isinstance(obj, SCHEDULERS) and where == "instance" and name != "optimizer":
             self.note_rate(frame, path)
-        if where == "instance" and (count := self.count_at(own_dict(obj), name)) is not None:
+        if where == "instance" and (count := self.count_at(holder_of(obj, name), name)) is not None:
             return count
         if where == "instance":
             return known(found, path, owner.moves)

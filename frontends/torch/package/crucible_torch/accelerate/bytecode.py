@@ -24,8 +24,9 @@ from .known import MATHEMATICS
 from .machine import Frame, Scope
 from .modules import Modules
 from .objects import Objects
-from .operands import Operands
+from .operands import Operands, sources
 from .reads import can_stand_in
+from .stored import Storing
 from .values import Box, Direct, Fresh, FreshObject, Known, Outside, Plain, Tensor, Union, join, known
 
 KINDS = ("refused", "value leaves", "number decides", "scheduler", "scaler")
@@ -72,6 +73,7 @@ class Reach:
         self.classes = {}  # id: class whose instances are made in the call
         self.modules = {}  # id: (Python module, names that are read)
         self.counters = {}  # (id of a dict or cell, key): Counter, a number that the function counts up
+        self.stored = {}  # the same: Stored, where the function stores tensors
         self.rates = []  # Refusal: where hyperparameters of optimizers are read, which schedulers set
         # Arguments by their paths: those that are operands of ops somewhere, and those that are more than that.
         self.operands, self.deciding = set(), set()
@@ -80,7 +82,7 @@ class Reach:
         self.environment = set()  # names of the environment that are read
 
 
-class Checker(Operands, Objects, Calls, Modules, Counting):
+class Checker(Operands, Objects, Calls, Modules, Counting, Storing):
     """One check: follows frames, each once per round, until a round finds nothing new about what is made inside the
     call.
     """
@@ -102,8 +104,8 @@ class Checker(Operands, Objects, Calls, Modules, Counting):
     # What frames ask.
 
     def refuse(self, code, line, what, advice, kind="refused"):
-        if kind == "number decides" and any(counter.path in what for counter in self.reach.counters.values()):
-            kind = "refused"  # it moves in every call
+        if self.keep_counted(what):
+            return  # it is more than a counter: that shows in the next round
         refusal = Refusal(code.co_filename if code is not None else "", line, what, advice, kind)
         if refusal not in self.refusals:
             self.refusals[refusal] = None
@@ -272,6 +274,7 @@ class Checker(Operands, Objects, Calls, Modules, Counting):
             nowhere = _Nowhere(self, None)
             result = self.call(nowhere, known(function, name_of(function)), arguments, keywords, ())
             self.decide(result)
+            self.keep_counted(sources(result))
             self.returned(nowhere, result)
             if self._version == before:
                 return

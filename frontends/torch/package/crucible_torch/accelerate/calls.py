@@ -44,8 +44,8 @@ class Calls(Containers, Folding, Standard, Numbers):
     def call(self, frame, target, arguments, keywords, site):
         if self.tracks:
             self.note_call(target, arguments, keywords)
-        return join_all(
-            [self._call(frame, option, list(arguments), dict(keywords), site) for option in options(target)])
+        found = options(target) if self.taken is None else self.taken.that_ran(options(target))
+        return join_all([self._call(frame, option, list(arguments), dict(keywords), site) for option in found])
 
     def _call(self, frame, target, arguments, keywords, site):
         if isinstance(target, Known):
@@ -128,6 +128,8 @@ class Calls(Containers, Folding, Standard, Numbers):
                 return arguments[-1] if arguments else Plain()
             if function is inspect.signature:
                 return Plain()
+            if function in tables.KERNEL_CONTEXTS and not sources(*arguments, *keywords.values()):
+                return self.fresh("context", site)
             if function is os.getenv and arguments:
                 return self._of_environment(frame, arguments)
             if function is dataclasses.fields and len(arguments) == 1 and (fields := self._fields(arguments[0])):
@@ -158,7 +160,8 @@ class Calls(Containers, Folding, Standard, Numbers):
     def _construct(self, frame, cls, path, arguments, keywords, site):
         if cls is type and len(arguments) == 1:
             obj = arguments[0]
-            return Known(type(obj.obj), f"type({obj.path})") if isinstance(obj, Known) else Plain()
+            cls = self.class_of(obj)
+            return Known(cls, f"type({self.name(obj)})") if cls is not None else Plain()
         if cls is super:
             return self._super(frame, arguments)
         if cls in (zip, enumerate, map, filter, reversed) or cls in tables.ITERTOOLS:
@@ -559,15 +562,15 @@ class Calls(Containers, Folding, Standard, Numbers):
                          "make the container inside of the call, or return the value and store it behind the call")
             return Outside(f"{path}()")
         elif isinstance(obj, dict) and name in ("items", "values", "keys", "get", "copy"):
-            values = self.dict_values(owner)
+            keys = constants(arguments[0]) if arguments and name == "get" else None
+            default = arguments[1] if len(arguments) > 1 else Known(None, "constant")
+            if keys is not None:
+                return join_all([
+                    self.count_at(obj, key) or known(dict.__getitem__(obj, key), f"{owner.path}[{key!r}]", owner.moves)
+                    if dict.__contains__(obj, key) else default for key in keys
+                ])
+            values = self.dict_values(frame, owner)
             if name == "get":
-                default = arguments[1] if len(arguments) > 1 else Known(None, "constant")
-                keys = constants(arguments[0]) if arguments else None
-                if keys is not None:
-                    return join_all([
-                        known(dict.__getitem__(obj, key), f"{owner.path}[{key!r}]", owner.moves)
-                        if dict.__contains__(obj, key) else default for key in keys
-                    ])
                 return join(values, default)
             if name == "copy":
                 made = self.fresh("dict", site)

@@ -41,6 +41,13 @@ def own_dict(obj):
     return own if isinstance(own, dict) else None
 
 
+def holder_of(obj, name):
+    """The dict in which an attribute of the object's own is kept: of a module a table for its buffers."""
+    own = own_dict(obj)
+    buffers = own.get("_buffers") if own is not None and isinstance(obj, torch.nn.Module) else None
+    return buffers if isinstance(buffers, dict) and name in buffers else own
+
+
 def static(obj, name):
     """(where it was found: "instance", "class" or "", object) of an attribute, without running anything of the
     user's.

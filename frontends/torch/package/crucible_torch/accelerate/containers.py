@@ -158,7 +158,8 @@ class Containers:
             return {key: join(value, Absent()) if key in option.maybe else value
                     for key, value in option.keys.items()}, option.others
         if isinstance(option, Known) and isinstance(option.obj, dict) and all(type(key) is str for key in option.obj):
-            return {key: known(dict.__getitem__(option.obj, key), f"{option.path}[{key!r}]", option.moves)
+            return {key: self.count_at(option.obj, key) or
+                    known(dict.__getitem__(option.obj, key), f"{option.path}[{key!r}]", option.moves)
                     for key in option.obj}, None
         if isinstance(option, Null):
             return {}, None

@@ -6,7 +6,7 @@ import types
 
 import torch
 
-from .classes import own_special_of, static
+from .classes import holder_of, own_special_of, static
 from .values import Known, Plain, has_tensor, is_simple, options
 
 ADVICE = "return the value and store it behind the call"
@@ -60,21 +60,25 @@ class Counting:
     """Mixed into bytecode.Checker. `reach.counters`: {(id of the holder, key): Counter}."""
 
     def count_at(self, holder, key):
-        """The value of what is read there if the function counts it up; None otherwise."""
+        """The value of what is read there if the function counts it up, or stores tensors there; None otherwise."""
         counter = self.reach.counters.get((id(holder), key))
-        return Count(counter) if counter is not None else None
+        return Count(counter) if counter is not None else self.stored_at(holder, key)
 
     def outlasts(self, holder, key, path, value, there):
         """Whether a store of `value` where `there` lies has an effect that a compiled call would leave out: it neither counts
-        up nor puts back what is there. A counter that is seen for the first time is known in the next round, when its
-        number is read."""
+        up, nor puts back what is there, nor is one of stored.py. A counter that is seen for the first time is known in the
+        next round, when its number is read."""
         place = id(holder), key
         if place in self.reach.counters:
             counter = self.reach.counters[place]
-            return not all(isinstance(option, Count) and option.counter is counter for option in options(value))
-        if self.is_there(value, there):
+            if all(isinstance(option, Count) and option.counter is counter for option in options(value)):
+                return False
+            self.keep_number(holder, key, path)
+        if place not in self.reach.stored and self.is_there(value, there):
             return False
-        if type(there) is not int or not isinstance(value, (Plain, Known)):
+        if self.keeps(holder, key, path, value, there):
+            return False
+        if place in self.reach.stored or type(there) is not int or not isinstance(value, (Plain, Known)):
             return True
         self.reach.counters[place] = Counter(holder, key, path)
         self._version += 1
@@ -86,7 +90,7 @@ class Counting:
         if self.stores_by_itself(obj) or static(obj, name)[0] != "instance":
             return None
         setter = next((vars(base)[name] for base in type(obj).__mro__ if name in vars(base)), None)
-        own = getattr(obj, "__dict__", None)
+        own = holder_of(obj, name)
         return own if isinstance(own, dict) and name in own and not hasattr(type(setter), "__set__") else None
 
     @staticmethod

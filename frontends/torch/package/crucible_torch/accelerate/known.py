@@ -13,6 +13,7 @@ import types
 import typing
 
 import torch
+import torch.nn.attention
 
 TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 STANDARD_FOLDERS = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
@@ -44,6 +45,8 @@ CHANGING_OPERATORS = frozenset(
     name for name in dir(operator) if name in ("setitem", "delitem") or name[:1] == "i" and name not in
     ("index", "indexOf", "invert", "inv", "is_", "is_not", "is_none", "is_not_none", "itemgetter"))
 CONTEXTS = (contextlib.nullcontext,)
+# Contexts that say by which kernels torch computes, and take it back: what runs in them is recorded as it ran.
+KERNEL_CONTEXTS = frozenset({torch.backends.cudnn.flags, torch.backends.cuda.sdp_kernel, torch.nn.attention.sdpa_kernel})
 FOLLOWED_MODULES = frozenset({"_collections_abc", "collections.abc", "dataclasses"})  # Python's own that are followed
 
 PURE_METHODS = frozenset({

@@ -3,7 +3,8 @@ is followed by its bytecode as the user's own code is: what is not in this table
 
 An entry is the function's module and name as its own code says them, and what a call gives: "nothing" (None), "plain" (a
 bool or a text that is the same as long as the process lives), "copy" (an object that depends on nothing but all attributes
-of its arguments: it is called once while a function is followed, and those are watched). It holds only for code that lies
+of its arguments: it is called once while a function is followed, and those are watched), "keeps" (nothing, but "kept" gives
+what its object was given last in the same call). It holds only for code that lies
 in the library's folder.
 """
 
@@ -26,7 +27,9 @@ TRUSTED = {
     "transformers.utils.generic._register_model_output_pytree_node":
     ("nothing", "tells torch's trees of a class of outputs, once for each class"),
     "transformers.utils.output_capturing.CompileableContextVar.set":
-    ("plain", "says where hooks put outputs that were asked for; capture_outputs takes it back when the call ends"),
+    ("keeps", "says where hooks put outputs that were asked for; capture_outputs takes it back when the call ends"),
+    "transformers.utils.output_capturing.CompileableContextVar.get":
+    ("kept", "gives hooks what set was given in the same call, and None where it was given nothing"),
     "transformers.utils.output_capturing.CompileableContextVar.reset": ("nothing", "takes back what set has done"),
     "transformers.utils.import_utils.is_tracing": ("plain", TRACED),
     "transformers.utils.import_utils.is_torchdynamo_compiling": ("plain", TRACED),
@@ -39,7 +42,10 @@ TRUSTED = {
     "transformers.utils.import_utils._is_package_available": ("plain", INSTALLED),
     "transformers.configuration_utils.PreTrainedConfig.get_text_config":
     ("copy", "gives the configuration, a part of it, or a copy with other names"),
+    "transformers.cache_utils.get_layer_types_and_kwargs":
+    ("copy", "says by the configuration which kind of cache each layer has"),
     "transformers.utils.import_utils.is_torch_available": ("plain", INSTALLED),
+    "transformers.utils.import_utils.is_torch_distributed_available": ("plain", INSTALLED),
 }
 
 
@@ -50,7 +56,7 @@ def _folder(library):
 
 
 def answer(function):
-    """What a call of a trusted function gives, "nothing", "plain" or "copy"; None for any other function."""
+    """What a call of a trusted function gives, as above; None for any other function."""
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
     if name not in TRUSTED:
         return None

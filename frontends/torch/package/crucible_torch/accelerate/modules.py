@@ -9,8 +9,9 @@ import types
 import torch
 
 from . import known as tables
-from .classes import own_special
-from .values import Iterator, Known, Outside, Plain, Rest, Tensor, Tuple, constant, is_tensor, join_all, known
+from .classes import holder_of, own_special
+from .values import (Iterator, Known, Missing, Outside, Plain, Rest, Tensor, Tuple, constant, constants, is_tensor,
+                     join, join_all, known)
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 WRAPPED = {
@@ -112,6 +113,8 @@ class Modules:
             if name == "get":
                 return join_all([value, *(arguments[1:] or [Known(None, "constant")])])
             return Iterator({"items": Tuple([keys, value]), "values": value, "keys": keys}[name])
+        if name == "__getattr__":  # super().__getattr__() of a class that has its own
+            return self.own_of(module, path, arguments)
         if name in ("__len__", "__contains__", "extra_repr", "_get_name"):
             return Plain()
         if name in ("get_submodule", "get_parameter", "get_buffer") and arguments and constant(arguments[0])[0]:
@@ -137,6 +140,17 @@ class Modules:
             return self._library(frame, arguments, keywords, site)
         self._unknown(frame, f"{path}.{name}")
         return Outside(f"{path}.{name}()")
+
+    def own_of(self, module, path, arguments):
+        """A parameter, a buffer or a child, as torch's own __getattr__ finds it."""
+        result = None
+        for name in (constants(arguments[0]) if arguments else None) or ():
+            self.reach.names.add(name)
+            found = [vars(module)[table][name] for table in ("_parameters", "_buffers", "_modules")
+                     if name in vars(module).get(table, ())]
+            result = join(result, self.count_at(holder_of(module, name), name) or known(found[0], f"{path}.{name}")
+                          if found else Missing(f"{path}.{name}"))
+        return result if result is not None else Outside(f"{path}.__getattr__()")
 
     @staticmethod
     def _module_iterator(module, path, kind):

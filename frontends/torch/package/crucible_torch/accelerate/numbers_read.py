@@ -53,7 +53,7 @@ class Numbers:
 
     def _mathematics(self, frame, target, values):
         if not isinstance(target, Direct):
-            frame.refuse(f"calls {target.path} with a number that it reads from a tensor",
+            frame.refuse(f"calls {target.path} with {self.number_words()}",
                          f"write math.{target.obj.__name__}", "value leaves")
         self._moves(frame, *values)
         return Number()
@@ -136,7 +136,7 @@ class Numbers:
             elif isinstance(option, FreshObject) and issubclass(option.cls, tuple):
                 inner = option.attributes.values()
             else:
-                frame.refuse(f"returns {self.name(option)} with a number that it reads from a tensor",
+                frame.refuse(f"returns {self.name(option)} with {self.number_words()}",
                              "return tensors, numbers and texts in tuples, lists and dicts", "value leaves")
             for each in inner:
                 self.returned(frame, each, (*seen, option))

@@ -49,7 +49,7 @@ class Objects(Attributes, Questions):
         if isinstance(owner, Outside):
             return Outside(f"{owner.what}.{name}")
         if isinstance(owner, Number):
-            frame.refuse(f"uses .{name} of a number that it reads from a tensor", LEAVES, "value leaves")
+            frame.refuse(f"uses .{name} of {self.number_words()}", LEAVES, "value leaves")
             return Number()
         if isinstance(owner, Fresh) and owner.kind == "namespace":
             if name in ("saved_tensors", "needs_input_grad"):
@@ -94,6 +94,8 @@ class Objects(Attributes, Questions):
             if found is MISSING:
                 return Outside(path)
             self.note_module(obj, name)
+            if (count := self.count_at(vars(obj), name)) is not None:
+                return count
             return Direct(found, path) if obj is math and found in tables.MATHEMATICS else known(found, path)
         if is_simple(obj) or isinstance(obj, CONTAINERS) and not is_user_class(type(obj)):
             return Method(owner, name) if hasattr(type(obj), name) else Missing(path)
@@ -256,6 +258,7 @@ class Objects(Attributes, Questions):
                 result = join(result, option.elements)
             elif isinstance(option, Known) and isinstance(option.obj, dict):
                 keys, path = list(option.obj), option.path
+                self.refuse_stored(frame_or_value if value is not frame_or_value else None, option.obj, path)
                 if holds_rates(option):
                     self.note_rate(frame_or_value if value is not frame_or_value else None, path)
                 for item in known_all(option.obj.values(), lambda at: f"{path}[{keys[at]!r}]", option.moves):
@@ -294,7 +297,14 @@ class Objects(Attributes, Questions):
 
     def subscript(self, frame, owner, key, offset):
         self.keyed(frame, key)
-        return join_all([self._subscript(frame, option, key, offset) for option in options(owner)])
+        return join_all([self._subscript(frame, option, key, offset) for option in self._with_elements(owner)])
+
+    @staticmethod
+    def _with_elements(owner):
+        """Without lists that are empty as far as is known, whose elements are none: reading one raises."""
+        every = options(owner)
+        return [option for option in every if not isinstance(option, Fresh) or option.kind not in ("list", "tuple")
+                or option.elements is not None] or every
 
     def _subscript(self, frame, owner, key, offset):
         if isinstance(owner, Fresh):
@@ -400,7 +410,7 @@ class Objects(Attributes, Questions):
             there = owner.obj[index]
         except (KeyError, IndexError, TypeError):
             return False
-        if type(owner.obj) is list:
+        if type(owner.obj) is list or owner.moves:  # an argument: the next call is given another one
             return self.is_there(value, there)
         return not self.outlasts(owner.obj, index, f"{owner.path}[{index!r}]", value, there)
 

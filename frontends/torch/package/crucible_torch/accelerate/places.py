@@ -56,7 +56,7 @@ class Binding:
                 program.bind(place, self.drawing.source.table)
             elif label.startswith("arg"):
                 if is_written:
-                    raise Refusal(f"the function writes into argument {label[3:]}; write into a copy")
+                    raise Refusal(f"the function writes into {self.given_as(int(label[3:]))}; write into a copy")
                 inputs.append((int(label[3:]), place))
             elif label.startswith("read"):
                 reads[int(label[4:])] = place
@@ -77,7 +77,7 @@ class Binding:
         self._input_leaves = [leaf for leaf, _ in inputs]
         self._returned = 0
         for (kind, what), leaf in zip(self._answer.origins, self._answer.leaves):
-            if kind != "output":
+            if kind != "output" or what < self._returned:  # the same once more
                 continue
             if what not in results:
                 raise Refusal("a result of the function is not computed by recorded ops")
@@ -97,7 +97,7 @@ class Binding:
             if kind != "kept" or not self._entry[k] or k in present:
                 program.add_grad(parameter, self._entry[k], kind == "cleared", present.get(k, -1),
                                  list(self._layouts[k][0]))
-        if self.numbers.deciding:
+        if self.numbers.deciding_reads:
             program.decide_by([self._returned + k for k in self.numbers.deciding_reads])
         self._bind_draws(program, info)
         try:

@@ -249,7 +249,7 @@ class Accelerated:
             for variant in same:
                 if variant.tier != "compiled":
                     continue
-                changed = variant.given.other(leaves) or variant.guards.check()
+                changed = variant.other(leaves)
                 if changed is None:
                     variant.used, missed_before = self._calls, missed
                     done, answer, missed = self._run(variant, args, kwargs, leaves)
@@ -333,7 +333,7 @@ class Accelerated:
             return False, None, reason
         if len(variant.compiled_ms) < 4096:
             variant.compiled_ms.append((time.perf_counter() - began) * 1e3)
-        variant.finish_call()
+        answer = variant.finish_call(answer)
         variant.compiled_calls += 1
         self._compiled_calls += 1
         if self._count > 1:
@@ -385,11 +385,11 @@ class Accelerated:
 
     def _call_eagerly(self, key: bytes, kind: Kind | None, same: list[Variant], missed: str, args: tuple[Any, ...],
                       kwargs: dict[str, Any], leaves: tuple[Any, ...], spec: Any) -> Any:
-        fitting = [each for each in same if each.tier in ("observing", "compiling") and each.fits_gradients()]
+        fitting = [each for each in same if each.tier in ("observing", "compiling") and each.fits()]
         variant = next((each for each in fitting if each.is_known()), fitting[0] if fitting else None)
         if variant is None:
             eager = [each for each in same
-                     if each.tier == "eager" and each.fits_gradients() and not each.is_refused_elsewhere()]
+                     if each.tier == "eager" and each.fits() and not each.is_refused_elsewhere()]
             for each in eager:
                 if each.retry_at is None and not each.is_final:
                     each.retry_at = self._next_pause()
@@ -398,6 +398,10 @@ class Accelerated:
                 same.remove(each)  # what was in the way then may be gone
             if missed:
                 self._note(missed)
+            moving = [each for each in same if each.tier == "observing" and each.carried and each.is_known()]
+            if len(moving) >= MOST_WAITING:  # a cache that grows
+                self._leave(f"{moving[0].carried.paths()} is of another kind in each call", comes_back=True)
+                return self._called(*args, **kwargs)
             variant = self._new_variant(key, kind, args, kwargs, leaves, spec)
             if variant is None:
                 return self._called(*args, **kwargs)
@@ -407,7 +411,7 @@ class Accelerated:
                 variant.finish()
                 if variant.tier == "observing":
                     return self._observe(variant, args, kwargs, leaves, spec)
-            if variant.tier == "compiled" and not variant.given.other(leaves) and variant.guards.check() is None:
+            if variant.tier == "compiled" and variant.other(leaves) is None:
                 done, answer, missed = self._run(variant, args, kwargs, leaves)
                 return answer if done else self._eager(missed, args, kwargs)
             variant.calls += 1

@@ -90,7 +90,7 @@ class Questions:
     def no_number(self, frame, what, *values):
         """Refuses a number that was read from a tensor where it would decide what no condition tells."""
         if any(has_number(value) for value in values if value is not None):
-            frame.refuse(f"{what} a number that it reads from a tensor", LEAVES, "value leaves")
+            frame.refuse(f"{what} {self.number_words()}", LEAVES, "value leaves")
 
     def _operate_numbers(self, frame, sign, left, right, offset):
         """Numbers that were read: Python's own operators with other numbers."""
@@ -110,7 +110,7 @@ class Questions:
 
     def _moves(self, frame, *values):
         if moving := source(*values):
-            frame.refuse(f"computes with {moving} and a number that it reads from a tensor",
+            frame.refuse(f"computes with {moving} and {self.number_words()}",
                          "compute it behind the call", "number decides")
 
     def keyed(self, frame, *keys):

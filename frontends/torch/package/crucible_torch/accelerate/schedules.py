@@ -62,10 +62,10 @@ def make_steps(schedulers: list[Any], steps: list[int]) -> None:
 
 
 class Kept:
-    """What schedulers and counters of a function are at one moment: a call that is made once more begins from there.
-    `counters`: as counters.Counter."""
+    """What schedulers, counters and stored tensors of a function are at one moment: a call that is made once more begins from there.
+    `counters`: as counters.Counter; `stored`: as stored.Stored."""
 
-    def __init__(self, schedulers: list[Any], counters: list[Any]):
+    def __init__(self, schedulers: list[Any], counters: list[Any], stored: list[Any]):
         every = _with_inner(schedulers)
         self._schedulers = [(scheduler, {name: _copied(value) for name, value in vars(scheduler).items()})
                             for scheduler in every]
@@ -74,6 +74,7 @@ class Kept:
                          {key: value.clone() for key, value in group.items() if isinstance(value, torch.Tensor)})
                         for optimizer in optimizers.values() for group in optimizer.param_groups]
         self._counts = [(counter, counter.read()) for counter in counters]
+        self._stored = [(place, place.read()) for place in stored]
 
     def put_back(self) -> None:
         for scheduler, attributes in self._schedulers:
@@ -85,6 +86,8 @@ class Kept:
         for counter, number in self._counts:
             if type(number) is int and counter.read() != number:
                 counter.add(number - counter.read())
+        for place, value in self._stored:
+            place.write(value)
 
 
 def _with_inner(schedulers: list[Any]) -> list[Any]:

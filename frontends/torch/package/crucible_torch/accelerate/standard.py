@@ -5,7 +5,7 @@ fields of dataclasses, the environment. Part of bytecode.py's checker.
 import dataclasses
 import os
 
-from .values import (Known, Outside, Plain, Tuple, constant, has_tensor, is_simple, known, options, source)
+from .values import (Known, Outside, Plain, Tuple, constant, has_tensor, is_simple, join, known, options, source)
 
 
 class Standard:
@@ -14,6 +14,8 @@ class Standard:
     def _trusted(self, function, answer, path, arguments, keywords):
         """What a call of one of libraries.py's functions gives."""
         values = [*arguments, *keywords.values()]
+        if answer in ("keeps", "kept"):
+            return self._kept(answer, arguments)
         if answer != "copy" or not all(isinstance(value, Known) and not value.moves for value in values):
             return Known(None, "constant") if answer == "nothing" else Plain()
         key = function, *((name, id(value.obj)) for name, value in [*enumerate(arguments), *keywords.items()])
@@ -22,6 +24,13 @@ class Standard:
                                          **{name: value.obj for name, value in keywords.items()})
             self.reach.whole.update((id(value.obj), value.obj) for value in values if not is_simple(value.obj))
         return known(self._copies[key], f"{path}()")
+
+    def _kept(self, answer, arguments):
+        """Of a function that keeps what it is given, and of the one that gives it, whose first argument is the object."""
+        box = self.box("kept", id(arguments[0].obj) if arguments and isinstance(arguments[0], Known) else 0)
+        if answer == "keeps" and len(arguments) > 1:
+            self.grow_box(box, arguments[1])
+        return Plain() if answer == "keeps" else join(Known(None, "constant"), box.value)
 
     def _of_environment(self, frame, arguments):
         """A variable of the environment, which is watched."""

@@ -1,11 +1,13 @@
 """Which instructions a call has run: a branch that is decided by what guards compare goes the same way in every later
 call, so the way that was not taken needs no verdict (machine.py)."""
 
+import abc
 import os
 import sys
 import types
 
 from . import known as tables
+from .values import Bound, Function, Known
 
 OWN_FOLDERS = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), name) + os.sep
@@ -15,6 +17,18 @@ OWN_FOLDERS = tuple(
 def _is_left_out(code):
     """Code of torch's and our own, which is not followed."""
     return tables.in_torch(code) or code.co_filename.startswith(OWN_FOLDERS)
+
+
+def _code_of(value):
+    """The code that calling it runs first; None where that is not known."""
+    while isinstance(value, Bound):
+        value = value.function
+    if isinstance(value, Function):
+        return value.code
+    obj = value.obj if isinstance(value, Known) else None
+    if isinstance(obj, type):
+        obj = obj.__init__ if type(obj) in (type, abc.ABCMeta) else None
+    return getattr(obj.__func__ if isinstance(obj, types.MethodType) else obj, "__code__", None)
 
 
 class Taken:
@@ -76,6 +90,13 @@ class Taken:
             return ways
         gone = [way for way in ways if self.ran(code, instructions, behind if way[0] is None else index_of[way[0]])]
         return gone or ways
+
+    def that_ran(self, functions):
+        """Of several functions that may be called those whose code ran. Which one it is, guarded values decide, as they do at a
+        branch."""
+        if len(functions) < 2:
+            return functions
+        return [each for each in functions if self.has_run(_code_of(each))] or functions
 
     def has_run(self, code):
         """Whether any of the code ran; True as well where that is not known."""

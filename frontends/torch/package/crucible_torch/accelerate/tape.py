@@ -41,12 +41,14 @@ OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 class Tape:
     """What one observed call read, computed and asked, in order.
 
-    Entries: ("read", number of the tensor, element), ("constant", value), (function, operands)."""
+    Entries: ("read", number of the tensor, element), ("kept", number of what was kept), ("constant", value), (function,
+    operands)."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[Any, ...]] = []
         self.kinds: dict[int, type] = {}  # of the numbers that entries are
         self.tensors: list[Any] = []  # copies of what was read
+        self.kept: list[Any] = []  # numbers that lay where the function keeps them
         self.decisions: list[tuple[int, bool]] = []
         self.problem = ""  # what was done with a number that no compiled call could do
         self.leaves: list[int | None] = []  # of what the call returned: the entry, where it is one
@@ -79,6 +81,11 @@ class Tape:
         made = float.__new__(kind, value) if kind is TracedFloat else kind()
         made._tape, made._at, made._plain = self, at, value
         return made
+
+    def kept_number(self, value: Any) -> Any:
+        """A number that the function keeps from call to call (stored.py)."""
+        self.kept.append(value)
+        return self.number(value, self.add("kept", len(self.kept) - 1))
 
     def apply(self, function: Callable[..., Any], *operands: Any) -> Any:
         """function(*operands), one of which is followed at least."""
@@ -133,7 +140,7 @@ class Traced:
         return other // self, other % self
 
     def __format__(self, spec: str) -> str:
-        self._tape.note("makes text of a tensor's value; make it behind the call")
+        self._tape.note("makes text of a tensor's value or of a number that it keeps; make it behind the call")
         return format(self._plain, spec)
 
     def __float__(self) -> float:
@@ -182,7 +189,7 @@ def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _text(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def method(self: Any) -> Any:
-        what = "uses a tensor's value as a key" if function is hash else "makes text of a tensor's value"
+        what = "uses a tensor's value as a key" if function is hash else "makes text of a tensor's value or of a number that it keeps"
         self._tape.note(f"{what}; do it behind the call")
         return function(self._plain)
 
@@ -249,6 +256,7 @@ class Formulas:
         self.deciding = self._first_part([moved[at] for at in risky])
         self.deciding_reads = sorted({entry[1] for entry in map(self.entries.__getitem__, self.deciding)
                                       if entry[0] == "read"})
+        self.kept = list(tape.kept)  # set by who has the numbers of another call
         self.shapes = [(tuple(tape.tensors[k].shape), tape.tensors[k].dtype) for k in used]
 
     def _first_part(self, risky: list[int]) -> list[int]:
@@ -274,6 +282,8 @@ class Formulas:
                 if number not in read:
                     read[number] = elements(tensors[number])
                 found[at] = read[number][element]
+            elif what == "kept":
+                found[at] = self.kept[rest[0]]
             elif what == "constant":
                 found[at] = rest[0]
             else:
@@ -331,6 +341,8 @@ def _is_whole(tape: Tape, at: int) -> bool:
     kind, *rest = tape.entries[at]
     if kind == "read":
         return not tape.tensors[rest[0]].dtype.is_floating_point
+    if kind == "kept":
+        return isinstance(tape.kept[rest[0]], int)
     return isinstance(rest[0], int) if kind == "constant" else tape.kinds.get(at) in (int, bool)
 
 

@@ -18,7 +18,9 @@ from crucible_torch.accelerate.observed import (Differs, GradPattern, ObservedCa
 from crucible_torch.accelerate.philox import Drawing
 from crucible_torch.accelerate.reads import Reading
 from crucible_torch.accelerate.schedules import Kept, Noted, make_steps
-from crucible_torch.accelerate.structure import SIMPLE, Answer, Refusal, is_same_value, unflatten_call, whole
+from crucible_torch.accelerate.stored import STRIDES, Carried
+from crucible_torch.accelerate.structure import (SIMPLE, Answer, Refusal, is_same_value, objects_among, unflatten_call,
+                                                   whole)
 from crucible_torch.accelerate.taken import Taken
 from crucible_torch.accelerate.tape import Formulas, formulas_of
 
@@ -46,6 +48,7 @@ class Variant(Binding):
         self.drawing = drawing
         self.functions: list[Any] = []  # of the user's, which the function may call
         self.numbers: Formulas | None = None  # what is read from tensors
+        self.carried = Carried([], set())  # what a call stores, and the next one reads
         self.tier = "observing"  # compiling, compiled, eager
         self.reason = ""
         self.calls = 0
@@ -77,6 +80,8 @@ class Variant(Binding):
         self._draws: list[tuple[Callable[[], torch.Tensor], int, bool]] = []
         self._input_leaves: list[int] = []
         self._scalers: list[Any] = []
+        self._made: set[int] = set()  # memory of the results of the last observed call
+        self._arguments = 0  # leaves, in front of what was stored
         self._returned = 0  # results of a run, in front of what is read from tensors
         self.read: list[torch.Tensor] = []  # by the last run
         self.close_calls = self.disturbed = 0
@@ -92,6 +97,7 @@ class Variant(Binding):
     def follow(self, reach: Any) -> str:
         """Nothing that its calls do is in the way. Why it cannot be compiled all the same; "" where it can."""
         self.reach, self.functions = reach, [function for function, _ in reach.functions.values()]
+        self.carried = Carried(list(reach.stored.values()), reach.names)
         return self.given.decides(reach.deciding)
 
     def is_beginning(self) -> bool:
@@ -147,11 +153,19 @@ class Variant(Binding):
         """Whether a call was observed, so that it is known which gradients are there when one begins."""
         return self._entry is not None and self.visible is not None
 
-    def fits_gradients(self) -> bool:
-        """Whether gradients are there now as they were when the observed calls began."""
+    def fits(self) -> bool:
+        """Whether gradients, and what calls have stored, are there now as they were when the observed calls began."""
         if not self.is_known():
             return True
+        if not self.carried.fits() or self.numbers is not None and not self._goes_the_same_way():
+            return False
         return [parameter.grad is not None for parameter in trained(self.visible)] == self._entry
+
+    def _goes_the_same_way(self) -> bool:
+        """Whether numbers that the function keeps decide as they did, as far as that is known before a call."""
+        if self.carried:
+            self.numbers.kept = self.carried.numbers()
+        return not self.numbers.deciding or bool(self.numbers.deciding_reads) or self.numbers.decide([])
 
     def start_anew(self) -> None:
         """What was observed so far does not hold any more."""
@@ -160,6 +174,7 @@ class Variant(Binding):
         self._steps = self._amounts = self.numbers = None
         self.visible = None
         self.reach = None
+        self.carried = Carried([], set())
 
     def observe(self, function: Callable[..., Any], look: Callable[[], Any], args: tuple[Any, ...],
                 kwargs: dict[str, Any], leaves: tuple[Any, ...], spec: Any) -> Any:
@@ -175,36 +190,59 @@ class Variant(Binding):
         if self._observation is not None and self._observation.was_dropped:
             self.start_anew()
             return self.observe(function, look, args, kwargs, leaves, spec)
+        seen = look()
         if self._observation is None:
-            seen = look()
             if seen.refusals:
                 self.refuse(str(seen.refusals[0]), lambda: seen)
                 return function(*args, **kwargs)
             self._observation = Observation(OBSERVED, self)
-        schedules = Noted([scheduler for _, scheduler in look().schedulers] if "step" in self.reach.names else [])
+        schedules = Noted([scheduler for _, scheduler in seen.schedulers] if "step" in self.reach.names else [])
         call = ObservedCall(look, self.given.of(leaves), schedules.is_any(), Reading(self.functions))
-        given = tuple(whole(leaf) for leaf in leaves)
-        if self.reach.names & {"stride", "is_contiguous"} and any(
-                isinstance(leaf, torch.Tensor) and leaf.stride() != copy.stride() for leaf, copy in zip(leaves, given)):
+        carried = self.carried
+        found, lies = carried.entering(is_observed=True)
+        originals = leaves + found
+        given = self._lent(originals)
+        if self.reach.names & STRIDES and any(isinstance(leaf, torch.Tensor) and leaf.stride() != copy.stride()
+                                            for leaf, copy in zip(originals, given)):
             self.give_up("the function asks how a tensor lies in memory, and one that it is given is part of a larger one; "
                          "pass a copy")
             return function(*args, **kwargs)
-        own_args, own_kwargs = unflatten_call(given, spec)
-        counts = [counter.read() for counter in self._counters()]
+        self._arguments = len(leaves)
         try:
-            result = self._observation.call(
-                lambda *a, **k: call.reading.taken(self._noting(schedules, function, a, k)), own_args, own_kwargs,
-                call,
+            is_alike = carried.note(leaves, found, given[len(leaves):], lies, self._free)
+            self._look_for_shared(seen, originals)
+        except Refusal as refusal:
+            self.give_up(str(refusal))
+            return function(*args, **kwargs)
+        if not is_alike:
+            self._start_again()
+            return function(*args, **kwargs)
+        own_args, own_kwargs = unflatten_call(given[:len(leaves)], spec)
+        carried.lend(given[len(leaves):], lies, call.reading.tape)
+        counts, stored = [counter.read() for counter in self._counters()], carried.before()
+
+        def made(*a: Any, **k: Any) -> Any:
+            result = self._noting(schedules, function, a, k)
+            return call.reading.taken((result, carried.note_stores(stored)) if carried else result)
+
+        try:
+            result = self._observation.call(made, own_args, own_kwargs, call,
                                             lambda name: self._before(call, given, name),
                                             lambda result, output: self._after(call, result, given, output))
-        except Unrecorded:
+        except Unrecorded as problem:
+            problem.result = tuple(result[0] for result in problem.result) if carried else problem.result
             raise
         except Differs:  # before the call was made
+            carried.take_back({})
             self._start_again()
             return function(*args, **kwargs)
         except BaseException:
             self.start_anew()
             raise
+        finally:
+            carried.take_back({id(copy): leaf for copy, leaf in zip(given, originals) if copy is not leaf})
+        result = result[0] if carried else result
+        call.problem = call.problem or carried.problem
         if self.taken is not None and (self.taken.has_grown or not self.taken.wanted):
             call.problem = Differs("it went another way than the calls before it")
             self.reach = None  # the verdict was on other ways
@@ -223,7 +261,35 @@ class Variant(Binding):
             self.visible = call.seen
             if self._observation.is_complete:  # without what the recorder puts in the place of torch's functions
                 self.guards = call.seen.guards(frozenset(call.snapshot.numbers))
-        return self._with_own_arguments(result, given, leaves)
+        return self._with_own_arguments(result, given, originals)
+
+    def _lent(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What an observed call is given: copies in the place of tensors that are part of larger memory, whose size is
+        another one in each call, and of what an observed call made, for calls depend on nothing but what they are given."""
+        copies: dict[int, Any] = {}
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor) and id(leaf) not in copies:
+                copy = whole(leaf)
+                if copy is leaf and (storage_of(leaf) in self._made or leaf.requires_grad):
+                    copy = leaf.detach().clone()
+                copies[id(leaf)] = copy.requires_grad_(leaf.requires_grad)
+        return tuple([copies.get(id(leaf), leaf) for leaf in leaves])
+
+    def _look_for_shared(self, seen: Any, leaves: tuple[Any, ...]) -> None:
+        by_storage = {storage_of(tensor): path for path, tensor in seen.tensors}
+        for k, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor) and storage_of(leaf) in by_storage:
+                raise Refusal(f"{self.given_as(k)} shares memory with {by_storage[storage_of(leaf)]}, which the function "
+                              "reaches by itself; pass a copy")
+
+    @property
+    def _free(self) -> dict[int, str]:
+        """Leaves that the signature leaves out."""
+        return self.kind.free if self.kind is not None else {}
+
+    def given_as(self, number: int) -> str:
+        """What enters a call, in words."""
+        return self.carried.path_of(number - self._arguments) if number >= self._arguments else f"argument {number}"
 
     def _counters(self) -> list[Any]:
         return list(self.reach.counters.values()) if self.reach is not None else []
@@ -310,11 +376,6 @@ class Variant(Binding):
         if changed is not None:
             raise Refusal(f"the call changes what a compiled call would not: {changed}; return it, or change it "
                           "outside")
-        by_storage = {storage_of(tensor): path for path, tensor in seen.tensors}
-        for k, leaf in enumerate(leaves):
-            if isinstance(leaf, torch.Tensor) and storage_of(leaf) in by_storage:
-                raise Refusal(f"argument {k} shares memory with {by_storage[storage_of(leaf)]}, which the function "
-                              "reaches by itself; pass a copy")
         if call.are_scalers_open or are_open([scaler for _, scaler in seen.scalers]):
             raise Refusal("a GradScaler unscales or steps in a call and is not updated in it; call scaler.update() in "
                           "the function too")
@@ -323,9 +384,10 @@ class Variant(Binding):
             if kind == "new":
                 output(parameter.grad, f"grad{k}")
         answer = self._read_answer(result, leaves, seen, call.roots)
-        for (kind, what), leaf in zip(answer.origins, answer.leaves):
-            if kind == "output":
-                output(leaf, f"out{what}")
+        outputs = {what: leaf for (kind, what), leaf in zip(answer.origins, answer.leaves) if kind == "output"}
+        for what, leaf in outputs.items():
+            output(leaf, f"out{what}")
+        self._made = {storage_of(leaf) for leaf in outputs.values()}
         if self._answer is not None:
             self._compare_answers(answer)
             if entry != self._entry or kinds != self._kinds:
@@ -356,13 +418,17 @@ class Variant(Binding):
         by_identity = {id(tensor): tensor for _, tensor in seen.tensors}
         memories = {storage_of(tensor) for _, tensor in seen.tensors}
         memories |= {storage_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
-        outputs = 0
-        for number, leaf in zip(self.numbers.leaves, answer.leaves):
+        outputs: dict[int, int] = {}
+        places = [None] * len(answer.leaves) if not self.carried else self.carried.by_leaves(len(answer.leaves))
+        for number, leaf, place in zip(self.numbers.leaves, answer.leaves, places):
+            does = "returns" if place is None else f"stores in {place.path}"
             if number is not None:
                 answer.origins.append(("number", number))
+            elif not isinstance(leaf, (torch.Tensor, *SIMPLE)) and any(leaf is each for each in objects_among(leaves)):
+                answer.origins.append(("same", leaf))
             elif not isinstance(leaf, torch.Tensor):
                 if not isinstance(leaf, SIMPLE):
-                    raise Refusal(f"the function returns a {type(leaf).__name__}; return tensors, numbers and texts in "
+                    raise Refusal(f"the function {does} a {type(leaf).__name__}; return tensors, numbers and texts in "
                                   "tuples, lists and dicts")
                 answer.origins.append(("same", leaf))
             elif any(leaf is argument for argument in leaves):
@@ -371,16 +437,16 @@ class Variant(Binding):
                 answer.origins.append(("same", leaf))
             else:
                 if type(leaf) is not torch.Tensor or not leaf.device.type == "cpu" or leaf.layout != torch.strided:
-                    raise Refusal("the function returns a tensor that is no plain one of the processor's memory")
-                if storage_of(leaf) in memories and leaf.numel():
-                    raise Refusal("the function returns a view of an argument, of a parameter or of another result; "
-                                  "return a copy")
+                    raise Refusal(f"the function {does} a tensor that is no plain one of the processor's memory")
+                if id(leaf) not in outputs and storage_of(leaf) in memories and leaf.numel():
+                    raise Refusal(f"the function {does} a view of an argument, of a parameter or of another result; "
+                                  f"{'return' if place is None else 'store'} a copy")
                 if leaf.requires_grad and not roots.are_used_up(leaf):
-                    raise Refusal("the function returns a tensor whose graph may still be used; return it detached, or "
-                                  "run backward inside the function")
+                    raise Refusal(f"the function {does} a tensor whose graph may still be used; " + (
+                        "return it detached, or run backward inside the function" if place is None else
+                        "store it detached"))
                 memories.add(storage_of(leaf))
-                answer.origins.append(("output", outputs))
-                outputs += 1
+                answer.origins.append(("output", outputs.setdefault(id(leaf), len(outputs))))
         return answer
 
     def _compare_answers(self, answer: Answer) -> None:
@@ -425,8 +491,14 @@ class Variant(Binding):
 
     # Calling
 
+    def other(self, leaves: tuple[Any, ...]) -> str | None:
+        """Why a call with these arguments, now, is none of this variant's; None where it is."""
+        changed = self.given.other(leaves) or self.guards.check()
+        return changed or self.carried.other(leaves, self._free) if self.carried else changed
+
     def run(self, leaves: tuple[Any, ...]) -> tuple[str | None, Any]:
-        """(None, what eager would have returned), or (why eager has to do it, None) with nothing changed."""
+        """(None, what eager would have returned, with what it would have stored where it stores), or (why eager has to do it,
+        None) with nothing changed."""
         program, arguments = self._program, self.given.of(leaves)
         for counter, _ in self._counting:
             if type(counter.read()) is not int:
@@ -437,6 +509,11 @@ class Variant(Binding):
         if numbers is None:
             self.wants_anew = True
             return self._rules.why_not(self._optimizers, arguments) or "a number is not known before the call", None
+        if self.carried:
+            leaves += self.carried.entering()[0]
+            if not self._goes_the_same_way():
+                self.note_other()
+                return DECIDES, None
         inputs = tuple([leaves[k] for k in self._input_leaves])
         if self._draws:
             state = torch.get_rng_state()
@@ -448,7 +525,7 @@ class Variant(Binding):
             except BaseException:  # an interrupt: what was drawn was for nothing
                 torch.set_rng_state(state)
                 raise
-        if not self.numbers.deciding:
+        if not self.numbers.deciding_reads:
             outputs = program.run(inputs, numbers)
         else:
             made = program.runs()
@@ -462,7 +539,7 @@ class Variant(Binding):
                 torch.set_rng_state(state)
             self.note_other()
             return outputs or DECIDES, None
-        if not self.numbers.shapes:
+        if not self.numbers.entries:
             return None, self._answer.build(outputs, leaves)
         self.read = outputs[self._returned:]
         return None, self._answer.build(outputs, leaves, self.numbers.values(self.read))
@@ -484,17 +561,34 @@ class Variant(Binding):
 
     def python_state(self) -> Kept:
         """What a call in eager sets that no tensor holds."""
-        return Kept(self._schedulers if self._steps else [], [counter for counter, _ in self._counting])
+        return Kept(self._schedulers if self._steps else [], [counter for counter, _ in self._counting],
+                    self.carried.stored_places())
 
-    def finish_call(self) -> None:
-        """What the function would have counted and stepped, after a run whose result stays."""
+    def finish_call(self, answer: Any) -> Any:
+        """What the function would have stored, counted and stepped, after a run whose result stays, which comes back."""
+        if self.carried:
+            answer, values = answer
+            self.carried.store(values)
         for counter, amount in self._counting:
             counter.add(amount)
         if self._steps:
             make_steps(self._schedulers, self._steps)
+        return answer
 
     def check(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
               leaves: tuple[Any, ...]) -> tuple[Any, list[judge.Difference], str | None]:
         """The call compiled, then from the same start in eager, whose result is what stays. (Eager's result, where the
         two differ, why the compiled one had to be left to eager)."""
-        return Check(self, trained(self.visible), function, args, kwargs).make(leaves)
+        if not self.carried:
+            return Check(self, trained(self.visible), function, args, kwargs).make(leaves)
+        carried = self.carried
+        both, differences, reason = Check(self, trained(self.visible),
+                                          lambda *a, **k: (function(*a, **k), carried.stored_values()), args,
+                                          kwargs).make(leaves)
+        if both is None:
+            return None, differences, reason
+        places = enumerate(carried.by_leaves(len(Answer(both).leaves)))
+        names = {f"result {k}": place.path for k, place in places if place is not None}
+        for each in differences:
+            each.name = names.get(each.name, each.name)
+        return both[0], differences, reason

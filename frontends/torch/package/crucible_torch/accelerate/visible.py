@@ -195,9 +195,10 @@ class _Walk:
                 self.add(own[name], f"{path}.{name}")
 
     def uncounted(self, holder, names):
-        """Without what the function counts up: that moves in every call, and decides nothing."""
-        counters = self.reach.counters
-        return [name for name in names if (id(holder), name) not in counters] if counters else names
+        """Without what the function counts up, which decides nothing, and what it stores: both move in every call."""
+        counters, stored = self.reach.counters, self.reach.stored
+        return [name for name in names if (id(holder), name) not in counters and (id(holder), name) not in stored
+                ] if counters or stored else names
 
     def instance(self, obj, path):
         cls = type(obj)
@@ -303,9 +304,10 @@ class _Walk:
         for name in TABLES:
             table = own.get(name, {})
             self.watch("watch_keys", table, f"{path}.__dict__")
-            self.watch("watch_dict", table, f"{path}.__dict__", dict.fromkeys(table, "value"))
-            for key, value in table.items():
-                self.add(value, f"{path}.{key}")
+            watched = self.uncounted(table, table)
+            self.watch("watch_dict", table, f"{path}.__dict__", dict.fromkeys(watched, "value"))
+            for key in watched:
+                self.add(table[key], f"{path}.{key}")
         for name in HOOKS:
             if isinstance(hooks := own.get(name), dict):
                 self.watch("watch_keys", hooks, f"{path}.{name}")
@@ -367,7 +369,7 @@ class _Walk:
         for function, path in list(self.reach.functions.values()):
             self.watch("watch_function", function, path)
             for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-                if (id(cell), None) in self.reach.counters:
+                if not self.uncounted(cell, [None]):
                     continue
                 self.watch("watch_cell", cell, name)
                 try:
@@ -389,7 +391,7 @@ class _Walk:
             for name in sorted(read & names.keys()):
                 self.add(names[name], prefix + name)
         for module, read in self.reach.modules.values():
-            present = sorted(read & vars(module).keys())
+            present = sorted(self.uncounted(vars(module), read & vars(module).keys()))
             self.watch("watch_dict", vars(module), f"{module.__name__}.__dict__", dict.fromkeys(present, "value"))
             if not tables.is_torch_class(types.SimpleNamespace(__module__=module.__name__)):
                 for name in present:
