@@ -442,7 +442,8 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
       ran = run_bound(engine);
     }
     if (!ran) return raise(ran.error());
-    if (*ran == Ran::kIndexOutside) return PyUnicode_FromString("an index is out of range");
+    if (*ran == Ran::kIndexOutside)
+      return PyUnicode_FromString("an index is out of range, or a mask picks more or fewer");
     if (!engine.deciding.empty()) {
       std::vector<at::Tensor> results_so_far;
       results_so_far.reserve(given.size());

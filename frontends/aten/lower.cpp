@@ -55,6 +55,7 @@ class Lowering {
   /// All ops, and what is read of their results.
   Result<void> lower_ops() {
     program_.iterations = static_cast<std::uint32_t>(alignment_.count());
+    if (alignment_.frees_numbers) emitter_.watch_counts();
     CRUCIBLE_TRY_VOID(refuse_texts_that_are_no_schemas());
     if (opaques_ == Opaques::kRefuse) CRUCIBLE_TRY_VOID(refuse_unknown_ops());
     for (std::uint32_t p = 0; p < alignment_.ops[0].size(); ++p) {

@@ -41,6 +41,17 @@ class Emitter {
   explicit Emitter(graph::Program& program) : program_(program) {}
 
   graph::Program& program() { return program_; }
+  /// How many elements masks and the like find is watched as indices are: a live program has the recorded sizes alone.
+  void watch_counts() { watches_counts_ = true; }
+  /// Where that is watched, `count()` is `expected`.
+  template <typename Count>
+  void expect_count(std::int64_t expected, const Count& count) {
+    if (watches_counts_) expect_in(count(), expected, expected);
+  }
+  /// Where that is watched, none of `counts` is below 0 or above `most`.
+  void expect_at_most(std::int64_t most, const Term& counts) {
+    if (watches_counts_) expect_in(counts, 0, most);
+  }
   /// Ops emitted from now on name this source.
   void set_source(std::uint32_t source) { source_ = source; }
   void fail(std::string message);
@@ -57,7 +68,7 @@ class Emitter {
   std::string abandon(graph::OpId first_op);
 
   // Element-wise. Results are row-major; operands broadcast; numbers are allowed wherever a tensor is.
-  Expression unary(graph::OpKind kind, const Term& x);                  // in x's dtype; bool for tests
+  Expression unary(graph::OpKind kind, const Term& x);  // in x's dtype; bool for tests
   Expression binary(graph::OpKind kind, const Term& a,
                     const Term& b);  // in promote({a, b}); bool for comparisons and logic
   Expression select(const Term& condition, const Term& a, const Term& b);  // in promote({a, b})
@@ -116,7 +127,7 @@ class Emitter {
   Expression concat(const std::vector<Term>& pieces, std::int64_t dim);
   /// Any op with one row-major result of these sizes, operands as they are.
   Expression emit(graph::OpKind kind, const std::vector<Term>& inputs, const Sizes& sizes, DType dtype,
-            graph::Attributes attributes = {});
+                  graph::Attributes attributes = {});
   /// As emit, with several results.
   std::vector<Term> emit_many(graph::OpKind kind, const std::vector<Term>& inputs,
                               const std::vector<std::pair<Sizes, DType>>& results, graph::Attributes attributes = {});
@@ -150,6 +161,7 @@ class Emitter {
   std::string failure_;
   std::optional<std::pair<std::uint32_t, std::int32_t>> shaping_;
   IndexBounds bounds_;
+  bool watches_counts_ = false;
 };
 
 inline Expression Expression::unary(graph::OpKind kind) const { return e_->unary(kind, *this); }

@@ -46,6 +46,10 @@ void index(OpCall& c) {
   const IndexPlan plan =
       plan_index(e, x, indices, [&](std::size_t d, std::size_t) { return d < recorded.size() ? recorded[d] : 0; });
   if (!e.failure().empty()) return;
+  for (const Term& count : plan.mask_counts) {
+    const auto at = static_cast<std::size_t>(plan.mask_dim);
+    if (at < recorded.size()) e.expect_count(recorded[at], [&] { return count; });
+  }
   c.set(0, e.expand(e.take_at(x, plan.terms), plan.sizes));
 }
 
@@ -83,6 +87,7 @@ Term put_masked(Emitter& e, const Term& x, const Term& mask, std::size_t dim, co
     } else if (from_end < after) {
       terms.push_back(e.position(static_cast<std::int64_t>(x.sizes().size() - 1 - from_end), x.sizes()));
     } else if (from_end == after) {
+      e.expect_count(values.sizes()[v], [&] { return true_count(e, mask); });
       const Expression count = e.reshape(running_count(e, mask), shape);
       terms.push_back(e.binary(OpKind::kSubtract, count, Term::integer(1)));
     } else {
@@ -206,6 +211,7 @@ void masked_select(OpCall& c) {
   const auto sizes = graph::broadcast_sizes(x.sizes(), mask.sizes());
   if (!sizes) return e.fail("tensor and mask do not broadcast");
   const Expression base = e.fill(Term::integer(0), c.result(0).sizes, x.dtype);
+  e.expect_count(base.elements(), [&] { return true_count(e, e.expand(mask, *sizes)); });
   c.set(0, e.put(OpKind::kPutSet, base, order_of(e, e.expand(mask, *sizes)), e.expand(x, *sizes)));
 }
 
@@ -237,6 +243,7 @@ void nonzero(OpCall& c) {
   const Expression x = c.tensor("self");
   std::vector<Term> columns;
   const Expression mask = x != 0;
+  if (!c.has("size")) e.expect_count(sizes[0], [&] { return true_count(e, mask); });
   for (const Term& column : true_coordinates(e, mask, sizes[0], filler)) columns.push_back(e.unsqueeze(column, 1));
   c.set(0, columns.empty() ? e.fill(Term::integer(0), sizes, DType::kI64) : e.concat(columns, 1));
 }

@@ -40,6 +40,7 @@ void distinct_elements(OpCall& c) {
   const Expression given = c.tensor("self"), x = e.reshape(given, {given.elements()});
   const Runs runs = runs_of(e, x, sorts);
   const std::int64_t count = graph::View::contiguous(c.result(0).sizes).elements();
+  e.expect_count(count, [&] { return true_count(e, runs.begins); });
   set_if_any(c, 0, [&] { return e.take(x, first_of_runs(e, runs, count)); });
   set_inverse_and_counts(c, runs, count);
 }
@@ -60,8 +61,7 @@ Expression rank_of_rows(Emitter& e, const Term& x) {
     const std::int64_t pairs = ranks.size(1) / 2;
     const Expression left(e, narrow(ranks, 1, 0, pairs, 2)), right(e, narrow(ranks, 1, 1, pairs, 2));
     const Expression both = left * ranks.size(0) + right;
-    ranks = dense_rank(
-        e, ranks.size(1) % 2 == 0 ? both : e.concat({both, narrow(ranks, 1, ranks.size(1) - 1, 1)}, 1));
+    ranks = dense_rank(e, ranks.size(1) % 2 == 0 ? both : e.concat({both, narrow(ranks, 1, ranks.size(1) - 1, 1)}, 1));
   }
   return e.drop(ranks, {1});
 }
@@ -93,6 +93,7 @@ void distinct_slices(OpCall& c) {
   }
   Sizes sizes = front.sizes();
   const std::int64_t count = sizes[0] = c.result(0).sizes[static_cast<std::size_t>(dim)];
+  e.expect_count(count, [&] { return true_count(e, runs.begins); });
   set_if_any(c, 0,
              [&] { return e.permute(e.reshape(e.gather_rows(rows, first_of_runs(e, runs, count)), sizes), back); });
   set_inverse_and_counts(c, runs, count);

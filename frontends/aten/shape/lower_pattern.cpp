@@ -131,6 +131,7 @@ void repeat_interleave(OpCall& c) {
   graph::Attributes along;
   along.dims = {0};
   const Expression ends = e.emit(OpKind::kScanSum, {repeats}, repeats.sizes(), DType::kI64, along);
+  e.expect_count(sizes[0], [&] { return e.drop(e.sum(repeats, {0}), {0}); });
   const Expression steps = e.put(OpKind::kPutAdd, e.fill(Term::integer(0), sizes, DType::kI64), ends, Term::integer(1));
   c.set(0, e.emit(OpKind::kScanSum, {steps}, sizes, DType::kI64, along));
 }

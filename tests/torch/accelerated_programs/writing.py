@@ -390,7 +390,7 @@ def all_args():
     return NS(step=step, net=m, batch=lambda: (m, list(cls_batch()()), o, F.cross_entropy, torch.device("cpu"), cfg))
 
 
-@program(eager="is another Batch in each call")
+@program
 def batch_object():
 
     @dataclasses.dataclass
@@ -426,7 +426,7 @@ def forward_arg():
     return NS(step=step, net=m, batch=lambda: (m.forward, *cls_batch()()))
 
 
-@program(eager="is another function in each call")
+@program
 def lambda_arg():
     m = mlp()
     o = torch.optim.Adam(m.parameters())

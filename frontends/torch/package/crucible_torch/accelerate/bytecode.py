@@ -19,6 +19,7 @@ import torch
 
 from .binding import bind
 from .calls import Calls
+from .classes import is_user_class, own_dict
 from .counters import Counting
 from .known import MATHEMATICS
 from .machine import Frame, Scope
@@ -87,7 +88,8 @@ class Checker(Operands, Objects, Calls, Modules, Counting, Storing):
     call.
     """
 
-    def __init__(self, taken=None):
+    def __init__(self, taken=None, places=None):
+        self.places = places or {}  # what is new in each call, by its id
         self.taken = taken  # Taken, or None where it is not known which ways calls go
         self.written = set()  # where tensors were made whose elements do not stay what they were
         self.reach = Reach()
@@ -214,7 +216,8 @@ class Checker(Operands, Objects, Calls, Modules, Counting, Storing):
             frame.refuse(f"calls {path}, which is compiled by torch",
                          "pass the function as it was before torch.compile")
             return Tensor()
-        self.reach.functions.setdefault(id(function), (function, path))
+        if id(function) not in self.places:
+            self.reach.functions.setdefault(id(function), (function, path))
         code = function.__code__
         boxes = {
             name: Box(name, real=cell, path=name)
@@ -316,11 +319,15 @@ def argument_paths(function, arguments):
     return [f"argument {names[at] if at < len(names) else at}" for at in range(len(arguments))]
 
 
-def follow(function, arguments=(), keywords=None, taken=None):
+def follow(function, arguments=(), keywords=None, taken=None, places=None):
     """(list of Refusal, Reach) of a call `function(*arguments, **keywords)`; the arguments are what such a call is
     given. `taken`: which ways such calls went (taken.Taken): the verdict holds for calls that go those ways.
+    `places`: what is new in each call, by its id (given.places).
     """
-    checker = Checker(taken)
+    checker = Checker(taken, places)
+    for obj in (places or {}).values():
+        if own_dict(obj) is not None and is_user_class(type(obj)):
+            checker.note_class(type(obj))
     paths = argument_paths(function, arguments)
     given = [known(value, path, moves=True) for value, path in zip(arguments, paths)]
     named = {name: known(value, f"argument {name}", moves=True) for name, value in (keywords or {}).items()}

@@ -19,7 +19,7 @@ from .containers import Containers
 from .folding import FOLDED, Folding
 from .standard import Standard
 from .instructions import instructions_of
-from .classes import SCHEDULERS, own_special
+from .classes import SCHEDULERS, own_special, own_special_of
 from .numbers_read import Numbers
 from .operands import sources
 from .questions import LEAVES
@@ -175,8 +175,13 @@ class Calls(Containers, Folding, Standard, Numbers):
         if cls is functools.partial:
             return Bound(arguments[0], arguments[1]) if len(arguments) == 2 and not keywords else \
                 arguments[0] if len(arguments) == 1 and not keywords else self._later(frame, arguments, keywords, site)
+        if own_special_of(cls, "__del__") is not None:
+            frame.refuse(f"makes a {cls.__qualname__}, whose __del__ runs when it is gone", "make it outside of the call")
         if cls in tables.CONTEXTS:
-            return self.fresh("context", site)
+            made = self.fresh("context", site)
+            for value in (*arguments, *keywords.values()):
+                self.grow(made, value)
+            return made
         if issubclass(cls, BaseException):
             return Plain()
         if tables.is_torch_class(cls):
@@ -359,17 +364,6 @@ class Calls(Containers, Folding, Standard, Numbers):
 
     _builtin_all = _builtin_any
 
-    def _builtin_sorted(self, frame, arguments, keywords, site):
-        element = self.element(frame, arguments[0]) if arguments else None
-        if element is not None and has_tensor(element) and "key" not in keywords:
-            frame.refuse("sorts by tensors' values", "use torch.sort", "value leaves")
-        if "key" in keywords and element is not None:
-            self.call(frame, keywords["key"], [element], {}, site)
-        made = self.fresh("list", site)
-        if element is not None:
-            self.grow(made, element)
-        return made
-
     # torch.
 
     def _call_torch(self, frame, obj, path, arguments, keywords, site):
@@ -397,9 +391,11 @@ class Calls(Containers, Folding, Standard, Numbers):
             return Plain()
         if id(obj) in tables.DATA and (moving := source(*arguments, *keywords.values())):
             frame.refuse(f"makes a tensor of {moving}", "pass a tensor instead of the number", "number decides")
-        self._library(frame, arguments, keywords, site)
+        given = self._library(frame, arguments, keywords, site)
         if plain:
             return Plain()
+        if given.outside:
+            return given
         name = getattr(obj, "__name__", "")
         self.note_use(name, arguments, keywords)
         return self.made_of(name, arguments, keywords, site)
@@ -412,18 +408,21 @@ class Calls(Containers, Folding, Standard, Numbers):
         return behind < len(instructions) and instructions[behind].opname in ("BEFORE_WITH", "SETUP_WITH")
 
     def _library(self, frame, arguments, keywords, site):
-        self._functions_among(frame, arguments, keywords, site)
+        # What comes from functions of the user's may be anything.
+        is_of_users = self._functions_among(frame, arguments, keywords, site)
         values = [*arguments, *keywords.values()]
         self.rates_among(frame, values)
         self.refuse_counters(frame, values, "gives it to torch")
-        return Tensor()
+        return Tensor(outside=is_of_users)
 
     def _functions_among(self, frame, arguments, keywords, site):
-        """Follows every function of the user's that is handed to code which may call it."""
+        """Follows every function of the user's that is handed to code which may call it. Whether there is one."""
         values = [*arguments, *keywords.values()]
         self.no_number(frame, "gives torch", *values)
-        if self._follow_among(values, frame, site, 2):
+        found = self._follow_among(values, frame, site, 2)
+        if found:
             self.wrote(*values)  # it may be given them
+        return found
 
     def _follow_among(self, values, frame, site, depth):
         """Whether there was one."""

@@ -7,10 +7,10 @@ import time
 from typing import Any, Callable
 
 import torch
-from torch.utils import _pytree as pytree
 
 from crucible_torch.accelerate import judge, sensitivity
 from crucible_torch.accelerate.outcome import GENERATOR, Outcome, differences, nothing
+from crucible_torch.accelerate.structure import unflatten_call
 from crucible_torch.accelerate.worker import THREAD
 
 
@@ -38,18 +38,18 @@ class Check:
     before the call or as an interrupt of eager does."""
 
     def __init__(self, variant: Any, parameters: list[torch.Tensor], function: Callable[..., Any],
-                 args: tuple[Any, ...], kwargs: dict[str, Any]):
+                 args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any):
         self._variant, self._program = variant, variant._program
         # Giving the variant up lets go of its list, not of the tensors.
         self._written = [*variant._written, *(parameter.grad for parameter in variant._written_grads
                                               if parameter.grad is not None)]
         self._parameters = parameters
-        self._function, self._args, self._kwargs = function, args, kwargs
+        self._function, self._args, self._kwargs, self._spec = function, args, kwargs, spec
 
     def make(self, leaves: tuple[Any, ...]) -> tuple[Any, list[judge.Difference], str | None]:
         """(Eager's result, where the two differ, why the compiled call had to be left to eager, which has not run where
         that is one of OF_ANOTHER)."""
-        variant = self._variant
+        variant, self._leaves = self._variant, leaves
         try:
             self._saved = [tensor.detach().clone() for tensor in self._written]
         except RuntimeError as error:  # the allocator's
@@ -167,5 +167,5 @@ class Check:
         return []
 
     def _call(self, move: Callable[[Any], Any]) -> Any:
-        args, kwargs = pytree.tree_map(move, (self._args, self._kwargs))
+        args, kwargs = unflatten_call(tuple(move(leaf) for leaf in self._leaves), self._spec)
         return self._function(*args, **kwargs)

@@ -76,6 +76,8 @@ class Counting:
             self.keep_number(holder, key, path)
         if place not in self.reach.stored and self.is_there(value, there):
             return False
+        if id(holder) in self.places:  # of an object that is another one in each call
+            return True
         if self.keeps(holder, key, path, value, there):
             return False
         if place in self.reach.stored or type(there) is not int or not isinstance(value, (Plain, Known)):

@@ -406,8 +406,8 @@ class Operations:
         stack.append(self.checker.iterated(self, stack.pop()))
 
     def op_BEFORE_WITH(self, item, variables, stack):
-        self.checker.enter(self, stack.pop())
-        stack.extend([Tensor(), Tensor()])  # its exit, which is called at the end, and what it gave
+        given = self.checker.enter(self, stack.pop())
+        stack.extend([Tensor(), given])  # its exit, which is called at the end, and what it gave
 
     def op_RETURN_GENERATOR(self, item, variables, stack):
         stack.append(Plain())

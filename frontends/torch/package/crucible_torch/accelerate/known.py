@@ -111,7 +111,7 @@ DENIED_NAMES = ("get_num_threads", "get_num_interop_threads", "get_float32_matmu
                 "nn.modules.module.register_module_forward_pre_hook",
                 "nn.modules.module.register_module_full_backward_hook", "_C._set_grad_enabled",
                 "nn.utils.vector_to_parameters", "autograd.set_multithreading_enabled.x", "set_vital",
-                "init_num_threads", "autograd.graph.register_multi_grad_hook", "quantize_per_tensor.x")
+                "init_num_threads", "autograd.graph.register_multi_grad_hook", "quantize_per_tensor.x", "_assert_async")
 PLAIN_NAMES = (  # functions of torch that return no tensor and read only what is guarded
     "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "is_floating_point", "is_complex", "numel",
     "get_default_dtype", "finfo", "iinfo", "is_autocast_enabled", "get_autocast_dtype", "is_autocast_cpu_enabled",

@@ -164,10 +164,10 @@ class Frame(Operations):
         if name in ("SETUP_FINALLY", "SETUP_WITH", "SETUP_ASYNC_WITH"):  # 3.10
             if name != "SETUP_FINALLY":
                 manager = stack.pop()
-                self.checker.enter(self, manager)
+                given = self.checker.enter(self, manager)
                 stack.append(Tensor())
             raised = [*stack, *(Plain() for _ in range(6))]
-            return [(item.argval, raised), (None, stack if name == "SETUP_FINALLY" else [*stack, Tensor()])]
+            return [(item.argval, raised), (None, stack if name == "SETUP_FINALLY" else [*stack, given])]
         if name in ("RETURN_VALUE", "RETURN_CONST"):
             value = Known(item.argval, "constant") if name == "RETURN_CONST" else stack.pop()
             self.result = join(self.result, value)

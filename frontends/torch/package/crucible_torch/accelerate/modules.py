@@ -58,19 +58,28 @@ class Modules:
         forward = type(module).forward
         if tables.is_torch_throughout(forward):
             self.no_number(frame, f"gives {path}", *arguments, *keywords.values())
-            self.follow_children(frame, module, path, site)
-            self._functions_among(frame, arguments, keywords, site)
-            return Tensor()
+            if forward is torch.nn.Sequential.forward and len(arguments) == 1 and not isinstance(
+                    arguments[0], Rest) and not keywords and not self.is_torch_all_through(module):
+                value = arguments[0]
+                for name, child in module._modules.items():
+                    value = self.call_module(frame, child, f"{path}.{name}", [value], {}, (*site, name))
+                return value
+            is_of_users = self.follow_children(frame, module, path, site)
+            is_of_users |= self._functions_among(frame, arguments, keywords, site)
+            return Tensor(outside=is_of_users)
         if not isinstance(forward, types.FunctionType):
             self._unknown(frame, f"{path}.forward")
             return Tensor()
         return self._call(frame, known(forward, f"{path}.forward"), [Known(module, path), *arguments], keywords, site)
 
     def follow_children(self, frame, module, path, site):
-        """Follows the modules of the user's that code of torch's may call."""
+        """Follows the modules of the user's that code of torch's may call. Whether there are any."""
+        found = False
         for name, child in module.named_children():
             if not self.is_torch_all_through(child):
+                found = True
                 self.call_module(frame, child, f"{path}.{name}", [Rest(Tensor(outside=True))], {}, (*site, name))
+        return found
 
     def is_torch_all_through(self, module):
         """Whether a module and all below it are torch's own classes without hooks and patches."""
@@ -87,9 +96,9 @@ class Modules:
             call = self.call_module if name == "__call__" else self.call_forward
             return call(frame, module, path, arguments, keywords, site)
         if name == "forward of torch":  # super().forward()
-            self.follow_children(frame, module, path, site)
-            self._functions_among(frame, arguments, keywords, site)
-            return Tensor()
+            is_of_users = self.follow_children(frame, module, path, site)
+            is_of_users |= self._functions_among(frame, arguments, keywords, site)
+            return Tensor(outside=is_of_users)
         if name in tables.MODULE_ITERATORS:
             return self._module_iterator(module, path, tables.MODULE_ITERATORS[name])
         if name in ("train", "eval"):

@@ -146,6 +146,8 @@ class Objects(Attributes, Questions):
         if isinstance(found,
                       (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
             return Method(bound_to, name)
+        if type(found).__name__ == "_tuplegetter" and isinstance(bound_to, Known) and isinstance(bound_to.obj, tuple):
+            return known(tuple.__getitem__(bound_to.obj, found.__reduce__()[1][0]), path, bound_to.moves)
         if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, type)):
             frame.refuse(f"reads {path}, which is a descriptor",
                          "keep the value in an attribute, or pass it as an argument")
@@ -410,6 +412,8 @@ class Objects(Attributes, Questions):
             there = owner.obj[index]
         except (KeyError, IndexError, TypeError):
             return False
+        if holds_rates(owner):  # a rate that somebody sets between two calls would be overwritten here
+            self.note_rate(None, f"{owner.path}[{index!r}]")
         if type(owner.obj) is list or owner.moves:  # an argument: the next call is given another one
             return self.is_there(value, there)
         return not self.outlasts(owner.obj, index, f"{owner.path}[{index!r}]", value, there)

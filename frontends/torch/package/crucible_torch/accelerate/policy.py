@@ -12,8 +12,9 @@ from typing import Any, Callable
 
 import torch
 
-from crucible_torch.accelerate import bytecode, capsule, reporting, visible
+from crucible_torch.accelerate import bytecode, capsule, given, reporting, visible
 from crucible_torch.accelerate.checking import OF_ANOTHER
+from crucible_torch.accelerate.given import Opening
 from crucible_torch.accelerate.moving import Kind, Kinds, is_counted, named_numbers
 from crucible_torch.accelerate.observe import Busy, Observation, Unrecorded
 from crucible_torch.accelerate.philox import Drawing
@@ -103,6 +104,7 @@ class Accelerated:
         self._stall_ms = 0.0
         self._lock = threading.RLock()  # tells who has it: an interrupt may come right after it was taken
         self._specs: dict[Any, int] = {}
+        self._opening = Opening()
         self._kinds = Kinds()
         self._traced_for: list[bytecode.Refusal] = []  # what calls were traced for, for nothing
         self.__wrapped__ = function
@@ -233,12 +235,12 @@ class Accelerated:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from crucible_torch import _accelerate
 
-        leaves, spec = flatten_call(args, kwargs)
+        leaves, spec = flatten_call(*self._opened(args, kwargs))
         kind = self._kind_of(leaves, spec)
         key = _accelerate.signature(leaves, kind.free if kind is not None else {})
         if type(key) is tuple:
             index, what = key
-            return self._eager(f"{name_of_leaf(args, kwargs, index)} {what}", args, kwargs)
+            return self._eager(f"{name_of_leaf(*self._opened(args, kwargs), index)} {what}", args, kwargs)
         key += self._text_of(spec)
         refusal = self._watching()
         if refusal:
@@ -252,7 +254,7 @@ class Accelerated:
                 changed = variant.other(leaves)
                 if changed is None:
                     variant.used, missed_before = self._calls, missed
-                    done, answer, missed = self._run(variant, args, kwargs, leaves)
+                    done, answer, missed = self._run(variant, args, kwargs, leaves, spec)
                     if done:
                         if missed_before:
                             self._move_up(same, variant)
@@ -270,6 +272,10 @@ class Accelerated:
                 self._drop_key(key)
                 return self._call(args, kwargs)
         return self._call_eagerly(key, kind, same or [], missed, args, kwargs, leaves, spec)
+
+    def _opened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, with what is in objects that are new in each call in their places."""
+        return self._opening.open(args, kwargs)[:2] if self._opening.keys else (args, kwargs)
 
     def _text_of(self, spec: Any) -> bytes:
         return b"" if isinstance(spec, int) else b"%d" % self._specs.setdefault(spec, len(self._specs))
@@ -318,11 +324,11 @@ class Accelerated:
         return ""
 
     def _run(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
-             leaves: tuple[Any, ...]) -> tuple[bool, Any, str]:
+             leaves: tuple[Any, ...], spec: Any) -> tuple[bool, Any, str]:
         """(whether the call was made, its answer, why not)."""
         variant.calls += 1
         if variant.compiled_calls + 1 >= variant.next_check:
-            return self._check(variant, args, kwargs, leaves)
+            return self._check(variant, args, kwargs, leaves, spec)
         began = time.perf_counter()
         try:
             reason, answer = variant.run(leaves)
@@ -343,8 +349,8 @@ class Accelerated:
         return True, answer, ""
 
     def _check(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
-               leaves: tuple[Any, ...]) -> tuple[bool, Any, str]:
-        result, differences, reason = variant.check(self._called, args, kwargs, leaves)
+               leaves: tuple[Any, ...], spec: Any) -> tuple[bool, Any, str]:
+        result, differences, reason = variant.check(self._called, args, kwargs, leaves, spec)
         if reason in OF_ANOTHER:
             return False, None, reason
         if reason is not None:  # eager did it
@@ -402,6 +408,10 @@ class Accelerated:
             if len(moving) >= MOST_WAITING:  # a cache that grows
                 self._leave(f"{moving[0].carried.paths()} is of another kind in each call", comes_back=True)
                 return self._called(*args, **kwargs)
+            if self._opening.learn(leaves):
+                for other in list(self._variants):
+                    self._drop_key(other)
+                return self._call(args, kwargs)
             variant = self._new_variant(key, kind, args, kwargs, leaves, spec)
             if variant is None:
                 return self._called(*args, **kwargs)
@@ -412,7 +422,7 @@ class Accelerated:
                 if variant.tier == "observing":
                     return self._observe(variant, args, kwargs, leaves, spec)
             if variant.tier == "compiled" and variant.other(leaves) is None:
-                done, answer, missed = self._run(variant, args, kwargs, leaves)
+                done, answer, missed = self._run(variant, args, kwargs, leaves, spec)
                 return answer if done else self._eager(missed, args, kwargs)
             variant.calls += 1
             if variant.tier == "compiling" and len(variant.eager_ms) < EAGER_TIMES:
@@ -435,7 +445,7 @@ class Accelerated:
             self._leave(self._reason or refusal, comes_back=True)
             return None
         if kind is not None and not serious:
-            names = named_numbers(args, kwargs, bytecode.argument_paths(self._function, args))
+            names = named_numbers(*self._opened(args, kwargs), bytecode.argument_paths(self._function, args))
             if kind.set_free(names, reach):
                 key = self._leave_out(kind, leaves, spec)
         if refusal:  # where what is refused changes from call to call, that makes no variants
@@ -466,7 +476,7 @@ class Accelerated:
         for at, leaf in enumerate(leaves):
             others = [obj for each in self._every_variant() for obj in each.objects if type(obj) is type(leaf)]
             if objects_among((leaf, )) and len({id(obj) for obj in others}) > self._max_variants // 2:
-                return (f"{name_of_leaf(args, kwargs, at)} is another {type(leaf).__name__} in each call; pass its "
+                return (f"{name_of_leaf(*self._opened(args, kwargs), at)} is another {type(leaf).__name__} in each call; pass its "
                         "tensors, or make its class known to torch.utils._pytree")
         return ("sizes, values or what it depends on change from call to call; pad batches to a few sizes, or pass "
                 "numbers as tensors")
@@ -474,7 +484,8 @@ class Accelerated:
     def _follow(self, args: tuple[Any, ...], kwargs: dict[str, Any],
                 taken: Taken | None = None) -> tuple[list[bytecode.Refusal], Any]:
         """(What keeps a call from being compiled, as the function is now; what its code reaches)."""
-        refusals, reach = bytecode.follow(self._function, args, kwargs, taken)
+        objects = self._opening.open(args, kwargs)[2]
+        refusals, reach = bytecode.follow(self._function, args, kwargs, taken, given.places(args, kwargs, objects))
         reach.is_decided_by_numbers = any(each.kind == "number decides" for each in refusals)
         serious = [each for each in refusals if each.kind not in ("number decides", "scheduler")]
         if any(each.kind == "scheduler" for each in refusals):
@@ -508,7 +519,7 @@ class Accelerated:
         return _accelerate.signature(leaves, kind.free) + self._text_of(spec)
 
     def _look(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return visible.look(self._function, variant.reach, args, kwargs)
+        return visible.look(self._function, variant.reach, *self._opened(args, kwargs))
 
     def _observe(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
                  leaves: tuple[Any, ...], spec: Any) -> Any:
@@ -525,6 +536,7 @@ class Accelerated:
                 if refusal:
                     return self._called(*args, **kwargs) if self._reason else self._eager(refusal, args, kwargs)
             look = lambda: self._look(variant, args, kwargs)  # noqa: E731
+            variant.given_objects = self._opening.open(args, kwargs)[2]
             result = variant.observe(self._called, look, args, kwargs, leaves, spec)
         except Busy as busy:
             return self._eager(str(busy), args, kwargs)
@@ -533,6 +545,7 @@ class Accelerated:
             return problem.result[0] if problem.result else self._called(*args, **kwargs)
         finally:
             turns.give()
+            variant.given_objects = []
         if variant.is_observed():
             variant.compile(worker)
         usual = min(variant.eager_ms, default=0.0)

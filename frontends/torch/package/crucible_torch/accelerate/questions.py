@@ -12,8 +12,8 @@ from .counters import Count, counted, in_place
 from .classes import CONTAINERS, is_user_class, own_special_class, own_special_of
 from .operands import sources
 from .values import (Bound, Box, Fresh, FreshObject, Function, Iterator, Known, Method, Null, Number, Outside, Plain,
-                     Tensor, Tuple, constant, constants, fixed, has_number, has_tensor, is_number, is_simple, options,
-                     source)
+                     Tensor, Tuple, constant, constants, fixed, has_number, has_tensor, is_number, is_simple, join,
+                     known, options, source)
 
 LEAVES = "use the tensor without leaving torch, or read it behind the call"
 
@@ -246,22 +246,33 @@ class Questions:
         return answers.pop() if len(answers) == 1 else None
 
     def enter(self, frame, manager):
+        """What `with manager as value` gives."""
+        result = None
         for option in options(manager):
+            given = Tensor()
             if isinstance(option, (Tensor, Null)):
+                result = join(result, given)
                 continue
             if isinstance(option, Known) and (isinstance(option.obj, tables.CONTEXTS) or
                                               tables.is_torch_class(type(option.obj))):
                 self.reach.whole[id(option.obj)] = option.obj  # what entering it does is in its attributes
+                if isinstance(option.obj, tables.CONTEXTS):
+                    given = known(option.obj.enter_result, f"{option.path}.enter_result")
+                result = join(result, given)
                 continue
             if isinstance(option, Fresh) and option.kind == "context":
+                result = join(result, option.elements or Known(None, "constant"))
                 continue
             cls = self.class_of(option)
             if cls is not None and own_special_of(cls, "__enter__") and own_special_of(cls, "__exit__"):
-                self.call(frame, self.attribute(frame, option, "__enter__"), [], {}, (*frame.site, frame.line, "enter"))
+                given = self.call(frame, self.attribute(frame, option, "__enter__"), [], {},
+                                  (*frame.site, frame.line, "enter"))
+                result = join(result, given)
                 self.call(frame, self.attribute(frame, option, "__exit__"), [Plain(), Plain(), Plain()], {},
                           (*frame.site, frame.line, "exit"))
                 continue
             frame.refuse(f"enters {self.name(option)}, which cannot be known", "enter it outside of the call")
+        return result if result is not None else Outside("what a with statement gives")
 
     def name(self, value):
         """A value in words."""

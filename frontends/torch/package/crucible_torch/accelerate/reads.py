@@ -13,6 +13,7 @@ from typing import Any, Callable
 import torch
 from torch.utils import _pytree as pytree
 
+from crucible_torch.accelerate import conditions
 from crucible_torch.accelerate.instructions import instructions_of
 from crucible_torch.accelerate.known import MATHEMATICS, TORCH_FOLDER
 from crucible_torch.accelerate.structure import opened
@@ -21,10 +22,12 @@ from crucible_torch.accelerate.tape import KINDS, NUMBERS, Tape, Traced, plain
 HAS_CALLS = (3, 11) <= sys.version_info[:2] < (3, 14)  # LOAD_GLOBAL says whether what it loads is called
 MOST_ELEMENTS = 1024
 PLAIN = (torch.Tensor, torch.nn.Parameter)
+ALIGNED = "_nested_tensor_from_mask_left_aligned"  # answers in Python what a mask's values are
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # torch's own Python that branches on values as a program does; what the rest of it reads stays what it is.
 FOLLOWED = tuple(TORCH_FOLDER + os.path.join(*parts)
                  for parts in (("amp", "grad_scaler.py"), ("nn", "utils", "clip_grad.py")))
+MODULES = TORCH_FOLDER + "nn" + os.sep  # what its modules branch on by values is a program's branch too
 _current: "Reading | None" = None  # of the one call that is observed
 
 
@@ -56,6 +59,9 @@ class Reading:
                            ("__float__", _leaving), ("__int__", _leaving), ("__index__", _leaving),
                            ("__complex__", _leaving)):
             self._replace(torch.Tensor, name, make(getattr(torch.Tensor, name), name))
+        self._replace(torch, ALIGNED, _picks_by_mask(getattr(torch, ALIGNED)))
+        for owner, name, ours in conditions.followed(_now):
+            self._replace(owner, name, ours)
         for function, name in MATHEMATICS.items():
             self._replace(math, name, STAND_INS[function])
         for function in self._functions:
@@ -142,9 +148,21 @@ def _bool(original: Callable[..., Any], _name: str) -> Callable[..., Any]:
 
     def truth(self: torch.Tensor) -> bool:
         value, reading = original(self), _now()
-        return value if reading is None or not _is_followed(1) else bool(reading.number(self, value))
+        is_branch = reading is not None and (_is_followed(1) or sys._getframe(1).f_code.co_filename.startswith(MODULES))
+        return bool(reading.number(self, value)) if is_branch else value
 
     return truth
+
+
+def _picks_by_mask(original: Callable[..., Any]) -> Callable[..., Any]:
+
+    def left_aligned(*arguments: Any, **keywords: Any) -> Any:
+        if (reading := _now()) is not None:
+            reading.tape.note("torch's TransformerEncoder looks at the mask's values for what it runs; make it with "
+                              "enable_nested_tensor=False")
+        return original(*arguments, **keywords)
+
+    return left_aligned
 
 
 def _is_nonzero(original: Callable[..., Any], _name: str) -> Callable[..., Any]:

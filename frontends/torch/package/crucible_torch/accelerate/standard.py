@@ -66,3 +66,14 @@ class Standard:
                              "call the function without the cache, or outside")
                 return Outside(f"{path}()")
         return result
+
+    def _builtin_sorted(self, frame, arguments, keywords, site):
+        element = self.element(frame, arguments[0]) if arguments else None
+        if element is not None and has_tensor(element) and "key" not in keywords:
+            frame.refuse("sorts by tensors' values", "use torch.sort", "value leaves")
+        if "key" in keywords and element is not None:
+            self.call(frame, keywords["key"], [element], {}, site)
+        made = self.fresh("list", site)
+        if element is not None:
+            self.grow(made, element)
+        return made

@@ -61,6 +61,7 @@ class Variant(Binding):
         self.guards: Any = None
         self.visible: Any = None
         self.reach: Any = None  # what following the function's code with such arguments found
+        self.given_objects: list[Any] = []  # of the call that is observed: that are new in each one
         self.objects: tuple[Any, ...] = ()  # among the arguments: kept, as the signature tells them by their addresses
         self.eager_ms: list[float] = []
         self.compiled_ms: list[float] = []
@@ -217,7 +218,13 @@ class Variant(Binding):
         if not is_alike:
             self._start_again()
             return function(*args, **kwargs)
-        own_args, own_kwargs = unflatten_call(given[:len(leaves)], spec)
+        own_args, own_kwargs = args, kwargs
+        if any(copy is not leaf for copy, leaf in zip(given, leaves)):
+            try:
+                own_args, own_kwargs = unflatten_call(given[:len(leaves)], spec)
+            except Exception as error:  # of a class that makes its objects in another way
+                self.give_up(f"an object that it is given cannot be made with copies of its tensors: {error!r}")
+                return function(*args, **kwargs)
         carried.lend(given[len(leaves):], lies, call.reading.tape)
         counts, stored = [counter.read() for counter in self._counters()], carried.before()
 
@@ -415,6 +422,8 @@ class Variant(Binding):
         if len(set(held)) < len(held):
             raise Refusal(f"the function returns a {type(answer.objects[0]).__name__} that lives longer than the call, or "
                           "twice; return its tensors")
+        if any(obj is each for obj in answer.objects for each in self.given_objects):
+            raise Refusal("the function returns an object that it is given; return its tensors")
         by_identity = {id(tensor): tensor for _, tensor in seen.tensors}
         memories = {storage_of(tensor) for _, tensor in seen.tensors}
         memories |= {storage_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
@@ -576,15 +585,15 @@ class Variant(Binding):
         return answer
 
     def check(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-              leaves: tuple[Any, ...]) -> tuple[Any, list[judge.Difference], str | None]:
+              leaves: tuple[Any, ...], spec: Any) -> tuple[Any, list[judge.Difference], str | None]:
         """The call compiled, then from the same start in eager, whose result is what stays. (Eager's result, where the
         two differ, why the compiled one had to be left to eager)."""
         if not self.carried:
-            return Check(self, trained(self.visible), function, args, kwargs).make(leaves)
+            return Check(self, trained(self.visible), function, args, kwargs, spec).make(leaves)
         carried = self.carried
         both, differences, reason = Check(self, trained(self.visible),
                                           lambda *a, **k: (function(*a, **k), carried.stored_values()), args,
-                                          kwargs).make(leaves)
+                                          kwargs, spec).make(leaves)
         if both is None:
             return None, differences, reason
         places = enumerate(carried.by_leaves(len(Answer(both).leaves)))
