@@ -7,10 +7,9 @@ from typing import Any, Callable
 
 import torch
 
-from crucible_torch.accelerate import judge
+from crucible_torch.accelerate import answers, judge
 from crucible_torch.accelerate.places import Binding
 from crucible_torch.accelerate.checking import DECIDES, Check
-from crucible_torch.accelerate.graphs import BackwardRoots
 from crucible_torch.accelerate.moving import GivenNumbers, Kind
 from crucible_torch.accelerate.observe import PREFIX, ROLE_INPUT, ROLE_UNKNOWN, Observation, Unrecorded
 from crucible_torch.accelerate.observed import (Differs, GradPattern, ObservedCall, are_open, role_of, storage_of,
@@ -19,8 +18,7 @@ from crucible_torch.accelerate.philox import Drawing
 from crucible_torch.accelerate.reads import Reading
 from crucible_torch.accelerate.schedules import Kept, Noted, make_steps
 from crucible_torch.accelerate.stored import STRIDES, Carried
-from crucible_torch.accelerate.structure import (SIMPLE, Answer, Refusal, is_same_value, objects_among, unflatten_call,
-                                                   whole)
+from crucible_torch.accelerate.structure import Answer, Refusal, unflatten_call, whole
 from crucible_torch.accelerate.taken import Taken
 from crucible_torch.accelerate.tape import Formulas, formulas_of
 
@@ -83,6 +81,7 @@ class Variant(Binding):
         self._scalers: list[Any] = []
         self._made: set[int] = set()  # memory of the results of the last observed call
         self._arguments = 0  # leaves, in front of what was stored
+        self.turned: set[int] = set()  # arguments whose copies lie in another order in memory
         self._returned = 0  # results of a run, in front of what is read from tensors
         self.read: list[torch.Tensor] = []  # by the last run
         self.close_calls = self.disturbed = 0
@@ -203,8 +202,9 @@ class Variant(Binding):
         found, lies = carried.entering(is_observed=True)
         originals = leaves + found
         given = self._lent(originals)
-        if self.reach.names & STRIDES and any(isinstance(leaf, torch.Tensor) and leaf.stride() != copy.stride()
-                                            for leaf, copy in zip(originals, given)):
+        self.turned = {k for k, (leaf, copy) in enumerate(zip(originals, given))
+                       if isinstance(leaf, torch.Tensor) and leaf.stride() != copy.stride()}
+        if self.reach.names & STRIDES and self.turned:
             self.give_up("the function asks how a tensor lies in memory, and one that it is given is part of a larger one; "
                          "pass a copy")
             return function(*args, **kwargs)
@@ -268,7 +268,7 @@ class Variant(Binding):
             self.visible = call.seen
             if self._observation.is_complete:  # without what the recorder puts in the place of torch's functions
                 self.guards = call.seen.guards(frozenset(call.snapshot.numbers))
-        return self._with_own_arguments(result, given, originals)
+        return answers.with_own_arguments(result, given, originals)
 
     def _lent(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
         """What an observed call is given: copies in the place of tensors that are part of larger memory, whose size is
@@ -326,18 +326,6 @@ class Variant(Binding):
         with schedules:
             return self._traced(function, args, kwargs)
 
-    @staticmethod
-    def _with_own_arguments(result: Any, given: tuple[Any, ...], leaves: tuple[Any, ...]) -> Any:
-        """The result with the caller's own tensors in the place of copies that were given to the function."""
-        copies = {id(copy): leaf for copy, leaf in zip(given, leaves) if copy is not leaf}
-        if not copies:
-            return result
-        answer = Answer(result)
-        if not any(id(leaf) in copies for leaf in answer.leaves):
-            return result
-        answer.origins = [("same", copies.get(id(leaf), leaf)) for leaf in answer.leaves]
-        return answer.build([], ())
-
     def _start_again(self) -> None:
         self._restarts += 1
         self.start_anew()
@@ -390,13 +378,14 @@ class Variant(Binding):
         for k, (parameter, kind) in enumerate(zip(grads.parameters, kinds)):
             if kind == "new":
                 output(parameter.grad, f"grad{k}")
-        answer = self._read_answer(result, leaves, seen, call.roots)
+        answer = answers.read(result, self._answer, call, self, leaves)
         outputs = {what: leaf for (kind, what), leaf in zip(answer.origins, answer.leaves) if kind == "output"}
         for what, leaf in outputs.items():
             output(leaf, f"out{what}")
         self._made = {storage_of(leaf) for leaf in outputs.values()}
         if self._answer is not None:
-            self._compare_answers(answer)
+            if differs := answers.difference(self._answer, answer):
+                raise Differs(differs)
             if entry != self._entry or kinds != self._kinds:
                 raise Differs("gradients are there in one call and not in another when it begins")
             if layouts != self._layouts:
@@ -415,57 +404,6 @@ class Variant(Binding):
                 name(grad, f"g{k}", ROLE_UNKNOWN)
         if self.drawing is not None:
             name(self.drawing.source.table, "philox", ROLE_INPUT)
-
-    def _read_answer(self, result: Any, leaves: tuple[Any, ...], seen: Any, roots: BackwardRoots) -> Answer:
-        answer = Answer(result)
-        held = [id(obj) for obj in [*answer.objects, *(self._answer.objects if self._answer is not None else [])]]
-        if len(set(held)) < len(held):
-            raise Refusal(f"the function returns a {type(answer.objects[0]).__name__} that lives longer than the call, or "
-                          "twice; return its tensors")
-        if any(obj is each for obj in answer.objects for each in self.given_objects):
-            raise Refusal("the function returns an object that it is given; return its tensors")
-        by_identity = {id(tensor): tensor for _, tensor in seen.tensors}
-        memories = {storage_of(tensor) for _, tensor in seen.tensors}
-        memories |= {storage_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
-        outputs: dict[int, int] = {}
-        places = [None] * len(answer.leaves) if not self.carried else self.carried.by_leaves(len(answer.leaves))
-        for number, leaf, place in zip(self.numbers.leaves, answer.leaves, places):
-            does = "returns" if place is None else f"stores in {place.path}"
-            if number is not None:
-                answer.origins.append(("number", number))
-            elif not isinstance(leaf, (torch.Tensor, *SIMPLE)) and any(leaf is each for each in objects_among(leaves)):
-                answer.origins.append(("same", leaf))
-            elif not isinstance(leaf, torch.Tensor):
-                if not isinstance(leaf, SIMPLE):
-                    raise Refusal(f"the function {does} a {type(leaf).__name__}; return tensors, numbers and texts in "
-                                  "tuples, lists and dicts")
-                answer.origins.append(("same", leaf))
-            elif any(leaf is argument for argument in leaves):
-                answer.origins.append(("argument", next(k for k, each in enumerate(leaves) if each is leaf)))
-            elif id(leaf) in by_identity:
-                answer.origins.append(("same", leaf))
-            else:
-                if type(leaf) is not torch.Tensor or not leaf.device.type == "cpu" or leaf.layout != torch.strided:
-                    raise Refusal(f"the function {does} a tensor that is no plain one of the processor's memory")
-                if id(leaf) not in outputs and storage_of(leaf) in memories and leaf.numel():
-                    raise Refusal(f"the function {does} a view of an argument, of a parameter or of another result; "
-                                  f"{'return' if place is None else 'store'} a copy")
-                if leaf.requires_grad and not roots.are_used_up(leaf):
-                    raise Refusal(f"the function {does} a tensor whose graph may still be used; " + (
-                        "return it detached, or run backward inside the function" if place is None else
-                        "store it detached"))
-                memories.add(storage_of(leaf))
-                answer.origins.append(("output", outputs.setdefault(id(leaf), len(outputs))))
-        return answer
-
-    def _compare_answers(self, answer: Answer) -> None:
-        before = self._answer
-        if before.spec != answer.spec or [kind for kind, _ in before.origins] != [kind for kind, _ in answer.origins]:
-            raise Differs("it returns something else in one call than in another")
-        for (kind, old), (_, new) in zip(before.origins, answer.origins):
-            if kind == "same" and old is not new and not (isinstance(old, SIMPLE) and is_same_value(old, new)):
-                raise Refusal(f"the function returns a number or text that changes from call to call ({old!r}, then "
-                              f"{new!r}); return the tensor, and call .item() on it outside")
 
     # Compiling
 
