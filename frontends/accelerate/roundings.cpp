@@ -3,6 +3,7 @@
 #include "frontends/accelerate/roundings.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -66,6 +67,7 @@ PyObject* move_by_roundings(PyObject*, PyObject* args) {
       PyErr_SetString(PyExc_TypeError, "move_by_roundings(tensor in the processor's memory, seed, roundings)");
       return nullptr;
     }
+    if (at::has_internal_overlap(place) == at::MemOverlap::Yes) return none();  // one place would be moved many times
     const bool has_gaps = !place.is_non_overlapping_and_dense();
     const at::Tensor tensor = has_gaps ? place.contiguous() : place;
     switch (tensor.scalar_type()) {

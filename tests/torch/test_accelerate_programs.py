@@ -15,7 +15,8 @@ from accelerated_programs.register import EAGER, PROGRAMS
 
 CALLS = 24
 CLOSE = 3e-4
-for part in ("counting", "deciding", "given", "keeping", "losses", "models", "sizes", "storing", "training", "writing"):
+for part in ("counting", "deciding", "given", "keeping", "losses", "models", "sizes", "storing", "switching",
+             "training", "writing"):
     importlib.import_module(f"accelerated_programs.{part}")
 
 

@@ -53,6 +53,9 @@ class Moving(AccelerateTest):
     def test_layouts(self):
         x = torch.rand(6, 8).t()
         self.assertEqual(Roundings(0).moved(x).stride(), x.stride())
+        one = torch.tensor([0.3])
+        Roundings(0).move(one.expand(40))
+        self.assertEqual(one.item(), torch.tensor(0.3).item())
         whole = torch.rand(8, 8)
         before = whole.clone()
         Roundings(0).move(whole[:, ::2])
@@ -109,10 +112,15 @@ class Results(AccelerateTest):
         x = torch.rand(1 << 22)
         exact = x.double().norm().item()
         for norm in (torch.linalg.vector_norm, lambda a: torch._foreach_norm([a])[0],
-                     lambda a: torch.linalg.vector_norm(a, dtype=torch.float32)):
+                     lambda a: torch.linalg.vector_norm(a, dtype=torch.float32), lambda a: a.norm(),
+                     lambda a: torch.linalg.vector_norm(a.view(2048, 2048), dim=(0, 1), keepdim=True)):
             self.assertGreater(abs(norm(x).item() / exact - 1), 1e-5)
             with Rough(Roundings(0)):
                 self.assertLess(abs(norm(x).item() / exact - 1), 1e-6)
+        with Rough(Roundings(0)):  # others stay as they are
+            self.assertAlmostEqual(torch.linalg.vector_norm(x, 1).item(), x.double().sum().item(), delta=100.0)
+            self.assertAlmostEqual(torch.linalg.vector_norm(x, float("inf")).item(), x.max().item(), delta=1e-5)
+            self.assertEqual(torch.linalg.vector_norm(torch.ones(4, 9), dim=1).tolist(), [3.0] * 4)
 
 
 class Explained(AccelerateTest):

@@ -300,6 +300,63 @@ class KeptNumbers(AccelerateTest):
                     self.assertIs(type(twins.fast.count), type(twins.eager.count))
                 self.assertFalse(twins.step.report().mismatches)
 
+    def test_several_ways_are_no_growing_state(self):
+
+        def make():
+            found = types.SimpleNamespace(net=nn.Linear(8, 8), count=-1)
+
+            def step(x):
+                found.count = (found.count + 1) % 6
+                if found.count < 1:
+                    x = x * 2
+                elif found.count < 2:
+                    x = x + 1
+                elif found.count < 3:
+                    x = x - 1
+                elif found.count < 4:
+                    x = x / 2
+                elif found.count < 5:
+                    x = x * x
+                with torch.no_grad():
+                    return found.net(x)
+
+            found.step = step
+            return found
+
+        twins = Twins(self, make)
+        for _ in range(150):
+            x = torch.randn(3, 8)
+            torch.testing.assert_close(twins.step(x), twins.eager.step(x), rtol=1e-4, atol=1e-5)
+            twins.step.wait(SECONDS)
+        report = twins.step.report()
+        self.assertFalse(report.reason, str(report))
+        self.assertGreater(report.compiled_calls, 40, str(report))
+
+    def test_what_is_looked_at_alone_may_be_missing(self):
+
+        def make():
+            found = types.SimpleNamespace(net=nn.Linear(8, 8), last=None)
+
+            def step(x):
+                with torch.no_grad():
+                    found.last = found.net(x)
+                if x.shape[0] == 7:
+                    raise ValueError("seven rows")
+                return found.last.sum()
+
+            found.step = step
+            return found
+
+        for check_every in (1, 1024):
+            twins = Twins(self, make, check_every=check_every)
+            for call in range(16):
+                x = torch.randn(3, 8)
+                if call > 8:
+                    del twins.fast.last, twins.eager.last
+                torch.testing.assert_close(twins.step(x), twins.eager.step(x))
+                twins.step.wait(SECONDS)
+                torch.testing.assert_close(twins.fast.last, twins.eager.last)
+
     def test_a_call_that_raises_leaves_numbers(self):
         """In an observed call as well: nothing that follows numbers is left behind."""
         twins = Twins(self, counting)

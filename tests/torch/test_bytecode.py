@@ -9,7 +9,7 @@ import types
 import unittest
 
 import verdict_bodies as bodies  # first: it knows the build
-from verdict_bodies import REFUSED, Net, arguments, config, counting, flag_of, function_of, log, loud, model, net
+from verdict_bodies import REFUSED, SET, Net, arguments, config, counting, flag_of, function_of, log, loud, model, net
 from verdict_fine import COUNTED, FINE, STORED
 
 import torch
@@ -57,6 +57,13 @@ class Verdicts(unittest.TestCase):
                 self.assertEqual([str(found) for found in refusals], [])
                 self.assertEqual([(each.path, each.is_number) for each in reach.stored.values()], [(path, is_number)])
                 self.assertFalse(reach.counters)
+
+    def test_what_is_set(self):
+        for name, (body, paths) in SET.items():
+            with self.subTest(name):
+                refusals, reach = follow(function_of(body), arguments())
+                self.assertEqual([str(found) for found in refusals], [])
+                self.assertEqual([put.path for put in reach.puts.values()], paths)
 
     def test_what_is_refused(self):
         for name, (body, says, kind) in REFUSED.items():

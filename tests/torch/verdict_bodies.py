@@ -208,6 +208,19 @@ class Late:
         return x
 
 
+class Valued:
+    def __init__(self, value):
+        self.value = value
+
+    def __bool__(self):
+        return self.value > 0
+
+
+class Full:
+    def __len__(self):
+        return 3
+
+
 class Falsy:
     def __len__(self):
         print("asked")
@@ -252,7 +265,7 @@ class Shout(nn.Module):
 
 
 noisy, renamed, fallback = Noisy(), Renamed(), Fallback(config)
-odd, falsy, halved, defaults = Odd(), Falsy(), Halved(4, 4), collections.defaultdict(list)
+odd, falsy, full, halved, defaults = Odd(), Falsy(), Full(), Halved(4, 4), collections.defaultdict(list)
 normed = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
 loudly_parametrized = nn.Linear(4, 4)
 nn.utils.parametrize.register_parametrization(loudly_parametrized, "weight", Shout(), unsafe=True)
@@ -263,6 +276,15 @@ quiet_nested = nn.Sequential(nn.Linear(4, 4), Net())
 
 # Allowed, each as the body of a function of x, y (tensors), n (a number), flag (a bool) and batch (a dict of tensors).
 
+SET = {  # what a call sets to values that are guarded, by paths
+    "an attribute": ("config.width = 3\nreturn x", ["config.width"]),
+    "setattr": ("setattr(config, 'width', 3)\nreturn x", ["config.width"]),
+    "object.__setattr__": ("object.__setattr__(config, 'width', 3)\nreturn x", ["config.width"]),
+    "an entry": ("tallies['a'] = 3\nreturn x", ["tallies['a']"]),
+    "a mode": ("model.eval()\nreturn model(x)",
+               ["model.training", "model.0.training", "model.1.training", "model.2.training"]),
+    "what is there": ("config.width = 4\nmodel.train()\nreturn model(x)", []),
+}
 REFUSED = {
     "print": ("print(x)", "calls print", "refused"),
     "print in a module": ("return loud(x)", "calls print", "refused"),
@@ -297,8 +319,8 @@ REFUSED = {
     "an outer dict by update": ("table.update(a=x)\nreturn x", "changes table by update", "refused"),
     "an argument's dict": ("batch['z'] = x\nreturn x", "writes into argument batch", "refused"),
     "deleting an element": ("del batch['x']\nreturn x", "writes into argument batch", "refused"),
-    "an attribute": ("config.width = model\nreturn x", "stores config.width", "refused"),
-    "setattr": ("setattr(config, 'width', model)\nreturn x", "stores config.width", "refused"),
+    "an attribute": ("config.width = [3]\nreturn x", "stores config.width", "refused"),
+    "setattr": ("setattr(config, 'width', [3])\nreturn x", "stores config.width", "refused"),
     "a deleted attribute": ("del config.width\nreturn x", "deletes config.width", "refused"),
     "a list of the module": ("return keeping(x)", "changes keeping.seen by append", "refused"),
     "p.data": ("for p in model.parameters():\n    p.data = p.data * 2\nreturn x", "stores a tensor.data", "refused"),
@@ -307,9 +329,8 @@ REFUSED = {
                                             "changes log by append", "refused"),
     "an outer list that was put into a dict": ("parts = {}\nparts.update({'a': log})\nparts['a'].append(x)\nreturn x",
                                                "changes log by append", "refused"),
-    "requires_grad": ("for p in model.parameters():\n    p.requires_grad = False\nreturn x", "requires_grad",
-                      "refused"),
-    "model.eval()": ("model.eval()\nreturn model(x)", "switches model by eval()", "refused"),
+    "requires_grad": ("for p in model.parameters():\n    p.requires_grad = x\nreturn x", "requires_grad", "refused"),
+    "a mode that is a tensor": ("model.train(x.sum() > 0)\nreturn model(x)", "switches model by train()", "refused"),
     "exec": ("exec('x = 1')\nreturn x", "made at run time", "refused"),
     "eval": ("return eval('x')", "made at run time", "refused"),
     "getattr of a moving name": ("return getattr(config, str(n))", "name that is not a constant", "refused"),
@@ -388,7 +409,8 @@ REFUSED = {
     "text of an object": ("return x, f'{odd}'", "makes text of odd", "refused"),
     "torch.backends": ("torch.backends.mkldnn.set_flags(False)\nreturn x", "set_flags", "refused"),
     "a mode that is entered by hand": ("torch.no_grad().__enter__()\nreturn x", "outlasts the call", "refused"),
-    "truth of an object": ("return x if falsy else y", "asks whether falsy is true", "refused"),
+    "truth of an object that is loud": ("return x if falsy else y", "calls print", "refused"),
+    "truth of an object by a number": ("return x if Valued(x.sum().item()) else y", "its class answers by a value", "refused"),
     "a loud length": ("return x * len(falsy)", "calls print", "refused"),
     "a loud setter": ("m = Setter()\nm.value = x\nreturn x", "calls print", "refused"),
     "a loud parametrization": ("return F.linear(x, loudly_parametrized.weight)", "calls print", "refused"),
@@ -397,9 +419,9 @@ REFUSED = {
     "operator.iadd": ("operator.iadd(log, [x])\nreturn x", "changes log", "refused"),
     "list.append": ("list.append(log, x)\nreturn x", "changes log by append", "refused"),
     "dict.__setitem__": ("dict.__setitem__(table, 'a', x)\nreturn x", "cannot be known", "refused"),
-    "object.__setattr__": ("object.__setattr__(config, 'width', model)\nreturn x", "stores config.width", "refused"),
+    "object.__setattr__": ("object.__setattr__(config, 'width', [3])\nreturn x", "stores config.width", "refused"),
     "torch.Tensor.register_hook": ("torch.Tensor.register_hook(x, print)\nreturn x", ".register_hook()", "refused"),
-    "nn.Module.train": ("nn.Module.train(model, False)\nreturn x", "switches model by train()", "refused"),
+    "nn.Module.train": ("nn.Module.train(model, x)\nreturn x", "switches model by train()", "refused"),
     "Optimizer.add_param_group": ("torch.optim.Optimizer.add_param_group(optimizer, {})\nreturn x", "cannot be known",
                                   "refused"),
     "vector_to_parameters": ("nn.utils.vector_to_parameters(x, model.parameters())\nreturn x", "vector_to_parameters",

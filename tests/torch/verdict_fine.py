@@ -103,6 +103,8 @@ FINE = {
     "math of a tensor": "return math.isnan(x.sum())",
     "any over tensors": "return any(t.sum() for t in [x, y])",
     "assert on a tensor": "assert torch.isfinite(x).all(), f'{x.sum().item()}'\nreturn x",
+    "truth of an object": "return x if full else y",
+    "a copy of the configuration": "other = copy.deepcopy(config)\nother.width = 3\nreturn x * other.width",
     "a context of kernels":
     "with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):\n    return x + 1",
     "a context of cudnn": "with torch.backends.cudnn.flags(enabled=False):\n    return x + 1",

@@ -118,7 +118,7 @@ def binds_a_buffer_anew(self, x, y):
     return loss
 
 
-@trainer(eager="stores self.is_begun")
+@trainer(eager="is not the same in one call")
 def switches_each_time(self, x, y):
     self.is_begun = not self.is_begun
     return self.train(x, y)

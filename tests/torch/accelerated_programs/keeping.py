@@ -1,5 +1,6 @@
 """Steps that keep, count, switch or return what lives longer than a call."""
 
+import copy
 import itertools
 import logging
 import types
@@ -165,7 +166,7 @@ def evaluate_fn():
     return NS(step=evaluate, net=m, batch=b, calls=100)
 
 
-@program(eager="switches m by eval()")
+@program
 def train_and_back():
     k = itertools.count()
     m = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.Dropout(0.1), nn.Linear(32, 4))
@@ -225,6 +226,40 @@ def cfg_changes():
         return (m, *cls_batch()(), cfg)
 
     return NS(step=step, net=m, batch=b)
+
+
+@program
+def configuration_that_is_copied():
+
+    class Config:
+
+        def __init__(s):
+            s.scale, s.parts, s.is_on = 1.0, {"bias": 0.5}, True
+
+        def __len__(s):
+            return 2 if s.is_on else 0
+
+    k, cfg, m = itertools.count(), Config(), mlp()
+    o = torch.optim.Adam(m.parameters())
+
+    def step(x, y):
+        mine = copy.deepcopy(cfg)
+        mine.scale = 2.0 * mine.scale
+        o.zero_grad()
+        l = F.cross_entropy(m(x), y) * mine.scale + mine.parts["bias"]
+        if mine:
+            l = 3.0 * l
+        l.backward()
+        o.step()
+        return l.detach()
+
+    def b():
+        n = next(k)
+        cfg.scale, cfg.is_on = 1.0 if n < 20 else 0.5, n < 40
+        cfg.parts["bias"] = 0.5 if n < 60 else 1.5
+        return cls_batch()()
+
+    return NS(step=step, net=m, batch=b, calls=80)
 
 
 @program

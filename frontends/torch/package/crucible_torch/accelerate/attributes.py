@@ -207,6 +207,8 @@ class Attributes:
                 self.grow(option, value or Plain())
             elif is_tensor(option) and name == "grad" and isinstance(value, Known) and value.obj is None:
                 continue
+            elif is_tensor(option) and name == "requires_grad" and value is not None and self.sets_gradient(value):
+                continue
             elif isinstance(option, Absent) or type(option).__name__ == "Function" or self.puts_back(
                     option, name, value):
                 continue

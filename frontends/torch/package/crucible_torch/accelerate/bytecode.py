@@ -26,6 +26,7 @@ from .machine import Frame, Scope
 from .modules import Modules
 from .objects import Objects
 from .operands import Operands, sources
+from .puts import Putting
 from .reads import can_stand_in
 from .stored import Storing
 from .values import Box, Direct, Fresh, FreshObject, Known, Outside, Plain, Tensor, Union, join, known
@@ -75,6 +76,8 @@ class Reach:
         self.modules = {}  # id: (Python module, names that are read)
         self.counters = {}  # (id of a dict or cell, key): Counter, a number that the function counts up
         self.stored = {}  # the same: Stored, where the function stores tensors
+        self.puts = {}  # (id of a dict, key): Put, what the function sets to values that are guarded
+        self.sets_gradients = False  # whether it says which parameters take a gradient
         self.rates = []  # Refusal: where hyperparameters of optimizers are read, which schedulers set
         # Arguments by their paths: those that are operands of ops somewhere, and those that are more than that.
         self.operands, self.deciding = set(), set()
@@ -83,7 +86,7 @@ class Reach:
         self.environment = set()  # names of the environment that are read
 
 
-class Checker(Operands, Objects, Calls, Modules, Counting, Storing):
+class Checker(Operands, Objects, Calls, Modules, Counting, Storing, Putting):
     """One check: follows frames, each once per round, until a round finds nothing new about what is made inside the
     call.
     """
@@ -98,6 +101,7 @@ class Checker(Operands, Objects, Calls, Modules, Counting, Storing):
         self._boxes, self._fresh, self._objects = {}, {}, {}
         self._version = 0
         self._results, self._active = {}, []
+        self._put_values = {}  # of reach.puts: what is stored there
         self._copies = {}  # what libraries' functions gave that copy and change nothing
         self._home = None
         self._steps = self._refused = 0

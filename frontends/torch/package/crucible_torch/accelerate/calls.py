@@ -124,12 +124,8 @@ class Calls(Containers, Folding, Standard, Numbers):
                 return self._call_method(frame, Method(arguments[0], function.__name__), arguments[1:], keywords, site)
             return self._call_torch(frame, function, path, arguments, keywords, site)
         if tables.in_standard_library(function.__code__):
-            if function in tables.SAME_OBJECT:
-                return arguments[-1] if arguments else Plain()
-            if function is inspect.signature:
-                return Plain()
-            if function in tables.KERNEL_CONTEXTS and not sources(*arguments, *keywords.values()):
-                return self.fresh("context", site)
+            if (answer := self._known_standard(function, arguments, keywords, site)) is not None:
+                return answer
             if function is os.getenv and arguments:
                 return self._of_environment(frame, arguments)
             if function is dataclasses.fields and len(arguments) == 1 and (fields := self._fields(arguments[0])):
@@ -500,6 +496,9 @@ class Calls(Containers, Folding, Standard, Numbers):
         if name in tables.TENSOR_PLAIN:
             return Plain()
         outside = isinstance(owner, Known) or getattr(owner, "outside", False)
+        if name == "requires_grad_" and outside and self.sets_gradient(
+                next(iter([*arguments, *keywords.values()]), Known(True, "constant"))):
+            return owner
         if name in tables.TENSOR_DENIED or name == "requires_grad_" and outside:
             frame.refuse(f"calls .{name}() of a tensor, which outlasts the call", "call it outside")
             return Tensor()

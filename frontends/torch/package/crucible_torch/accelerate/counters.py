@@ -62,7 +62,10 @@ class Counting:
     def count_at(self, holder, key):
         """The value of what is read there if the function counts it up, or stores tensors there; None otherwise."""
         counter = self.reach.counters.get((id(holder), key))
-        return Count(counter) if counter is not None else self.stored_at(holder, key)
+        if counter is not None:
+            return Count(counter)
+        stored = self.stored_at(holder, key)
+        return stored if stored is not None else self.put_at(holder, key)
 
     def outlasts(self, holder, key, path, value, there):
         """Whether a store of `value` where `there` lies has an effect that a compiled call would leave out: it neither counts
@@ -73,11 +76,23 @@ class Counting:
             counter = self.reach.counters[place]
             if all(isinstance(option, Count) and option.counter is counter for option in options(value)):
                 return False
+            if self.can_put(holder, key, path, value, there):
+                del self.reach.counters[place]  # it is set, too
+                return False
             self.keep_number(holder, key, path)
+        if place in self.reach.puts:
+            if self.can_put(holder, key, path, value, there):
+                return False
+            self.forget_put(place)
+            if type(there) in (int, float):
+                self.keep_number(holder, key, path)
+            return not self.keeps(holder, key, path, value, there)
         if place not in self.reach.stored and self.is_there(value, there):
             return False
         if id(holder) in self.places:  # of an object that is another one in each call
             return True
+        if place not in self.reach.stored and type(there) is not int and self.can_put(holder, key, path, value, there):
+            return False
         if self.keeps(holder, key, path, value, there):
             return False
         if place in self.reach.stored or type(there) is not int or not isinstance(value, (Plain, Known)):

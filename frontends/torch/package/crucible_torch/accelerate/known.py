@@ -46,7 +46,8 @@ CHANGING_OPERATORS = frozenset(
     ("index", "indexOf", "invert", "inv", "is_", "is_not", "is_none", "is_not_none", "itemgetter"))
 CONTEXTS = (contextlib.nullcontext,)
 # Contexts that say by which kernels torch computes, and take it back: what runs in them is recorded as it ran.
-KERNEL_CONTEXTS = frozenset({torch.backends.cudnn.flags, torch.backends.cuda.sdp_kernel, torch.nn.attention.sdpa_kernel})
+KERNEL_CONTEXTS = frozenset(
+    {torch.backends.cudnn.flags, torch.backends.cuda.sdp_kernel, torch.nn.attention.sdpa_kernel})
 FOLLOWED_MODULES = frozenset({"_collections_abc", "collections.abc", "dataclasses"})  # Python's own that are followed
 
 PURE_METHODS = frozenset({

@@ -104,9 +104,15 @@ class Modules:
         if name in ("train", "eval"):
             is_constant, wanted = (True, name == "train") if name == "eval" or not arguments and not keywords else \
                 constant(next(iter([*arguments, *keywords.values()])))
-            if not is_constant or any(part.training != bool(wanted) for part in module.modules()):
-                frame.refuse(f"switches {path} by {name}(), which outlasts the call",
-                             f"call {path}.{name}() before the call")
+            mode = Known(bool(wanted), "constant") if is_constant else next(iter([*arguments, *keywords.values()]))
+            of_users = own_special(module, "train") if name == "eval" else None
+            if of_users is not None:
+                self._call(frame, Known(of_users, f"{path}.train"), [owner, mode], {}, (*site, "train"))
+            else:
+                self.switch_mode(frame, module, path, mode, site)
+            return owner
+        if name == "requires_grad_" and self.sets_gradient(next(iter([*arguments, *keywords.values()]),
+                                                                Known(True, "constant"))):
             return owner
         if name == "zero_grad":
             return Known(None, "constant")

@@ -79,6 +79,8 @@ class Objects(Attributes, Questions):
         if isinstance(obj, torch.Tensor):
             if name in ("grad", "data", "T", "mT", "H", "real", "imag"):
                 return Tensor(outside=True)
+            if name == "requires_grad" and self.reach.sets_gradients:
+                return Plain()
             if name in tables.TENSOR_DATA:
                 return known(getattr(obj, name), path)
             if name not in vars(obj) and name in tables.TENSOR_NAMES:

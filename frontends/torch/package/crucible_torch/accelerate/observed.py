@@ -77,6 +77,7 @@ class ObservedCall:
         self.reading = reading
         self.roots = BackwardRoots()
         self.problem: Refusal | None = None
+        self.begin: Any = None  # puts.Settings
 
     def look(self) -> None:
         self.seen = self._look()

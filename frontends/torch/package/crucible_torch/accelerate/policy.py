@@ -361,7 +361,7 @@ class Accelerated:
             return True, result, ""
         variant.compiled_calls += 1
         variant.next_check = variant.compiled_calls + min(variant.compiled_calls, self._check_every)
-        changed = variant.guards.check()
+        changed = variant.changed_by_call()
         if differences or changed is not None:
             text = "; ".join(str(each) for each in differences[:3]) or f"the call changes {changed}"
             more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
@@ -404,7 +404,7 @@ class Accelerated:
                 same.remove(each)  # what was in the way then may be gone
             if missed:
                 self._note(missed)
-            moving = [each for each in same if each.tier == "observing" and each.carried and each.is_known()]
+            moving = [each for each in same if each.tier == "observing" and not each.carried.fits()]
             if len(moving) >= MOST_WAITING:  # a cache that grows
                 self._leave(f"{moving[0].carried.paths()} is of another kind in each call", comes_back=True)
                 return self._called(*args, **kwargs)

@@ -165,12 +165,16 @@ class Questions:
         return Number()
 
     def ask(self, frame, value):
-        """Refuses a truth that is the answer of the user's own code."""
+        """Follows the user's own code that answers whether something is true; what it answers must be the same in the next
+        call."""
         for option in options(value):
-            cls = option.cls if isinstance(option,
-                                           FreshObject) else type(option.obj) if isinstance(option, Known) else None
-            if cls is not None and (own_special_of(cls, "__bool__") or own_special_of(cls, "__len__")):
-                frame.refuse(f"asks whether {self.name(option)} is true, which its class answers",
+            cls = self.class_of(option)
+            name = next((name for name in ("__bool__", "__len__") if cls and own_special_of(cls, name)), None)
+            if name is None:
+                continue
+            answer = self.call(frame, self.attribute(frame, option, name), [], {}, (*frame.site, frame.line, "truth"))
+            if has_tensor(answer) or has_number(answer) or source(answer):
+                frame.refuse(f"asks whether {self.name(option)} is true, which its class answers by a value that changes",
                              "ask for what is meant")
 
     def truth(self, value):

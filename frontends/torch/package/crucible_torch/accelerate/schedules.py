@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from crucible_torch.accelerate.puts import Settings
 from crucible_torch.accelerate.structure import Refusal
 
 _WHEN = "; step it outside, after the call"
@@ -65,7 +66,7 @@ class Kept:
     """What schedulers, counters and stored tensors of a function are at one moment: a call that is made once more begins from there.
     `counters`: as counters.Counter; `stored`: as stored.Stored."""
 
-    def __init__(self, schedulers: list[Any], counters: list[Any], stored: list[Any]):
+    def __init__(self, schedulers: list[Any], counters: list[Any], stored: list[Any], puts: list[Any]):
         every = _with_inner(schedulers)
         self._schedulers = [(scheduler, {name: _copied(value) for name, value in vars(scheduler).items()})
                             for scheduler in every]
@@ -75,8 +76,10 @@ class Kept:
                         for optimizer in optimizers.values() for group in optimizer.param_groups]
         self._counts = [(counter, counter.read()) for counter in counters]
         self._stored = [(place, place.read()) for place in stored]
+        self._settings = Settings(puts)
 
     def put_back(self) -> None:
+        self._settings.put_back()
         for scheduler, attributes in self._schedulers:
             vars(scheduler).update({name: _copied(value) for name, value in attributes.items()})
         for group, numbers, tensors in self._groups:

@@ -2,10 +2,27 @@
 fields of dataclasses, the environment. Part of bytecode.py's checker.
 """
 
+import copy
 import dataclasses
+import inspect
 import os
+import types
 
+import torch
+
+from . import known as tables
+from .classes import is_user_class, own_dict, own_special_of
+from .operands import sources
 from .values import (Known, Outside, Plain, Tuple, constant, has_tensor, is_simple, join, known, options, source)
+
+COPYING = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__new__")
+
+
+def _is_of_simple(obj):
+    """Whether it is a simple value, or such in plain containers."""
+    if type(obj) in (list, tuple, set, dict):
+        return all(_is_of_simple(item) for item in (obj.values() if type(obj) is dict else obj))
+    return is_simple(obj)
 
 
 class Standard:
@@ -49,6 +66,35 @@ class Standard:
         if cls is None or not isinstance(vars(cls).get("__dataclass_fields__"), dict):
             return None
         return Tuple([Known(field, f"{cls.__qualname__}.{field.name}") for field in dataclasses.fields(cls)])
+
+    def _known_standard(self, function, arguments, keywords, site):
+        """What some functions of the standard library give, and of torch that it has wrapped; None for any other."""
+        if function in tables.SAME_OBJECT:
+            return arguments[-1] if arguments else Plain()
+        if function is inspect.signature:
+            return Plain()
+        if function in tables.KERNEL_CONTEXTS and not sources(*arguments, *keywords.values()):
+            return self.fresh("context", site)
+        is_copy = function in (copy.copy, copy.deepcopy) and len(arguments) == 1 and not keywords
+        return self._copied(arguments[0], function is copy.deepcopy, site) if is_copy else None
+
+    def _copied(self, value, is_deep, site):
+        """A copy of an object that is nothing but attributes, a deep one where those are simple, as configurations are;
+        None for any other."""
+        own = own_dict(value.obj) if isinstance(value, Known) and not value.moves else None
+        cls = type(value.obj) if own is not None else None
+        if type(cls) is not type or issubclass(cls, (type, dict, torch.Tensor, torch.nn.Module)) or not (
+                is_user_class(cls) or cls is types.SimpleNamespace):
+            return None
+        if any(own_special_of(cls, name) is not None for name in COPYING) or is_deep and not all(
+                map(_is_of_simple, own.values())):
+            return None
+        made = self.fresh_object(cls, site)
+        self.note_class(cls)
+        self.reach.whole[id(value.obj)] = value.obj
+        for name, attribute in own.items():
+            self.grow_attribute(made, name, known(attribute, f"{value.path}.{name}"))
+        return made
 
     def _call_cached(self, frame, function, path, arguments, keywords, site):
         """What functools.cache keeps is what the function gives, as long as that is a number or a text. Where the calls

@@ -40,7 +40,13 @@ class Stored(Counter):
         return self.holder.get(self.key, EMPTY)
 
     def write(self, value):
-        if self.key is None:
+        """EMPTY: nothing lies there any more."""
+        if value is EMPTY:
+            if self.key is not None:
+                self.holder.pop(self.key, None)
+            elif self.read() is not EMPTY:
+                del self.holder.cell_contents
+        elif self.key is None:
             self.holder.cell_contents = value
         else:
             self.holder[self.key] = value

@@ -15,6 +15,7 @@ from crucible_torch.accelerate.observe import PREFIX, ROLE_INPUT, ROLE_UNKNOWN, 
 from crucible_torch.accelerate.observed import (Differs, GradPattern, ObservedCall, are_open, role_of, storage_of,
                                                 trained)
 from crucible_torch.accelerate.philox import Drawing
+from crucible_torch.accelerate.puts import Settings, puts_of
 from crucible_torch.accelerate.reads import Reading
 from crucible_torch.accelerate.schedules import Kept, Noted, make_steps
 from crucible_torch.accelerate.stored import STRIDES, Carried
@@ -88,6 +89,9 @@ class Variant(Binding):
         self._steps: list[int] | None = None  # of schedulers that a call makes, by their numbers in `visible`
         self._schedulers: list[Any] = []
         self._counting: list[tuple[Any, int]] = []
+        self._begin: Settings | None = None  # what it sets: when a call begins, when it ends, and what differs
+        self._end: Settings | None = None
+        self._finals: list[tuple[Any, Any]] = []
         self._amounts: list[int] | None = None  # by which a call counts up what it counts (counters.py)
         self._written: list[torch.Tensor] = []
         self._written_grads: list[torch.Tensor] = []  # parameters whose gradient is written where it lies
@@ -171,7 +175,8 @@ class Variant(Binding):
         """What was observed so far does not hold any more."""
         self.drop()
         self.tier, self._warm, self._entry, self._kinds, self._answer = "observing", False, None, None, None
-        self._steps = self._amounts = self.numbers = None
+        self._steps = self._amounts = self.numbers = self._begin = self._end = None
+        self._finals = []
         self.visible = None
         self.reach = None
         self.carried = Carried([], set())
@@ -225,14 +230,15 @@ class Variant(Binding):
             except Exception as error:  # of a class that makes its objects in another way
                 self.give_up(f"an object that it is given cannot be made with copies of its tensors: {error!r}")
                 return function(*args, **kwargs)
-        carried.lend(given[len(leaves):], lies, call.reading.tape)
-        counts, stored = [counter.read() for counter in self._counters()], carried.before()
+        counts = [counter.read() for counter in self._counters()]
 
         def made(*a: Any, **k: Any) -> Any:
+            stored = carried.before()
             result = self._noting(schedules, function, a, k)
             return call.reading.taken((result, carried.note_stores(stored)) if carried else result)
 
         try:
+            carried.lend(given[len(leaves):], lies, call.reading.tape)
             result = self._observation.call(made, own_args, own_kwargs, call,
                                             lambda name: self._before(call, given, name),
                                             lambda result, output: self._after(call, result, given, output))
@@ -267,7 +273,8 @@ class Variant(Binding):
             self._snapshots.append(call.snapshot)
             self.visible = call.seen
             if self._observation.is_complete:  # without what the recorder puts in the place of torch's functions
-                self.guards = call.seen.guards(frozenset(call.snapshot.numbers))
+                with call.begin.as_they_were():
+                    self.guards = call.seen.guards(frozenset(call.snapshot.numbers))
         return answers.with_own_arguments(result, given, originals)
 
     def _lent(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -279,7 +286,7 @@ class Variant(Binding):
                 copy = whole(leaf)
                 if copy is leaf and (storage_of(leaf) in self._made or leaf.requires_grad):
                     copy = leaf.detach().clone()
-                copies[id(leaf)] = copy.requires_grad_(leaf.requires_grad)
+                copies[id(leaf)] = copy.requires_grad_() if leaf.requires_grad else copy
         return tuple([copies.get(id(leaf), leaf) for leaf in leaves])
 
     def _look_for_shared(self, seen: Any, leaves: tuple[Any, ...]) -> None:
@@ -337,6 +344,7 @@ class Variant(Binding):
         """Right before an observed call, with the recorder on. Errors: Differs where it is of another variant than the
         calls that were observed already."""
         call.look()
+        call.begin = Settings(puts_of(self.reach, call.seen.tensors))
         if self._between is not None and self._between.check() is not None:
             raise Differs("something was changed between two calls")
         self._between = call.seen.guards(frozenset(call.snapshot.numbers))
@@ -365,12 +373,18 @@ class Variant(Binding):
                    output: Callable[..., None]) -> None:
         """What one observed call has left behind, compared with the call before it. Errors: Refusal."""
         seen, grads = call.seen, call.grads
-        changed = call.guards.check()
+        end = Settings(call.begin.puts)
+        with call.begin.as_they_were():
+            changed = call.guards.check()
         if changed is not None and self._answer is None and self._restarts < MOST_RESTARTS:
             raise Differs(changed)  # an optimizer that makes its state in its first step
         if changed is not None:
             raise Refusal(f"the call changes what a compiled call would not: {changed}; return it, or change it "
                           "outside")
+        if differs := end.differs_from(self._end or end):
+            raise Refusal(f"{differs}; set it outside")
+        if any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves[:self._arguments]):
+            raise Refusal("the function makes an argument require a gradient; detach it first")
         if call.are_scalers_open or are_open([scaler for _, scaler in seen.scalers]):
             raise Refusal("a GradScaler unscales or steps in a call and is not updated in it; call scaler.update() in "
                           "the function too")
@@ -391,6 +405,8 @@ class Variant(Binding):
             if layouts != self._layouts:
                 raise Differs("gradients lie in memory in another order in one call than in another")
         self._answer, self._entry, self._kinds, self._layouts = answer, entry, kinds, layouts
+        self._begin, self._end = call.begin, end
+        self._finals = end.against(call.begin)
 
     def _name_inputs(self, seen: Any, grads: GradPattern, leaves: tuple[Any, ...], name: Callable[..., None]) -> None:
         """Everything that enters, by the numbers by which _bind() finds it again."""
@@ -509,7 +525,16 @@ class Variant(Binding):
     def python_state(self) -> Kept:
         """What a call in eager sets that no tensor holds."""
         return Kept(self._schedulers if self._steps else [], [counter for counter, _ in self._counting],
-                    self.carried.stored_places())
+                    self.carried.stored_places(),
+                    self._begin.puts if self._begin is not None else [])
+
+    def changed_by_call(self) -> str | None:
+        """What a call in eager, which has just ended, has changed that a compiled one would not."""
+        if self._begin is None or self._end is None or not self._begin.puts:
+            return self.guards.check()
+        with self._begin.as_they_were():
+            changed = self.guards.check()
+        return changed or Settings(self._begin.puts).differs_from(self._end) or None
 
     def finish_call(self, answer: Any) -> Any:
         """What the function would have stored, counted and stepped, after a run whose result stays, which comes back."""
@@ -518,6 +543,8 @@ class Variant(Binding):
             self.carried.store(values)
         for counter, amount in self._counting:
             counter.add(amount)
+        for put, value in self._finals:
+            put.set(value)
         if self._steps:
             make_steps(self._schedulers, self._steps)
         return answer
