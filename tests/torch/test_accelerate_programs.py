@@ -12,6 +12,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from accelerated_programs.register import EAGER, PROGRAMS
+from crucible_torch.accelerate.puts import GradientFlag, Put
+from crucible_torch.accelerate.schedules import Kept
 
 CALLS = 24
 CLOSE = 3e-4
@@ -73,6 +75,8 @@ class Programs(AccelerateTest):
             got = outcome(calls_of[1], fast)
             self.assertTrue(torch.equal(after, torch.get_rng_state()), f"call {number}: other random numbers")
             fast.step.wait(120)
+            for each, result in ((eager, expected), (fast, got)):
+                getattr(each, "after", lambda _: None)(result)
             self.compare(flat(got), flat(expected), close, f"call {number}\n{fast.step.report()}")
             if number % 8 == 0 or number == calls - 1:
                 mine, theirs = (list(each.net.state_dict().values()) for each in (fast, eager))
@@ -90,6 +94,19 @@ class Programs(AccelerateTest):
 
 for each in PROGRAMS:
     setattr(Programs, f"test_{each}", lambda self, name=each: self.check(name))
+
+class Settings(unittest.TestCase):
+
+    def test_a_call_that_is_made_once_more_begins_where_it_did(self):
+        net, flags = torch.nn.Linear(2, 2), {"mode": "a"}
+        puts = [Put(vars(net), "training", "net.training"), Put(flags, "mode", "flags['mode']"),
+                GradientFlag(net.weight, "net.weight")]
+        kept = Kept([], [], puts)
+        net.eval().requires_grad_(False)
+        flags["mode"] = "b"
+        kept.put_back()
+        self.assertEqual((net.training, net.weight.requires_grad, flags), (True, True, {"mode": "a"}))
+
 
 if __name__ == "__main__":
     unittest.main()

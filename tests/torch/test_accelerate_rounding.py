@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 import crucible
 
-from crucible_torch.accelerate import judge, sensitivity
+from crucible_torch.accelerate import checking, judge, sensitivity
+from crucible_torch.accelerate.outcome import Outcome, differences, nothing
 from crucible_torch.accelerate.sensitivity import LEAN_ELSE, Moves, Rough, Roundings
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -215,6 +216,22 @@ class Explained(AccelerateTest):
         self.check(parameters, self.gradients_of(lambda: net(x).float().square().mean(), parameters), 1.1,
                    lambda: torch.autocast("cpu", dtype=torch.bfloat16))
 
+    def test_noise_is_excused_and_moves_all_the_same(self):
+        """Where a gradient is nothing but noise, eager's runs tell how large that may be."""
+        zeros = torch.get_rng_state()
+
+        def outcome_of(noise):
+            grads = [torch.ones(3), torch.tensor([noise, 0.0])]
+            return Outcome([], None, [], grads, zeros, grads)
+
+        names = ([], ["weight", "bias"])
+        ours, eager = outcome_of(-4e-7), outcome_of(5e-7)
+        self.assertEqual(differences(ours, eager, names, []), [])
+        found = differences(ours, eager, names, [], nothing, noise=0.0)
+        self.assertEqual([each.name for each in found], ["the gradient of bias"])
+        self.assertAlmostEqual(found[0].largest, 1.8, places=5)
+        self.assertTrue(differences(outcome_of(-8e-7), eager, names, []))  # beyond what is excused
+
     def test_what_cannot_run_under_a_mode(self):
         x = torch.rand(20)
 
@@ -331,6 +348,23 @@ class Checked(AccelerateTest):
                             (lambda p: p.grad[0].zero_(), "gradient of net.3.weight differs")):
             net, fast, make_batch = self.narrow()
             self.plant(fast, make_batch, lambda: wrong(net[3].weight), said)
+
+    def test_runs_are_compared_without_excuses(self):
+        asked = []
+
+        def spy(mine, eager, names, masks, *given, **options):
+            asked.append((options.get("noise"), {name for name, (mask, _) in zip(names[0], masks) if mask is not None}))
+            return differences(mine, eager, names, masks, *given, **options)
+
+        net, fast, make_batch = self.narrow()
+        with unittest.mock.patch.object(checking, "differences", spy):
+            self.plant(fast, make_batch, lambda: net[3].weight.grad.mul_(1.3), "gradient of net.3.weight")
+        self.assertEqual(len(asked), 1 + sensitivity.RUNS)
+        self.assertIsNone(asked[0][0])
+        self.assertTrue(any("exp_avg" in name for name in asked[0][1]))
+        self.assertEqual({noise for noise, _ in asked[1:]}, {0.0})
+        self.assertEqual(set.union(*(masked for _, masked in asked[1:])), {f"net.{k}.{name}" for k in (0, 1, 3, 4, 5)
+                                                                           for name in ("weight", "bias")})
 
     def test_norms_that_eager_sums_too_low(self):
         """Clipping by them is in every gradient."""

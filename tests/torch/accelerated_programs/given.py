@@ -1,6 +1,8 @@
 """Steps that are given an object, a closure or a partial that is new in each call, and steps whose effects hide in
 objects."""
 
+import collections
+import contextlib
 import dataclasses
 import functools
 import typing
@@ -326,3 +328,151 @@ def what_is_gone_has_an_effect():
         return loss
 
     return with_effect(make)
+
+
+class Encoding(collections.UserDict):
+
+    def __getitem__(self, key):
+        return self.data[key]
+
+    def __getattr__(self, key):
+        if key == "data" or key not in self.data:
+            raise AttributeError(key)
+        return self.data[key]
+
+    def items(self):
+        return self.data.items()
+
+
+@program
+def mapping_that_is_spread():
+
+    def loss(x, y, mask=None):
+        return x.sum() if mask is not None else F.cross_entropy(net(x), y)
+
+    net = mlp()
+    o = torch.optim.SGD(net.parameters(), 0.1)
+
+    def step(batch):
+        return fit(o, loss(**batch))
+
+    return NS(step=step, net=net, batch=lambda: (Encoding(zip("xy", sample())),))
+
+
+@program
+def mapping_that_is_walked():
+
+    def use(m, batch):
+        moved = {key: value.to("cpu") for key, value in batch.items()}
+        return F.cross_entropy(m(moved["x"]), batch.y)
+
+    return trained(lambda n: Encoding(zip("xy", sample())), use)
+
+
+@program(eager="changes seen")
+def what_a_context_of_a_generator_gives_has_an_effect():
+
+    def make(effect, m):
+
+        class Scope:
+
+            def note(self, loss):
+                effect()
+                return loss
+
+        @contextlib.contextmanager
+        def scope():
+            yield Scope()
+
+        def loss(x, y):
+            with scope() as inner:
+                return inner.note(F.cross_entropy(m(x), y))
+
+        return loss
+
+    return with_effect(make)
+
+
+@program(eager="changes seen")
+def end_of_a_context_of_a_generator_has_an_effect():
+
+    def make(effect, m):
+
+        @contextlib.contextmanager
+        def scope():
+            yield
+            effect()
+
+        def loss(x, y):
+            with scope():
+                return F.cross_entropy(m(x), y)
+
+        return loss
+
+    return with_effect(make)
+
+
+@program
+def context_that_freezes_and_context_that_exchanges():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    average = [parameter.detach().clone() for parameter in m.parameters()]
+
+    @contextlib.contextmanager
+    def frozen(*parts):
+        before = [[parameter.requires_grad for parameter in part.parameters()] for part in parts]
+        for part in parts:
+            part.requires_grad_(False)
+        try:
+            yield
+        finally:
+            for part, flags in zip(parts, before):
+                for parameter, flag in zip(part.parameters(), flags):
+                    parameter.requires_grad_(flag)
+
+    @contextlib.contextmanager
+    def averaged():
+        kept = [parameter.detach().clone() for parameter in m.parameters()]
+        with torch.no_grad():
+            for parameter, value in zip(m.parameters(), average):
+                parameter.copy_(value)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for parameter, value in zip(m.parameters(), kept):
+                    parameter.copy_(value)
+
+    def step(x, y):
+        with frozen(m[0], m[2]):
+            first = fit(o, F.cross_entropy(m(x), y))
+        second = fit(o, F.cross_entropy(m(x), y))
+        with torch.no_grad():
+            for value, parameter in zip(average, m.parameters()):
+                value.lerp_(parameter, 0.1)
+        with averaged(), torch.no_grad():
+            return first, second, m(x)
+
+    return NS(step=step, net=m, batch=cls_batch(8))
+
+
+@program
+def gradients_that_are_returned():
+    m = mlp()
+
+    def step(x, y):
+        loss = F.cross_entropy(m(x), y)
+        loss.backward()
+        return loss.detach(), [parameter.grad for parameter in m.parameters()]
+
+    kept = []
+
+    def batch():
+        if len(kept) % 5 == 4:
+            m.zero_grad()
+        return cls_batch(8)()
+
+    def state_dict():  # what was returned is added to by the calls that follow
+        return {"kept": torch.stack(kept)}
+
+    return NS(step=step, net=NS(state_dict=state_dict), batch=batch, after=lambda result: kept.append(result[1][0]))

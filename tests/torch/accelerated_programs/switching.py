@@ -222,6 +222,20 @@ def mode_in_a_text():
     return switched(body, more={"is_a": lambda c: c.mode == "a"})
 
 
+@program(eager="changes seen")
+def what_is_set_decides_that_there_is_an_effect():
+    seen = []
+
+    def body(c, x, y):
+        c.mode = "b"
+        if c.mode == "b":
+            seen.append(1)
+        c.mode = "a"
+        return fit(c, x, y)
+
+    return switched(body, more={"seen": lambda c: len(seen)})
+
+
 @program
 def freezes_by_name():
 

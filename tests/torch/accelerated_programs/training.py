@@ -101,6 +101,23 @@ def checkpointed():
     return NS(step=step, net=nn.ModuleList([a, b]), batch=cls_batch())
 
 
+@program(eager="sets them back")
+def checkpointed_dropout():
+    from torch.utils.checkpoint import checkpoint
+
+    a, b = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.3)), mlp()
+    o = torch.optim.SGD([*a.parameters(), *b.parameters()], 0.1)
+
+    def step(x, y):
+        o.zero_grad()
+        l = F.cross_entropy(b(checkpoint(a, x, use_reentrant=False)), y)
+        l.backward()
+        o.step()
+        return l.detach()
+
+    return NS(step=step, net=nn.ModuleList([a, b]), batch=cls_batch())
+
+
 @program
 def spectral_norm():
     m = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(16, 32)), nn.ReLU(), nn.Linear(32, 4))

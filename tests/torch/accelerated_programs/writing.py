@@ -259,7 +259,7 @@ def returns_logits_live():
     return NS(step=step, net=m, batch=cls_batch())
 
 
-@program(eager="of the standard library")
+@program
 def try_finally_ctx():
     m = mlp()
     o = torch.optim.Adam(m.parameters())

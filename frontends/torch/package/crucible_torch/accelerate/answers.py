@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from crucible_torch.accelerate.observed import owner_of
 from crucible_torch.accelerate.structure import SIMPLE, Answer, Refusal, is_same_value, objects_among
 
 LARGEST = 1 << 27  # elements of memory in which views are looked for: one more byte each, while a call is observed
@@ -108,7 +109,7 @@ def read(result: Any, before: Answer | None, call: Any, variant: Any, leaves: tu
     entries = list(zip(variant.numbers.leaves, answer.leaves, places))
     fresh = [(leaf, place) for number, leaf, place in entries
              if number is None and isinstance(leaf, torch.Tensor) and id(leaf) not in by_identity and
-             not any(leaf is argument for argument in leaves)]
+             not any(leaf is argument for argument in leaves) and owner_of(leaf, call.seen) is None]
     # The larger ones first: the others are parts of these.
     for leaf, place in sorted(fresh, key=lambda one: -one[0].numel()):
         if id(leaf) in made_here or id(leaf) in views:
@@ -157,6 +158,8 @@ def read(result: Any, before: Answer | None, call: Any, variant: Any, leaves: tu
             answer.origins.append(("argument", next(k for k, each in enumerate(leaves) if each is leaf)))
         elif id(leaf) in by_identity:
             answer.origins.append(("same", leaf))
+        elif id(leaf) not in made_here and id(leaf) not in views:
+            answer.origins.append(("gradient", owner_of(leaf, call.seen)))
         elif id(leaf) in views:
             view = views[id(leaf)]
             of = ("output", numbers[view.of[1]]) if view.of[0] == "output" else view.of
@@ -173,6 +176,8 @@ def difference(before: Answer, answer: Answer) -> str | None:
     if before.spec != answer.spec or [kind for kind, _ in before.origins] != [kind for kind, _ in answer.origins]:
         return "it returns something else in one call than in another"
     for (kind, old), (_, new) in zip(before.origins, answer.origins):
+        if kind == "gradient" and old is not new:
+            return "it returns another gradient in one call than in another"
         if kind == "view" and old != new:
             return "it returns another view in one call than in another"
         if kind == "same" and old is not new and not (isinstance(old, SIMPLE) and is_same_value(old, new)):

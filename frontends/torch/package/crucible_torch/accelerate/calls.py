@@ -123,6 +123,9 @@ class Calls(Containers, Folding, Standard, Numbers):
                     arguments[0]):  # Class.method(object, ...)
                 return self._call_method(frame, Method(arguments[0], function.__name__), arguments[1:], keywords, site)
             return self._call_torch(frame, function, path, arguments, keywords, site)
+        makes_context = function.__code__ is tables.MAKES_CONTEXT  # what contextlib.contextmanager makes of a generator
+        if makes_context and function not in tables.KERNEL_CONTEXTS:
+            return self._context_of(frame, function, path, arguments, keywords, site)
         if tables.in_standard_library(function.__code__):
             if (answer := self._known_standard(function, arguments, keywords, site)) is not None:
                 return answer

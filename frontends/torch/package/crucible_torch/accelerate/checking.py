@@ -135,13 +135,17 @@ class Check:
         if not found or any(each.largest == float("inf") for each in found):
             return found
         eager, behind = Outcome.now(result, self._written, self._parameters, "everything"), variant.python_state()
-        masks = [(None if excused is None else excused.kept(), room) for excused, room in masks]
+        # A parameter whose gradient is noise goes anywhere, by its rate. How far noise itself moves is what is asked:
+        # of a tensor that is nothing else, a compiled call's may be beyond what is excused, and eager's within.
+        trained = {id(parameter) for parameter in self._parameters}
+        masks = [(excused.kept(), room) if excused is not None and id(tensor) in trained else (None, 0.0)
+                 for tensor, (excused, room) in zip(self._written, masks)]
         still = dict.fromkeys(self._rooms, 0.0)
         wrong = {each.name for each in found}
         moves = sensitivity.Moves(
             self._put_back, self._written, self._call,
             lambda other: differences(Outcome.now(other, self._written, self._parameters, "nothing"), eager, names,
-                                      masks, nothing, still, wrong))
+                                      masks, nothing, still, wrong, noise=0.0))
         left = found
         try:
             while left and moves.may_run():

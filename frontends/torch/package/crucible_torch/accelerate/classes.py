@@ -1,5 +1,6 @@
 """What classes of the user's do by themselves, found without running anything of theirs."""
 
+import collections
 import inspect
 import types
 
@@ -14,6 +15,8 @@ CONTAINERS = (list, tuple, dict, set, frozenset)
 
 def is_user_class(cls):
     """Whether a class's code is the user's: not torch's, not Python's own."""
+    if cls in (collections.UserDict, collections.UserList):  # written in Python, as the user's own are
+        return True
     return not tables.is_torch_class(cls) and cls.__module__ not in ("builtins", "collections", "types", "functools",
                                                                      "enum", "abc")
 

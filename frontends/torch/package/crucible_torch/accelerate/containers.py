@@ -163,6 +163,10 @@ class Containers:
                     for key in option.obj}, None
         if isinstance(option, Null):
             return {}, None
+        if isinstance(option, Known) and isinstance(option.obj, collections.UserDict) and (names := constants(
+                self.element(frame, option) or Plain())) is not None:
+            return {name: self.subscript(frame, option, Known(name, "constant"), (0, "**", name))
+                    for name in names}, None
         return {}, self.dict_values(frame, option)
 
     def keywords_of(self, frame, value):

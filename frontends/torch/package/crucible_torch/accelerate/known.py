@@ -48,7 +48,9 @@ CONTEXTS = (contextlib.nullcontext,)
 # Contexts that say by which kernels torch computes, and take it back: what runs in them is recorded as it ran.
 KERNEL_CONTEXTS = frozenset(
     {torch.backends.cudnn.flags, torch.backends.cuda.sdp_kernel, torch.nn.attention.sdpa_kernel})
-FOLLOWED_MODULES = frozenset({"_collections_abc", "collections.abc", "dataclasses"})  # Python's own that are followed
+MAKES_CONTEXT = contextlib.contextmanager(iter).__code__
+# Python's own that are followed.
+FOLLOWED_MODULES = frozenset({"_collections_abc", "collections", "collections.abc", "dataclasses"})
 
 PURE_METHODS = frozenset({
     "get", "items", "keys", "values", "index", "count", "copy", "startswith", "endswith", "split", "rsplit", "join",

@@ -30,6 +30,11 @@ def trained(seen: Any) -> list[torch.Tensor]:
             if tensor.is_leaf and (tensor.requires_grad or isinstance(tensor, torch.nn.Parameter))]
 
 
+def owner_of(grad: torch.Tensor, seen: Any) -> torch.Tensor | None:
+    """The tensor whose gradient it is."""
+    return next((tensor for _, tensor in seen.tensors if tensor.is_leaf and tensor.grad is grad), None)
+
+
 def are_open(scalers: list[Any]) -> bool:
     """Whether a GradScaler has unscaled or stepped, and was not updated since: that is Python's, and decides what it
     does next."""

@@ -58,9 +58,10 @@ class Outcome:
 
 def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]], masks: list[Any],
                 allowed: Allowed = as_usual, rooms: dict[str, float] = {},
-                leaning: Collection[str] | None = None) -> list[judge.Difference]:
+                leaning: Collection[str] | None = None, noise: float = judge.NOISE) -> list[judge.Difference]:
     """`names` of states and of gradients; `masks`, of states, as judge.noise_masks() has them; `rooms`: how far numbers
-    may be apart that were read from tensors, by name; `leaning`: what is asked for its lean, else all that differs."""
+    may be apart that were read from tensors, by name; `leaning`: what is asked for its lean, else all that differs;
+    `noise`: the share of the largest gradient below which one is noise."""
     found: list[judge.Difference | None] = []
 
     def leans(name: str) -> bool:
@@ -87,8 +88,8 @@ def differences(mine: Outcome, eager: Outcome, names: tuple[list[str], list[str]
             found.append(judge.Difference(f"whether {name} has a gradient", float("inf"), 0.0))
         elif a is not None and a is not b:
             name = f"the gradient of {name}"
-            noise = judge.NOISE * largest
-            found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), judge.Excused(b, noise), noise,
+            bound = noise * largest
+            found.append(judge.difference(name, a, b, allowed(name, b, judge.STATE), judge.Excused(b, bound), bound,
                                           leans(name)))
     if not torch.equal(mine.generator, eager.generator):
         found.append(judge.Difference(GENERATOR, float("inf"), 0.0))

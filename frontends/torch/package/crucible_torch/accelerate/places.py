@@ -135,6 +135,9 @@ class Binding:
 
     def _bind_draws(self, program: Any, info: dict[str, Any]) -> None:
         self._draws = []
+        if self._sets_random and info["draws"]:
+            raise Refusal("the call draws random numbers and sets them back, as a checkpoint does whose function draws; "
+                          "leave the checkpoint out")
         for name, arguments, output, place, shape in info["draws"]:
             if self.drawing is not None:
                 raise Refusal(f"{name} draws by itself: with rng='philox' there is no answer for it, or it was given a "

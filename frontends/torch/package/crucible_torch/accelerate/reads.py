@@ -48,6 +48,7 @@ class Reading:
     def __init__(self, functions: list[types.FunctionType]):
         self.tape = Tape()
         self.thread = threading.get_ident()
+        self.sets_random = False  # whether torch's random numbers begin again in the call
         self._functions = functions
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._codes: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
@@ -59,6 +60,7 @@ class Reading:
                            ("__float__", _leaving), ("__int__", _leaving), ("__index__", _leaving),
                            ("__complex__", _leaving)):
             self._replace(torch.Tensor, name, make(getattr(torch.Tensor, name), name))
+        self._replace(torch, "set_rng_state", self._sets_random(torch.set_rng_state))
         self._replace(torch, ALIGNED, _picks_by_mask(getattr(torch, ALIGNED)))
         for owner, name, ours in conditions.followed(_now):
             self._replace(owner, name, ours)
@@ -84,6 +86,14 @@ class Reading:
             else:
                 setattr(owner, name, before)
         _current = None
+
+    def _sets_random(self, original: Callable[..., Any]) -> Callable[..., Any]:
+
+        def set_rng_state(*arguments: Any, **keywords: Any) -> Any:
+            self.sets_random = True
+            return original(*arguments, **keywords)
+
+        return set_rng_state
 
     def _replace(self, owner: Any, name: str, ours: Any) -> None:
         self._replaced.append((owner, name, vars(owner).get(name), ours))

@@ -60,6 +60,13 @@ class Standard:
             return Known(os.environ[name], f"os.environ[{name!r}]")
         return arguments[1] if len(arguments) > 1 else Known(None, "constant")
 
+    def _context_of(self, frame, function, path, arguments, keywords, site):
+        """What entering gives is what the generator yields."""
+        made = self.fresh("context", site)
+        given = self.call(frame, known(function.__wrapped__, path), arguments, keywords, site)
+        self.grow(made, self.element(frame, given) or Plain())
+        return made
+
     def _fields(self, value):
         """dataclasses.fields of a class or an object whose class is known; None for any other."""
         cls = value.obj if isinstance(value, Known) and isinstance(value.obj, type) else self.class_of(value)

@@ -98,13 +98,14 @@ class Answer:
         self.leaves = leaves
         self.is_one = len(leaves) == 1 and leaves[0] is result
         # ("output", number), ("argument", leaf), ("number", entry of the call's numbers), ("same", object),
-        # ("view", answers.View of one of these)
+        # ("gradient", parameter), ("view", answers.View of one of these)
         self.origins: list[tuple[str, Any]] = []
         self.has_views = False
 
     def build(self, outputs: list[torch.Tensor], arguments: tuple[Any, ...], numbers: list[Any] = []) -> Any:
         given = {"output": outputs, "argument": arguments, "number": numbers}
-        leaves = [given[kind][what] if kind in given else what for kind, what in self.origins]
+        leaves = [given[kind][what] if kind in given else what.grad if kind == "gradient" else what
+                  for kind, what in self.origins]
         if self.has_views:
             for k, (kind, view) in enumerate(self.origins):
                 if kind == "view":

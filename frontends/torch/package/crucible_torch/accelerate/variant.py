@@ -89,6 +89,7 @@ class Variant(Binding):
         self._steps: list[int] | None = None  # of schedulers that a call makes, by their numbers in `visible`
         self._schedulers: list[Any] = []
         self._counting: list[tuple[Any, int]] = []
+        self._sets_random = False  # whether a call sets the state of torch's random numbers
         self._begin: Settings | None = None  # what it sets: when a call begins, when it ends, and what differs
         self._end: Settings | None = None
         self._finals: list[tuple[Any, Any]] = []
@@ -359,6 +360,7 @@ class Variant(Binding):
 
     def _take_numbers(self, call: "ObservedCall", result: Any, output: Callable[..., None]) -> None:
         """What the call's Python has read from tensors, and what it made of it. Errors: Refusal."""
+        self._sets_random |= call.reading.sets_random
         before, numbers = self.numbers, formulas_of(call.reading.tape, Answer(result).leaves)
         if before is not None and before.decisions != numbers.decisions:
             raise Differs("it branches another way, by a tensor's value, in one call than in another")
