@@ -21,51 +21,13 @@
 
 #include "frontends/accelerate/compile.hpp"
 #include "frontends/accelerate/description.hpp"
+#include "frontends/accelerate/engine_memory.hpp"
 #include "frontends/accelerate/python_objects.hpp"
 
 namespace crucible::accelerate {
 namespace {
 
 using Kind = runtime::BoundForm::Kind;
-
-/// A result of a call, in memory of its own.
-struct OutputSpec {
-  std::size_t place = 0;
-  std::vector<std::int64_t> sizes, strides;
-  at::ScalarType dtype = at::kFloat;
-  std::vector<std::int64_t> turned = {};  // strides that eager's has, where the program's is row by row and that is not
-  PyObject* parameter = nullptr;          // its gradient is the result; strong
-  at::Tensor last = {};   // of a gradient: what was given last, to be written again where nobody else has it
-  at::Tensor spare = {};  // what was given before that, where a run may turn out not to count
-  bool is_early = false;  // written before it is known whether the run counts
-};
-
-/// Whether a parameter has a gradient when the call begins, that it has none when it ends, or that it is written where
-/// it lies.
-struct GradSpec {
-  PyObject* parameter = nullptr;  // strong
-  bool is_there = false;
-  bool is_cleared = false;
-  std::optional<std::size_t> place = std::nullopt;
-  std::vector<std::int64_t> strides = {};  // of what lies in the place
-};
-
-struct Engine {
-  Compiled compiled;
-  std::vector<PyObject*> bound;     // per place: the tensor, strong; null where Python gave none
-  std::vector<PyObject*> written;   // those of `bound` that a run writes; borrowed
-  std::vector<std::size_t> inputs;  // places, in the order of run()'s tensors
-  std::vector<OutputSpec> outputs;  // in the order of run()'s result; gradients are no part of it
-  std::vector<GradSpec> grads;
-  std::vector<std::size_t> deciding;          // outputs that say whether the run counts
-  std::vector<std::vector<std::byte>> saved;  // of places that are written before that
-  std::vector<at::Tensor> held;               // inputs and outputs of the call that runs
-  std::vector<std::int64_t> indices;          // that the bounds' program finds
-  std::vector<std::uint64_t> bits;
-  std::uint64_t plan_ns = 0;  // of the last run: the plan alone
-  std::uint64_t runs = 0;     // that were made
-  std::mutex mutex;           // a call runs at a time
-};
 
 struct ProgramObject {
   PyObject_HEAD Engine* engine;
@@ -109,26 +71,6 @@ void dealloc(PyObject* self) {
 
 PyObject* info(PyObject* self, PyObject*) {
   return guarded([&] { return describe(engine_of(self).compiled); });
-}
-
-/// Whether a tensor is all of its memory, elements without gaps, so that the memory is the place.
-bool covers(const at::Tensor& tensor, std::uint64_t size_bytes) {
-  return tensor.has_storage() && tensor.device().is_cpu() &&
-         tensor.numel() * static_cast<std::int64_t>(tensor.itemsize()) == static_cast<std::int64_t>(size_bytes) &&
-         tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg();
-}
-
-Result<void> bind_memory(Engine& engine, std::size_t place, void* memory) {
-  CRUCIBLE_TRY_VOID(engine.compiled.executable->bind(place, memory));
-  // The bounds' program has the same states, and one output of its own in the place of all others.
-  runtime::Executable* const bounds = engine.compiled.bounds.get();
-  if (bounds == nullptr) return {};
-  const std::vector<runtime::BoundForm::Place>&all = engine.compiled.executable->places(), &own = bounds->places();
-  std::size_t states = 0;
-  while (states < all.size() && all[states].kind == Kind::kState) ++states;
-  if (all[place].kind == Kind::kOutput) return {};
-  const std::size_t at = place < states ? place : place - (all.size() - own.size());
-  return bounds->uses(at) ? bounds->bind(at, memory) : Result<void>();
 }
 
 /// bind(place, tensor): the place is the tensor's memory from now on.
@@ -219,63 +161,6 @@ PyObject* add_grad(PyObject* self, PyObject* args) {
   Py_INCREF(parameter);
   engine_of(self).grads.push_back(std::move(spec));
   return none();
-}
-
-/// Memory for a result. A gradient that nobody but its parameter has is written again.
-at::Tensor memory_of(OutputSpec& output) {
-  const auto fresh = [&] {
-    return at::empty_strided(output.sizes, output.strides, at::TensorOptions().dtype(output.dtype));
-  };
-  if (output.parameter == nullptr || !output.turned.empty()) return fresh();
-  const at::Tensor& present = THPVariable_Unpack(output.parameter).grad();
-  const bool is_ours = present.defined() && output.last.defined() && present.is_same(output.last);
-  // Two references: the parameter's and ours. Python's own would be a third.
-  if (is_ours && output.last.use_count() == 2 && output.last.storage().use_count() == 1) {
-    if (!output.is_early) return output.last;
-    std::swap(output.last, output.spare);  // eager may have to begin with the one that is there
-    const bool is_free = output.last.defined() && output.last.use_count() == 1;
-    if (is_free && output.last.storage().use_count() == 1) return output.last;
-  }
-  output.last = fresh();
-  return output.last;
-}
-
-/// Behind the plan: what it wrote was changed.
-void bump_versions(const Engine& engine) {
-  for (PyObject* const tensor : engine.written) THPVariable_Unpack(tensor).unsafeGetTensorImpl()->bump_version();
-}
-
-bool is_bound(const Engine& engine, const at::Tensor& tensor) {
-  const void* const memory = tensor.storage().data();
-  for (std::size_t k = 0; k < engine.bound.size(); ++k) {
-    if (engine.bound[k] != nullptr && engine.compiled.executable->bound(k) == memory) return true;
-  }
-  return false;
-}
-
-/// What the first part of a run writes of the caller's; its results lie in memory of their own.
-template <typename Do>
-void for_places(Engine& engine, const Do& act) {
-  const runtime::Executable& executable = *engine.compiled.executable;
-  engine.saved.resize(executable.places().size());
-  for (const std::size_t place : executable.written_first()) {
-    const runtime::BoundForm::Place& what = executable.places()[place];
-    if (what.kind != Kind::kOutput && what.size_bytes != 0)
-      act(engine.saved[place], const_cast<void*>(executable.bound(place)), what.size_bytes);
-  }
-}
-
-void save_places(Engine& engine) {
-  for_places(engine, [](std::vector<std::byte>& saved, const void* memory, std::uint64_t size_bytes) {
-    const auto* const bytes = static_cast<const std::byte*>(memory);
-    saved.assign(bytes, bytes + size_bytes);
-  });
-}
-
-void put_back(Engine& engine) {
-  for_places(engine, [](const std::vector<std::byte>& saved, void* memory, std::uint64_t size_bytes) {
-    std::memcpy(memory, saved.data(), size_bytes);
-  });
 }
 
 /// The first index that eager would refuse, in words; "" where there is none.
@@ -392,17 +277,10 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
       PyErr_Format(PyExc_ValueError, "%zd tensors for %zu inputs", PyTuple_GET_SIZE(args[0]), engine.inputs.size());
       return nullptr;
     }
-    for (const GradSpec& grad : engine.grads) {
-      if (THPVariable_Unpack(grad.parameter).grad().defined() != grad.is_there)
-        return PyUnicode_FromString(grad.is_there ? "a parameter has no gradient" : "a parameter has a gradient");
-    }
+    if (const char* const reason = gradients_differ(engine)) return PyUnicode_FromString(reason);
     for (const GradSpec& grad : engine.grads) {
       if (!grad.place) continue;
       const at::Tensor& tensor = THPVariable_Unpack(grad.parameter).grad();
-      const std::uint64_t size_bytes = engine.compiled.executable->places()[*grad.place].size_bytes;
-      if (!covers(tensor, size_bytes) || tensor.storage().nbytes() != size_bytes ||
-          !std::ranges::equal(tensor.strides(), grad.strides))
-        return PyUnicode_FromString("a gradient is no tensor of its own");
       if (const Result<void> done = bind_memory(engine, *grad.place, tensor.mutable_data_ptr()); !done)
         return raise(done.error());
     }
@@ -420,9 +298,8 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
       const bool lies_well =
           covers(tensor, place.size_bytes) && reinterpret_cast<std::int64_t>(tensor.const_data_ptr()) % alignment == 0;
       if (!lies_well) tensor = tensor.detach().clone();
-      if (!covers(tensor, place.size_bytes)) return PyUnicode_FromString("an argument has another size");
-      if (is_bound(engine, tensor))
-        return PyUnicode_FromString("an argument shares memory with a tensor that the function reaches by itself");
+      if (const char* const reason = argument_differs(engine, tensor, place.size_bytes))
+        return PyUnicode_FromString(reason);
       if (const Result<void> done = bind_memory(engine, engine.inputs[i], tensor.mutable_data_ptr()); !done)
         return raise(done.error());
       engine.held.push_back(std::move(tensor));
@@ -475,6 +352,70 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
+/// why_not(tensors): why run() with these would leave the call to eager, as far as that is known before a run; or None.
+PyObject* why_not(PyObject* self, PyObject* tensors) {
+  return guarded([&]() -> PyObject* {
+    const Engine& engine = engine_of(self);
+    if (!PyTuple_Check(tensors) || PyTuple_GET_SIZE(tensors) != static_cast<Py_ssize_t>(engine.inputs.size())) {
+      PyErr_SetString(PyExc_TypeError, "why_not(tuple of run()'s tensors)");
+      return nullptr;
+    }
+    const char* reason = gradients_differ(engine);
+    for (std::size_t i = 0; reason == nullptr && i < engine.inputs.size(); ++i) {
+      const at::Tensor& tensor = THPVariable_Unpack(PyTuple_GET_ITEM(tensors, static_cast<Py_ssize_t>(i)));
+      const std::uint64_t size_bytes = engine.compiled.executable->places()[engine.inputs[i]].size_bytes;
+      if (covers(tensor, size_bytes)) {
+        reason = argument_differs(engine, tensor, size_bytes);
+      } else if (tensor.numel() * static_cast<std::int64_t>(tensor.itemsize()) !=
+                 static_cast<std::int64_t>(size_bytes)) {
+        reason = "an argument has another size";
+      }
+    }
+    return reason == nullptr ? none() : PyUnicode_FromString(reason);
+  });
+}
+
+/// run_beside([(place, tensor), ...], run()'s arguments): a run that has other tensors in the place of states, whose
+/// versions do not rise. It is one call, so that no interrupt comes while the states are not where they belong.
+PyObject* run_beside(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  if (count < 1 || !PyList_Check(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "run_beside(list of (place, tensor), run()'s arguments)");
+    return nullptr;
+  }
+  return guarded([&]() -> PyObject* {
+    Engine& engine = engine_of(self);
+    std::vector<std::pair<std::size_t, at::Tensor>> beside;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); ++i) {
+      Py_ssize_t place = 0;
+      PyObject* tensor = nullptr;
+      if (PyArg_ParseTuple(PyList_GET_ITEM(args[0], i), "nO", &place, &tensor) == 0) return nullptr;
+      const auto& places = engine.compiled.executable->places();
+      if (place < 0 || static_cast<std::size_t>(place) >= places.size() || !THPVariable_Check(tensor) ||
+          THPVariable_Unpack(tensor).storage().nbytes() != places[static_cast<std::size_t>(place)].size_bytes) {
+        PyErr_Format(PyExc_ValueError, "the tensor beside place %zd does not fit", place);
+        return nullptr;
+      }
+      beside.emplace_back(static_cast<std::size_t>(place), THPVariable_Unpack(tensor));
+    }
+    struct Back {
+      Engine& engine;
+      std::vector<PyObject*> written = {};
+      std::vector<std::pair<std::size_t, void*>> memory = {};
+      ~Back() {
+        for (const auto& [place, address] : memory) static_cast<void>(bind_memory(engine, place, address));
+        engine.written = std::move(written);
+      }
+    } back{engine};
+    back.written = std::exchange(engine.written, {});
+    for (const auto& [place, tensor] : beside) {
+      back.memory.emplace_back(place, const_cast<void*>(engine.compiled.executable->bound(place)));
+      if (const Result<void> done = bind_memory(engine, place, tensor.storage().mutable_data()); !done)
+        return raise(done.error());
+    }
+    return run(self, args + 1, count - 1);
+  });
+}
+
 /// plan_ns(): what the plan took in the last run.
 PyObject* plan_ns(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(engine_of(self).plan_ns); }
 
@@ -487,6 +428,12 @@ PyObject* forget_grads(PyObject* self, PyObject*) {
     output.last.reset();
     output.spare.reset();
   }
+  return none();
+}
+
+/// give_back_arena(): the memory of temporary tensors goes back to the system until the next run.
+PyObject* give_back(PyObject* self, PyObject*) {
+  give_back_arena(engine_of(self));
   return none();
 }
 
@@ -509,6 +456,12 @@ PyMethodDef methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run)), METH_FASTCALL,
      "run(tensors, numbers of the slots, decide): a list of the results; or a text that says why eager has to do it,\n"
      "or None where decide(deciding results) was false, and nothing has changed then."},
+    {"give_back_arena", give_back, METH_NOARGS,
+     "The memory of temporary tensors goes back to the system until the next run."},
+    {"why_not", why_not, METH_O,
+     "why_not(tensors): why run() with these would leave the call to eager, as far as that is known before; or None."},
+    {"run_beside", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_beside)), METH_FASTCALL,
+     "run_beside([(place, tensor), ...], run()'s arguments): a run that has other tensors in the place of states."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -540,6 +493,7 @@ PyObject* compile_file(PyObject*, PyObject* args) {
     auto engine = std::make_unique<Engine>();
     engine->compiled = *std::move(compiled);
     engine->bound.assign(engine->compiled.executable->places().size(), nullptr);
+    give_back_arena(*engine);  // eager calls go on until it is wanted
     for (auto& [place, bytes] : engine->compiled.own) {
       if (const Result<void> done = bind_memory(*engine, place, bytes.data()); !done) return raise(done.error());
     }

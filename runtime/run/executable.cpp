@@ -131,9 +131,9 @@ struct Executable::State {
     StepRange range;
     std::optional<backend::Plan> plan = std::nullopt;  // made when all is bound; none of a part without ops
   };
-  std::vector<Bound> bound;             // per place; destroyed after the plans
-  std::vector<std::vector<Use>> uses;   // per place
-  std::vector<std::size_t> moved;       // places that were bound since the plans were told
+  std::vector<Bound> bound;            // per place; destroyed after the plans
+  std::vector<std::vector<Use>> uses;  // per place
+  std::vector<std::size_t> moved;      // places that were bound since the plans were told
   std::vector<std::size_t> written_first;
   std::vector<crucible_rebinding> rebindings;
   std::vector<std::uint64_t> slots;
@@ -196,6 +196,7 @@ const std::vector<Place>& Executable::places() const { return state_->places; }
 bool Executable::uses(std::size_t place) const { return state_->is_used[place]; }
 const void* Executable::bound(std::size_t place) const { return state_->bound[place].memory; }
 std::uint64_t Executable::arena_bytes() const { return state_->session.arena->size_bytes(); }
+std::uint64_t Executable::arena_address() const { return state_->session.arena->address(); }
 std::size_t Executable::steps() const { return state_->session.schedule.steps.size(); }
 backend::CompileCounts Executable::compile_counts() const {
   return state_->session.module ? state_->session.module->counts().value_or(backend::CompileCounts{})

@@ -75,6 +75,8 @@ class Executable {
   Result<void> run_rest();
   /// Of all temporaries together.
   std::uint64_t arena_bytes() const;
+  /// Where they lie. Between two runs nothing that lies there is of any use.
+  std::uint64_t arena_address() const;
   std::size_t steps() const;
   /// Kernels that were compiled for it, and those that the store had.
   backend::CompileCounts compile_counts() const;

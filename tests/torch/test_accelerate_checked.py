@@ -26,13 +26,20 @@ class WrongFromCallThree:
     def __getattr__(self, name):
         return getattr(self._program, name)
 
-    def run(self, tensors, numbers):
-        result = self._program.run(tensors, numbers)
+    def wrong(self, result, parameter):
         self._runs += 1
         if self._runs >= 3:
             with torch.no_grad():
-                self._parameter[0] += 0.01
+                parameter[0] += 0.01
         return result
+
+    def run(self, tensors, numbers):
+        return self.wrong(self._program.run(tensors, numbers), self._parameter)
+
+    def run_beside(self, beside, tensors, numbers):
+        """In a check: the parameter's stand-in is the only one of its size."""
+        (copy, ) = [tensor for _, tensor in beside if tensor.shape == self._parameter.shape]
+        return self.wrong(self._program.run_beside(beside, tensors, numbers), copy)
 
 
 class Planted(unittest.TestCase):

@@ -101,7 +101,7 @@ class Settings(unittest.TestCase):
         net, flags = torch.nn.Linear(2, 2), {"mode": "a"}
         puts = [Put(vars(net), "training", "net.training"), Put(flags, "mode", "flags['mode']"),
                 GradientFlag(net.weight, "net.weight")]
-        kept = Kept([], [], puts)
+        kept = Kept([], [], [], puts)
         net.eval().requires_grad_(False)
         flags["mode"] = "b"
         kept.put_back()

@@ -160,13 +160,13 @@ class TheLine(AccelerateTest):
                 print("I talk")
                 return x + 1
 
-            for _ in range(3):
+            for _ in range(4):
                 talks(torch.ones(3))
         """)
         self.assertEqual(code, 0, text)
         terminal = Terminal()
         terminal.write(text)
-        self.assertEqual([row for row in [*terminal.scrolled, *terminal.shown()] if row], ["I talk"] * 3)
+        self.assertEqual([row for row in [*terminal.scrolled, *terminal.shown()] if row], ["I talk"] * 4)
         self.assertTrue(terminal.last_rows[-2].startswith("talks: eager: "), terminal.last_rows)
         self.assertLess(max(map(len, terminal.last_rows)), COLUMNS)
 

@@ -290,7 +290,7 @@ class Leaning(AccelerateTest):
 
 
 class Wrong:
-    """A compiled program after whose runs something is done."""
+    """A compiled program after whose runs in checks something is done."""
 
     def __init__(self, program, wrong):
         self._program, self._wrong = program, wrong
@@ -298,8 +298,8 @@ class Wrong:
     def __getattr__(self, name):
         return getattr(self._program, name)
 
-    def run(self, *given):
-        result = self._program.run(*given)
+    def run_beside(self, *given):
+        result = self._program.run_beside(*given)
         self._wrong()
         return result
 

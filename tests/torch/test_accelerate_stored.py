@@ -122,15 +122,15 @@ class Stored(AccelerateTest):
         self.assertGreater(step.report().checks, 5)
 
     def test_a_wrong_state_is_found(self):
-        original = variants.Variant.run
+        original = variants.Variant.run_beside
 
-        def wrong(self, leaves):
-            reason, answer = original(self, leaves)
+        def wrong(self, *given):
+            reason, answer = original(self, *given)
             if reason is None:
                 answer[1][0].add_(1.0)
             return reason, answer
 
-        with mock.patch.object(variants.Variant, "run", wrong):
+        with mock.patch.object(variants.Variant, "run_beside", wrong):
             twins = Twins(self, made)
             self.calls(twins, 8)  # and what it leaves behind is eager's
         report = twins.step.report()

@@ -207,6 +207,19 @@ class Workers(AccelerateTest):
         twins.settle()
 
 
+def plant(variant, parameter, amount):
+    """In checked calls an element of what the compiled call has made of a parameter is wrong."""
+    right = variant.run_beside
+    at = next(at for at, each in enumerate(variant._written) if each is parameter)
+
+    def wrong(leaves, numbers, beside):
+        reason, answer = right(leaves, numbers, beside)
+        beside[at][1].view(-1)[0] += amount
+        return reason, answer
+
+    variant.run_beside = wrong
+
+
 class Errors(AccelerateTest):
     @staticmethod
     def classifier():
@@ -289,17 +302,9 @@ class Errors(AccelerateTest):
             from crucible_torch.accelerate.policy import Mismatch
             twins = Twins(self, on_mismatch=mode).settle()
             variant = twins.step._every_variant()[0]
-            right = variant.run
-
-            def wrong(leaves):
-                reason, loss = right(leaves)
-                with torch.no_grad():
-                    twins.fast.net[0].weight[0, 0] += 1e-2
-                return reason, loss
-
+            plant(variant, twins.fast.net[0].weight, 1e-2)
             x, y = batch()
             variant.next_check = variant.compiled_calls + 1
-            variant.run = wrong
             with tempfile.TemporaryDirectory() as folder:
                 os.environ["CRUCIBLE_CAPSULES"] = folder
                 self.addCleanup(os.environ.pop, "CRUCIBLE_CAPSULES", None)
@@ -344,15 +349,8 @@ class Errors(AccelerateTest):
     def test_wrong_weights_are_found_where_the_loss_is_near_zero(self):
         twins, args = self.learnt()
         variant = twins.step._every_variant()[0]
-        right = variant.run
-
-        def wrong(leaves):
-            answer = right(leaves)
-            with torch.no_grad():
-                twins.fast.net[0].weight[1, 1] += 1e-3
-            return answer
-
-        variant.run, variant.next_check = wrong, variant.compiled_calls + 1
+        plant(variant, twins.fast.net[0].weight, 1e-3)
+        variant.next_check = variant.compiled_calls + 1
         twins.eager.net.load_state_dict(twins.fast.net.state_dict())
         twins.eager.optimizer.load_state_dict(copy.deepcopy(twins.fast.optimizer.state_dict()))
         state = torch.get_rng_state()
@@ -402,12 +400,12 @@ class Errors(AccelerateTest):
         twins = Twins(self).settle()
         variant = twins.step._every_variant()[0]
 
-        def fails(leaves):
+        def fails(leaves, numbers, beside):
             with torch.no_grad():
-                twins.fast.net[0].weight.zero_()
+                beside[0][1].zero_()
             raise RuntimeError("planted")
 
-        variant.run = fails
+        variant.run_beside = fails
         variant.next_check = variant.compiled_calls + 1
         for _ in range(4):
             twins.call(*batch())
@@ -465,21 +463,22 @@ class Interrupts(AccelerateTest):
         twins.eager.optimizer.load_state_dict(copy.deepcopy(twins.fast.optimizer.state_dict()))
         self.assertTrue(twins.is_compiled(4, lambda: batch(256)), str(twins.step.report()))
 
-    def test_an_interrupt_of_a_check_before_eager_runs(self):
-        """It is as if the call had not been made."""
+    def test_an_interrupt_of_a_check_behind_eager(self):
+        """What eager did stays."""
         twins = Twins(self).settle()
         variant = twins.step._every_variant()[0]
-        right = variant.run
+        right, args = variant.run_beside, batch()
 
-        def interrupted(leaves):
-            right(leaves)
+        def interrupted(*given):
+            right(*given)
             raise KeyboardInterrupt
 
-        variant.run, variant.next_check = interrupted, variant.compiled_calls + 1
+        variant.run_beside, variant.next_check = interrupted, variant.compiled_calls + 1
         with self.assertRaises(KeyboardInterrupt):
-            twins.step(*batch())
+            twins.step(*args)
+        twins.eager.step(*args)
         twins.compare()
-        variant.run = right
+        variant.run_beside = right
         self.assertTrue(twins.is_compiled(8), str(twins.step.report()))
 
     def test_an_interrupt_as_the_call_begins(self):

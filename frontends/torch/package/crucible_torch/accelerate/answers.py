@@ -1,15 +1,15 @@
 """Where each part of what a call returns comes from: a run computes it, it is what the call was given, or it is a view of one of
-these. A view shares memory in compiled calls as it does in eager."""
+these. A view shares memory in compiled calls as it does in eager. And what observed calls are given in the place of arguments."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
-from crucible_torch.accelerate.observed import owner_of
-from crucible_torch.accelerate.structure import SIMPLE, Answer, Refusal, is_same_value, objects_among
+from crucible_torch.accelerate.observed import owner_of, storage_of
+from crucible_torch.accelerate.structure import SIMPLE, Answer, Refusal, is_same_value, objects_among, whole
 
 LARGEST = 1 << 27  # elements of memory in which views are looked for: one more byte each, while a call is observed
 
@@ -184,6 +184,29 @@ def difference(before: Answer, answer: Answer) -> str | None:
             raise Refusal(f"the function returns a number or text that changes from call to call ({old!r}, then "
                           f"{new!r}); return the tensor, and call .item() on it outside")
     return None
+
+
+def lent(leaves: tuple[Any, ...], made: set[int]) -> tuple[Any, ...]:
+    """What an observed call is given: copies in the place of tensors that are part of larger memory, whose size is another
+    one in each call, and of what an observed call made (`made`: its memory), for calls depend on nothing but what they
+    are given."""
+    copies: dict[int, Any] = {}
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and id(leaf) not in copies:
+            copy = whole(leaf)
+            if copy is leaf and (storage_of(leaf) in made or leaf.requires_grad):
+                copy = leaf.detach().clone()
+            copies[id(leaf)] = copy.requires_grad_() if leaf.requires_grad else copy
+    return tuple([copies.get(id(leaf), leaf) for leaf in leaves])
+
+
+def look_for_shared(seen: Any, leaves: tuple[Any, ...], name: Callable[[int], str]) -> None:
+    """Errors: Refusal, where what is given lies in memory that the function reaches by itself. `name`: of a leaf, in words."""
+    by_storage = {storage_of(tensor): path for path, tensor in seen.tensors}
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor) and storage_of(leaf) in by_storage:
+            raise Refusal(f"{name(k)} shares memory with {by_storage[storage_of(leaf)]}, which the function reaches by "
+                          "itself; pass a copy")
 
 
 def with_own_arguments(result: Any, given: tuple[Any, ...], leaves: tuple[Any, ...]) -> Any:

@@ -3,6 +3,7 @@ optimizers; and a call while it is observed."""
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Callable
 
 import torch
@@ -46,17 +47,19 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 class GradPattern:
-    """Which parameters have a gradient when a call begins, and what has become of them when it ends."""
+    """Which parameters have a gradient when a call begins, and what has become of them when it ends. Holds none of them:
+    a call that lets go of its gradients before it makes new ones needs memory for one of them, not for two."""
 
     def __init__(self, parameters: list[torch.Tensor]):
         self.parameters = parameters
-        self.before = [parameter.grad for parameter in parameters]
-        self.versions = [None if grad is None else grad._version for grad in self.before]
+        present = [parameter.grad for parameter in parameters]
+        self.before = [None if grad is None else weakref.ref(grad) for grad in present]
+        self._versions = [None if grad is None else grad._version for grad in present]
+        self._layouts = [self._strides(grad) for grad in present]
 
     def layouts(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """For each parameter the strides of its gradient when the call begins and now."""
-        return [(self._strides(before), self._strides(parameter.grad))
-                for parameter, before in zip(self.parameters, self.before)]
+        return [(before, self._strides(parameter.grad)) for parameter, before in zip(self.parameters, self._layouts)]
 
     @staticmethod
     def _strides(grad: torch.Tensor | None) -> tuple[int, ...]:
@@ -65,9 +68,9 @@ class GradPattern:
     def after(self) -> list[str]:
         """For each parameter "kept" (untouched, or none before and after), "cleared", "new" or "written"."""
         kinds = []
-        for parameter, before, version in zip(self.parameters, self.before, self.versions):
+        for parameter, before, version in zip(self.parameters, self.before, self._versions):
             grad = parameter.grad
-            if grad is before:
+            if grad is (None if before is None else before()) and (before is None) == (grad is None):
                 kinds.append("kept" if grad is None or grad._version == version else "written")
             else:
                 kinds.append("cleared" if grad is None else "new")

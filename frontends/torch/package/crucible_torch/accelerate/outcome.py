@@ -35,24 +35,24 @@ class Outcome:
     grad_objects: list[torch.Tensor | None]
 
     @staticmethod
-    def now(result: Any, states: list[torch.Tensor], parameters: list[torch.Tensor], kept: str) -> "Outcome":
-        """`kept`: what gets memory of its own, as calls follow that write the rest: "states", "everything",
-        "nothing"."""
+    def now(result: Any, states: list[torch.Tensor], parameters: list[torch.Tensor]) -> "Outcome":
+        """Of the tensors as they lie: kept() makes it last."""
         leaves, spec = pytree.tree_flatten(opened(result))
-        objects = [parameter.grad for parameter in parameters]
-        grads = list(objects)
-        if kept != "nothing":
-            states = [tensor.detach().clone() for tensor in states]
-        if kept == "everything":
-            leaves = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            grads = [None if grad is None else grad.detach().clone() for grad in grads]
-        return Outcome(leaves, spec, states, grads, torch.get_rng_state(), objects)
+        grads = [parameter.grad for parameter in parameters]
+        return Outcome(leaves, spec, states, grads, torch.get_rng_state(), grads)
+
+    def kept(self) -> "Outcome":
+        """In memory of its own, as calls follow that write the rest."""
+        leaves = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        grads = [None if grad is None else grad.detach().clone() for grad in self.grads]
+        return dataclasses.replace(self, leaves=leaves, states=[tensor.detach().clone() for tensor in self.states],
+                                   grads=grads)
 
     def put_gradients(self, parameters: list[torch.Tensor]) -> None:
         """The same objects, with what they held."""
         for parameter, grad, value in zip(parameters, self.grad_objects, self.grads):
             parameter.grad = grad
-            if grad is not None:
+            if grad is not None and value is not grad:
                 grad.detach().copy_(value)
 
 

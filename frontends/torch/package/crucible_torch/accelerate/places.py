@@ -47,7 +47,7 @@ class Binding:
         reads: dict[int, int] = {}
         gradients: dict[int, int] = {}
         present: dict[int, int] = {}  # that are there when a call begins, and used
-        self._written, self._written_grads = [], []
+        self._written, self._written_places, self._written_grads = [], [], []
         for place, (kind, name, _, _, is_written, is_draw) in enumerate(info["places"]):
             label = name.removeprefix(PREFIX)
             if is_draw or not name.startswith(PREFIX):
@@ -73,6 +73,7 @@ class Binding:
                 program.bind(place, tensor)
                 if is_written:
                     self._written.append(tensor)
+                    self._written_places.append(place)
         program.set_inputs([place for _, place in inputs])
         self._input_leaves = [leaf for leaf, _ in inputs]
         self._returned = 0

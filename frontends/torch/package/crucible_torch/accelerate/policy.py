@@ -350,9 +350,12 @@ class Accelerated:
 
     def _check(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
                leaves: tuple[Any, ...], spec: Any) -> tuple[bool, Any, str]:
+        from crucible_torch import _accelerate
+
         result, differences, reason = variant.check(self._called, args, kwargs, leaves, spec)
         if reason in OF_ANOTHER:
             return False, None, reason
+        _accelerate.give_back_memory()  # of the copies
         if reason is not None:  # eager did it
             self._note(reason)
             if variant.wants_anew:

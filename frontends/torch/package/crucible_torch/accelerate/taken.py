@@ -14,9 +14,13 @@ OWN_FOLDERS = tuple(
     for name in ("crucible", "crucible_torch"))
 
 
+def _is_own(code):
+    return code.co_filename.startswith(OWN_FOLDERS)
+
+
 def _is_left_out(code):
     """Code of torch's and our own, which is not followed."""
-    return tables.in_torch(code) or code.co_filename.startswith(OWN_FOLDERS)
+    return tables.in_torch(code) or _is_own(code)
 
 
 def _code_of(value):
@@ -42,7 +46,7 @@ class Taken:
         self.offsets = {}  # code: set of offsets
         self.wanted = True
         self.has_grown = False
-        self._local = {}
+        self._local = {}  # code: _kind_of(code)
 
     def __enter__(self):
         self.has_grown = False
@@ -64,24 +68,32 @@ class Taken:
 
     def _entered(self, frame, event, _):
         code = frame.f_code
-        if code not in self._local:
-            self._local[code] = None if _is_left_out(code) else self._note(self.offsets.setdefault(code, set()))
-        local = self._local[code]
-        if local is not None:
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-            local(frame, "opcode", None)
+        kind = self._local.get(code)
+        if kind is None:
+            kind = self._local[code] = self._kind_of(code)
+        local, is_standard = kind
+        if local is None:
+            return None
+        if is_standard and frame.f_back is not None and _is_own(frame.f_back.f_code):
+            return None  # what the recorder asks of Python's library is no way of the call's
+        if code not in self.offsets:
+            self.offsets[code] = set()
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        local(frame, "opcode", None)
         return local
 
-    @staticmethod
-    def _note(offsets):
-        add = offsets.add
+    def _kind_of(self, code):
+        """(What notes its instructions, None where it is not followed; whether it is Python's library's)."""
+        if _is_left_out(code):
+            return None, False
+        offsets = self.offsets
 
         def local(frame, event, _):
             if event == "opcode":
-                add(frame.f_lasti)
+                offsets[code].add(frame.f_lasti)
             return local
 
-        return local
+        return local, tables.in_standard_library(code)
 
     def ways(self, code, ways, instructions, index_of, behind):
         """Those of a branch's `ways`, [(offset or None for `behind`, ...)], that were gone; all of them where the code

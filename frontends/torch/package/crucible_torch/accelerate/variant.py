@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any, Callable
 
@@ -19,12 +20,13 @@ from crucible_torch.accelerate.puts import Settings, puts_of
 from crucible_torch.accelerate.reads import Reading
 from crucible_torch.accelerate.schedules import Kept, Noted, make_steps
 from crucible_torch.accelerate.stored import STRIDES, Carried
-from crucible_torch.accelerate.structure import Answer, Refusal, unflatten_call, whole
+from crucible_torch.accelerate.structure import Answer, Refusal, unflatten_call
 from crucible_torch.accelerate.taken import Taken
 from crucible_torch.accelerate.tape import Formulas, formulas_of
 
 OBSERVED = 3  # calls that are recorded, after a first one in which optimizers make their state
 MOST_RESTARTS = 4  # of an observation whose calls were not alike
+MOST_FIRST_CALLS = 4  # whose ways are noted before the verdict: until one goes no new ones
 
 
 class Variant(Binding):
@@ -39,6 +41,7 @@ class Variant(Binding):
         self.taken = taken  # the ways that its calls go, where the verdict holds for those alone
         self.traced_for: list[Any] = []  # the refusals of a verdict that knows no ways
         self._first_calls = 0  # before the verdict
+        self._has_looked_again = False
         self._optimizers: list[Any] = []
         self.wants_anew = False  # its calls are to be observed once more
         self.retry_at: int | None = None  # of one that is eager: the call in which it is looked at again
@@ -94,7 +97,8 @@ class Variant(Binding):
         self._end: Settings | None = None
         self._finals: list[tuple[Any, Any]] = []
         self._amounts: list[int] | None = None  # by which a call counts up what it counts (counters.py)
-        self._written: list[torch.Tensor] = []
+        self._written: list[torch.Tensor] = []  # states, and the places where they lie
+        self._written_places: list[int] = []
         self._written_grads: list[torch.Tensor] = []  # parameters whose gradient is written where it lies
 
     # The verdict
@@ -111,9 +115,10 @@ class Variant(Binding):
 
     def looks_once_more(self) -> bool:
         """Takes the next eager call for a first one, with the ways of that alone; False when that was done already."""
-        if self._first_calls > 1:
+        if self._has_looked_again:
             return False
-        self.taken, self._warm = Taken(), False
+        self.taken, self._warm, self._has_looked_again = Taken(), False, True
+        self._first_calls = MOST_FIRST_CALLS - 1
         return True
 
     # Observing
@@ -148,7 +153,7 @@ class Variant(Binding):
             self.job.cancel()
             self.job = None
         self._program = self._rules = self.guards = self._between = None
-        self._written, self._draws, self._snapshots = [], [], []
+        self._written, self._written_places, self._draws, self._snapshots = [], [], [], []
 
     def fails_numbers(self) -> bool:
         """Whether there is no program for whatever its numbers are: there may be one for each."""
@@ -185,18 +190,23 @@ class Variant(Binding):
     def observe(self, function: Callable[..., Any], look: Callable[[], Any], args: tuple[Any, ...],
                 kwargs: dict[str, Any], leaves: tuple[Any, ...], spec: Any) -> Any:
         """One call in eager. Errors: the call's own. A Refusal of ours ends in give_up(), with the call's result."""
+        from crucible_torch import _accelerate
+
         if not self._warm:
-            self._warm = True
             self._first_calls += 1
             began = time.perf_counter()
             result = self._traced(function, args, kwargs)
             if self.taken is None:
                 self.eager_ms.append((time.perf_counter() - began) * 1e3)
+            # A verdict on ways that the next call leaves would be for nothing: first calls make tables, and optimizers
+            # their states.
+            self._warm = self.taken is None or not self.taken.has_grown or self._first_calls >= MOST_FIRST_CALLS
             return result
         if self._observation is not None and self._observation.was_dropped:
             self.start_anew()
             return self.observe(function, look, args, kwargs, leaves, spec)
-        seen = look()
+        # Of the call before: `_before` makes sure that nothing has changed.
+        seen = self.visible if self._observation is not None and self.visible is not None else look()
         if self._observation is None:
             if seen.refusals:
                 self.refuse(str(seen.refusals[0]), lambda: seen)
@@ -207,7 +217,7 @@ class Variant(Binding):
         carried = self.carried
         found, lies = carried.entering(is_observed=True)
         originals = leaves + found
-        given = self._lent(originals)
+        given = answers.lent(originals, self._made)
         self.turned = {k for k, (leaf, copy) in enumerate(zip(originals, given))
                        if isinstance(leaf, torch.Tensor) and leaf.stride() != copy.stride()}
         if self.reach.names & STRIDES and self.turned:
@@ -217,7 +227,7 @@ class Variant(Binding):
         self._arguments = len(leaves)
         try:
             is_alike = carried.note(leaves, found, given[len(leaves):], lies, self._free)
-            self._look_for_shared(seen, originals)
+            answers.look_for_shared(seen, originals, self.given_as)
         except Refusal as refusal:
             self.give_up(str(refusal))
             return function(*args, **kwargs)
@@ -276,26 +286,8 @@ class Variant(Binding):
             if self._observation.is_complete:  # without what the recorder puts in the place of torch's functions
                 with call.begin.as_they_were():
                     self.guards = call.seen.guards(frozenset(call.snapshot.numbers))
+        _accelerate.give_back_memory()  # what recording took beside the call's own keeps that from going back by itself
         return answers.with_own_arguments(result, given, originals)
-
-    def _lent(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What an observed call is given: copies in the place of tensors that are part of larger memory, whose size is
-        another one in each call, and of what an observed call made, for calls depend on nothing but what they are given."""
-        copies: dict[int, Any] = {}
-        for leaf in leaves:
-            if isinstance(leaf, torch.Tensor) and id(leaf) not in copies:
-                copy = whole(leaf)
-                if copy is leaf and (storage_of(leaf) in self._made or leaf.requires_grad):
-                    copy = leaf.detach().clone()
-                copies[id(leaf)] = copy.requires_grad_() if leaf.requires_grad else copy
-        return tuple([copies.get(id(leaf), leaf) for leaf in leaves])
-
-    def _look_for_shared(self, seen: Any, leaves: tuple[Any, ...]) -> None:
-        by_storage = {storage_of(tensor): path for path, tensor in seen.tensors}
-        for k, leaf in enumerate(leaves):
-            if isinstance(leaf, torch.Tensor) and storage_of(leaf) in by_storage:
-                raise Refusal(f"{self.given_as(k)} shares memory with {by_storage[storage_of(leaf)]}, which the function "
-                              "reaches by itself; pass a copy")
 
     @property
     def _free(self) -> dict[int, str]:
@@ -417,7 +409,7 @@ class Variant(Binding):
                 name(leaf, f"arg{k}", ROLE_INPUT)
         for k, (path, tensor) in enumerate(seen.tensors):
             name(tensor, f"s{k}", role_of(path, tensor))
-        for k, grad in enumerate(grads.before):
+        for k, grad in enumerate(parameter.grad for parameter in grads.parameters):
             if grad is not None:
                 name(grad, f"g{k}", ROLE_UNKNOWN)
         if self.drawing is not None:
@@ -464,21 +456,55 @@ class Variant(Binding):
     def run(self, leaves: tuple[Any, ...]) -> tuple[str | None, Any]:
         """(None, what eager would have returned, with what it would have stored where it stores), or (why eager has to do it,
         None) with nothing changed."""
-        program, arguments = self._program, self.given.of(leaves)
+        reason, numbers = self.numbers_now(leaves)
+        if reason is not None:
+            return reason, None
+        return self._run(self.with_stored(leaves), numbers, self._program.run, self.numbers.decide)
+
+    def with_stored(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, and what lies now where calls store."""
+        return leaves + self.carried.entering()[0] if self.carried else leaves
+
+    def numbers_now(self, leaves: tuple[Any, ...]) -> tuple[str | None, Any]:
+        """(None, the numbers of a call that begins now), or (why eager has to do it, None)."""
         for counter, _ in self._counting:
             if type(counter.read()) is not int:
                 return f"{counter.path} is no whole number any more", None
         if self._scalers and are_open(self._scalers):
             return "a GradScaler has stepped and was not updated", None
+        arguments = self.given.of(leaves)
         numbers = self._rules.values(self._optimizers, arguments)
         if numbers is None:
             self.wants_anew = True
             return self._rules.why_not(self._optimizers, arguments) or "a number is not known before the call", None
-        if self.carried:
-            leaves += self.carried.entering()[0]
-            if not self._goes_the_same_way():
-                self.note_other()
-                return DECIDES, None
+        if self.carried and not self._goes_the_same_way():
+            self.note_other()
+            return DECIDES, None
+        return None, numbers
+
+    def why_not(self, leaves: tuple[Any, ...], numbers: Any) -> str | None:
+        """Why eager has to do the call with these arguments and what is stored, as far as that is known before anything is written; None where it need not. Tensors
+        that decide are computed for it, and nothing else is changed."""
+        reason = self._program.why_not(tuple([leaves[k] for k in self._input_leaves]))
+        if reason is not None or not self.numbers.deciding_reads:
+            return reason
+        counts = False
+
+        def decide(tensors: list[Any]) -> bool:
+            nonlocal counts
+            counts = self.numbers.decide(tensors)
+            return False
+
+        reason, _ = self._run(leaves, numbers, self._program.run, decide)
+        return None if counts and reason == DECIDES else reason
+
+    def run_beside(self, leaves: tuple[Any, ...], numbers: Any,
+                   beside: list[tuple[int, torch.Tensor]]) -> tuple[str | None, Any]:
+        """As run(), with other tensors in the place of states: (place, tensor)."""
+        return self._run(leaves, numbers, functools.partial(self._program.run_beside, beside), self.numbers.decide)
+
+    def _run(self, leaves: tuple[Any, ...], numbers: Any, run: Callable[..., Any],
+             decide: Callable[[list[Any]], bool]) -> tuple[str | None, Any]:
         inputs = tuple([leaves[k] for k in self._input_leaves])
         if self._draws:
             state = torch.get_rng_state()
@@ -486,18 +512,18 @@ class Variant(Binding):
                 for draw, place, is_same in self._draws:
                     tensor = draw()
                     if place >= 0 and not is_same:
-                        program.bind(place, tensor)
+                        self._program.bind(place, tensor)
             except BaseException:  # an interrupt: what was drawn was for nothing
                 torch.set_rng_state(state)
                 raise
         if not self.numbers.deciding_reads:
-            outputs = program.run(inputs, numbers)
+            outputs = run(inputs, numbers)
         else:
-            made = program.runs()
+            made = self._program.runs()
             try:
-                outputs = program.run(inputs, numbers, self.numbers.decide)
+                outputs = run(inputs, numbers, decide)
             finally:  # of an interrupt too: a run that is not made has put everything else back
-                if self._draws and program.runs() == made:
+                if self._draws and self._program.runs() == made:
                     torch.set_rng_state(state)
         if outputs is None or type(outputs) is str:
             if self._draws:
