@@ -320,7 +320,7 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     }
     if (!ran) return raise(ran.error());
     if (*ran == Ran::kIndexOutside)
-      return PyUnicode_FromString("an index is out of range, or a mask picks more or fewer");
+      return PyUnicode_FromString("an index is out of range, a mask picks more or fewer, or torch raises for a value");
     if (!engine.deciding.empty()) {
       std::vector<at::Tensor> results_so_far;
       results_so_far.reserve(given.size());

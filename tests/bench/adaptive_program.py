@@ -196,17 +196,19 @@ def main():
     options = parser.parse_args()
     call, told = made(options.name, options.way)
     print(json.dumps({"way": options.way, "torch": str(torch.__version__)}), flush=True)
-    first_compiled_s, stall_ns, began, times = None, 0, None, []
+    first_compiled_s, stall_ns, observed, times = None, 0, None, []
     for _ in sys.stdin:
-        if began is None:
-            began = time.perf_counter_ns()
         turn = []
         for _ in range(options.calls):
             start = time.perf_counter_ns()
             call()
             turn.append(time.perf_counter_ns() - start)
-            if told is not None and first_compiled_s is None and told.report().compiled_calls > 0:
-                first_compiled_s = (time.perf_counter_ns() - began) / 1e9
+            if told is not None and first_compiled_s is None:
+                report = told.report()
+                if observed is None and any(each.tier == "compiling" for each in report.variants):
+                    observed = time.perf_counter_ns()
+                if report.compiled_calls > 0:
+                    first_compiled_s = (time.perf_counter_ns() - (observed or start)) / 1e9
         if told is not None and first_compiled_s is None or told is None:
             times += turn
         print(json.dumps({"step_ns": turn, "is_settled": told is None or is_settled(told.report())}), flush=True)

@@ -124,7 +124,7 @@ def read_first(statements, elsewhere):
         if is_certain:
             certain |= inside
         else:
-            behind = {name for name, how in order(statements[at + 1:]) if how == "read"}
+            behind = read_first(statements[at + 1:], set())
             found |= (inside - certain) & (behind | elsewhere)  # kept from before where the branch is not taken
     return found
 

@@ -52,6 +52,11 @@ class Emitter {
   void expect_at_most(std::int64_t most, const Term& counts) {
     if (watches_counts_) expect_in(counts, 0, most);
   }
+  /// Where that is watched, `truth()` is true everywhere: else torch raises.
+  template <typename Truth>
+  void expect_all(const Truth& truth) {
+    if (watches_counts_) expect_in(cast(truth(), DType::kI64), 1, 1);
+  }
   /// Ops emitted from now on name this source.
   void set_source(std::uint32_t source) { source_ = source; }
   void fail(std::string message);

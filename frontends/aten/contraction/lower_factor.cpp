@@ -33,6 +33,12 @@ void set_or_leave(OpCall& c, std::size_t k, bool is_asked, const Term& term) {
   c.set(k, is_asked ? term : c.emit().fill(Term::number(0), c.result(k).sizes, c.result(k).dtype));
 }
 
+/// Result k: where a matrix has no factors, or 0. Torch raises there, but for callers of the function itself, who look.
+void set_info(OpCall& c, std::size_t k, const Expression& info) {
+  c.emit().expect_all([&] { return info == 0; });
+  c.set(k, info);
+}
+
 /// Result 0; returns the lower factor that it is, or is the transpose of.
 Term set_cholesky(OpCall& c) {
   Emitter& e = c.emit();
@@ -42,12 +48,16 @@ Term set_cholesky(OpCall& c) {
   return l;
 }
 
-void lower_cholesky(OpCall& c) { set_cholesky(c); }
+void lower_cholesky(OpCall& c) {
+  Emitter& e = c.emit();
+  const Term l = set_cholesky(c);
+  e.expect_all([&] { return first_bad(e, e.unary(OpKind::kIsNan, diagonal(l))) == 0; });
+}
 
 void lower_cholesky_ex(OpCall& c) {
   Emitter& e = c.emit();
   c.boolean("check_errors");
-  c.set(1, first_bad(e, e.unary(OpKind::kIsNan, diagonal(set_cholesky(c)))));
+  set_info(c, 1, first_bad(e, e.unary(OpKind::kIsNan, diagonal(set_cholesky(c)))));
 }
 
 /// l l' x = b.
@@ -74,7 +84,7 @@ void lu_factor(OpCall& c) {
   const LuFactors found = lu(e, c.tensor("A"));
   c.set(0, found.factors);
   c.set(1, kept_pivots(e, found.pivots));
-  c.set(2, first_zero(e, found));
+  set_info(c, 2, first_zero(e, found));
 }
 
 /// The matrix p with p (l u) = x: a one in row order[j] of column j.
@@ -235,7 +245,7 @@ void solve(OpCall& c) {
   c.set(0, is_list ? e.drop(solution, {-1}) : solution);
   c.set(1, found.factors);
   c.set(2, kept_pivots(e, found.pivots));
-  c.set(3, first_zero(e, found));
+  set_info(c, 3, first_zero(e, found));
 }
 
 void inverse(OpCall& c) {
@@ -244,7 +254,7 @@ void inverse(OpCall& c) {
   const Expression x = c.tensor("A");
   const LuFactors found = lu(e, x);
   c.set(0, solve_lu(e, found, identity(e, x.size(-1), x.dtype), false));
-  c.set(1, first_zero(e, found));
+  set_info(c, 1, first_zero(e, found));
 }
 
 void triangular(OpCall& c) {

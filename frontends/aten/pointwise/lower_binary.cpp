@@ -60,8 +60,14 @@ Expression floor_of_reals(const Expression& a, const Expression& b) {
   return choose(b == 0, ratio, choose(adjusted == 0, ratio * 0, whole));
 }
 
+/// Integers alone raise where they are divided by zero.
+void expect_divisor(OpCall& c, const Pair& p) {
+  if (!is_floating(p.dtype)) c.emit().expect_all([&] { return p.b != 0; });
+}
+
 void floor_divide(OpCall& c) {
   const Pair p = operands(c);
+  expect_divisor(c, p);
   c.set(0, is_floating(p.dtype) ? floor_of_reals(p.a, p.b) : floor_of_integers(p.a, p.b));
 }
 
@@ -70,6 +76,7 @@ void divide_by_mode(OpCall& c) {
   if (mode == "floor") return floor_divide(c);
   if (mode.empty()) return c.set(0, divide(c.emit(), c.operand("self"), c.operand("other")));
   const Pair p = operands(c);
+  expect_divisor(c, p);
   if (!is_floating(p.dtype)) return c.set(0, p.a.binary(OpKind::kDivideInteger, p.b));
   c.set(0, rounded(p.a / p.b, p.dtype).unary(OpKind::kTruncate));
 }
@@ -77,12 +84,14 @@ void divide_by_mode(OpCall& c) {
 /// The rest with the sign of the dividend.
 void fmod(OpCall& c) {
   const Pair p = operands(c);
+  expect_divisor(c, p);
   c.set(0, p.a.binary(OpKind::kRemainder, p.b));
 }
 
 /// The rest with the sign of the divisor.
 void remainder(OpCall& c) {
   const Pair p = operands(c);
+  expect_divisor(c, p);
   const Expression rest = p.a.binary(OpKind::kRemainder, p.b);
   c.set(0, choose((rest != 0) && ((rest < 0) != (p.b < 0)), rest + p.b, rest));
 }

@@ -4,6 +4,7 @@ they are one thing in the calls that are observed, and another later."""
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.linalg import inv as inverse_of
 
 from accelerated_programs.register import NS, mlp, program
 
@@ -218,5 +219,9 @@ that_raises("probability_that_is_none", lambda w, x: F.binary_cross_entropy(x, x
 that_raises("matrix_that_is_not_positive", lambda w, x: torch.linalg.cholesky(x), lambda x: -x)
 that_raises("matrix_that_has_no_inverse", lambda w, x: torch.linalg.inv(x), lambda x: x * 0)
 that_raises("equations_without_a_solution", lambda w, x: torch.linalg.solve(x, w.weight), lambda x: x * 0)
+that_raises("inverse_by_a_name_of_its_own", lambda w, x: inverse_of(x), lambda x: x * 0)
+that_raises("inverse_by_a_method", lambda w, x: x.inverse(), lambda x: x * 0)
+that_raises("whole_numbers_by_zero", lambda w, x: torch.arange(4, 8) // (x[0] * 1000).long(), lambda x: x * 0)
+that_raises("rest_of_whole_numbers_by_zero", lambda w, x: torch.arange(4, 8) % (x[0] * 1000).long(), lambda x: x * 0)
 that_raises("eigenvalues_of_nothing", lambda w, x: torch.linalg.eigvalsh(x), lambda x: x * float("nan"))
 that_raises("pivot_that_is_zero", lambda w, x: torch.linalg.lu_factor(x)[0], lambda x: x * 0)

@@ -24,8 +24,8 @@ from .numbers_read import Numbers
 from .operands import sources
 from .questions import LEAVES
 from .values import (Bound, Fresh, FreshObject, Function, Iterator, Known, Method, Outside, Plain, Rest, Slice, Super,
-                     Tensor, Tuple, constant, constants, fixed, has_tensor, is_number, is_simple, is_tensor, join,
-                     join_all, known, known_all, options, source)
+                     Tensor, Tuple, at_key, constant, constants, fixed, has_tensor, is_number, is_simple, is_tensor,
+                     join, join_all, known, known_all, options, source)
 
 WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule", "FSDPModule")
 SCALERS = (torch.amp.GradScaler,)
@@ -567,7 +567,7 @@ class Calls(Containers, Folding, Standard, Numbers):
             default = arguments[1] if len(arguments) > 1 else Known(None, "constant")
             if keys is not None:
                 return join_all([
-                    self.count_at(obj, key) or known(dict.__getitem__(obj, key), f"{owner.path}[{key!r}]", owner.moves)
+                    self.count_at(obj, key) or known(dict.__getitem__(obj, key), at_key(owner.path, key), owner.moves)
                     if dict.__contains__(obj, key) else default for key in keys
                 ])
             values = self.dict_values(frame, owner)

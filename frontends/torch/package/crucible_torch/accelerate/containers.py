@@ -4,8 +4,8 @@ import collections
 import itertools
 
 from . import known as tables
-from .values import (Absent, Fresh, Iterator, Known, Null, Outside, Plain, Tensor, Tuple, constants, join, join_all,
-                     known, options, source)
+from .values import (Absent, Fresh, Iterator, Known, Null, Outside, Plain, Tensor, Tuple, at_key, constants, join,
+                     join_all, known, options, source)
 
 
 class Containers:
@@ -159,7 +159,7 @@ class Containers:
                     for key, value in option.keys.items()}, option.others
         if isinstance(option, Known) and isinstance(option.obj, dict) and all(type(key) is str for key in option.obj):
             return {key: self.count_at(option.obj, key) or
-                    known(dict.__getitem__(option.obj, key), f"{option.path}[{key!r}]", option.moves)
+                    known(dict.__getitem__(option.obj, key), at_key(option.path, key), option.moves)
                     for key in option.obj}, None
         if isinstance(option, Null):
             return {}, None

@@ -16,8 +16,8 @@ from .attributes import PLAIN_ACCESS, Attributes
 from .classes import CONTAINERS, MISSING, is_user_class, own_special, own_special_of, static
 from .questions import LEAVES, Questions
 from .values import (Bound, Direct, Fresh, FreshObject, Function, Iterator, Known, Method, Missing, Null, Number,
-                     Outside, Plain, Rest, Sequence, Slice, Super, Tensor, Tuple, Union, constant, fixed, has_tensor,
-                     holds_rates, is_simple, is_tensor, join, join_all, known, known_all, options, source)
+                     Outside, Plain, Rest, Sequence, Slice, Super, Tensor, Tuple, Union, at_key, constant, fixed,
+                     has_tensor, holds_rates, is_simple, is_tensor, join, join_all, known, known_all, options, source)
 
 MOST_ONE_BY_ONE = 16
 KEYED = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
@@ -269,7 +269,7 @@ class Objects(Attributes, Questions):
                     result = join(result, item)
             elif isinstance(option, Known) and isinstance(option.obj, torch.nn.ModuleDict):
                 for key, item in option.obj._modules.items():
-                    result = join(result, Known(item, f"{option.path}[{key!r}]"))
+                    result = join(result, Known(item, at_key(option.path, key)))
             elif isinstance(option, (Plain, Null)):
                 continue
             else:
@@ -363,15 +363,15 @@ class Objects(Attributes, Questions):
                 try:
                     found = obj[index]
                 except (KeyError, IndexError, TypeError):
-                    return Outside(f"{path}[{index!r}]")
+                    return Outside(at_key(path, index))
                 if type(found) in (int, float, tuple) and holds_rates(owner):
-                    self.note_rate(frame, f"{path}[{index!r}]")
-                return self.count_at(obj, index) or known(found, f"{path}[{index!r}]", owner.moves)
+                    self.note_rate(frame, at_key(path, index))
+                return self.count_at(obj, index) or known(found, at_key(path, index), owner.moves)
             if type(obj).__name__ == "defaultdict" and not owner.moves:
                 frame.refuse(f"reads an element of {path} that may be made by reading it", "use a dict, or .get()")
                 return Outside(f"{path}[...]")
             if is_constant:
-                return Outside(f"{path}[{index!r}]")
+                return Outside(at_key(path, index))
             children = self.dict_values(owner) if isinstance(obj,
                                                              (dict,
                                                               torch.nn.ModuleDict)) else self._element(frame, owner)
@@ -415,10 +415,10 @@ class Objects(Attributes, Questions):
         except (KeyError, IndexError, TypeError):
             return False
         if holds_rates(owner):  # a rate that somebody sets between two calls would be overwritten here
-            self.note_rate(None, f"{owner.path}[{index!r}]")
+            self.note_rate(None, at_key(owner.path, index))
         if type(owner.obj) is list or owner.moves:  # an argument: the next call is given another one
             return self.is_there(value, there)
-        return not self.outlasts(owner.obj, index, f"{owner.path}[{index!r}]", value, there)
+        return not self.outlasts(owner.obj, index, at_key(owner.path, index), value, there)
 
     def store_element(self, frame, owner, key, value):
         self.keyed(frame, key)

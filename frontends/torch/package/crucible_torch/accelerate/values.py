@@ -278,6 +278,11 @@ def options(value):
     return list(value.options.values()) if isinstance(value, Union) else [value]
 
 
+def at_key(path, key):
+    """The path of what lies there; of a tensor as a key its kind and sizes, for people."""
+    return f"{path}[{type(key).__name__} {tuple(key.shape)}]" if isinstance(key, torch.Tensor) else f"{path}[{key!r}]"
+
+
 def is_simple(obj):
     """A value without parts that change: compared by value, and folded where a branch asks for it."""
     return isinstance(obj, SIMPLE) and type(obj) in SIMPLE or type(obj) is tuple and all(
