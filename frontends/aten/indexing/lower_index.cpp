@@ -235,6 +235,7 @@ void masked_scatter_backward(OpCall& c) {
 void nonzero(OpCall& c) {
   Emitter& e = c.emit();
   const Sizes& sizes = c.result(0).sizes;
+  if (sizes.empty()) return e.fail("the places of elements are a list of lists");
   std::int64_t filler = 0;
   if (c.has("size")) {
     c.integer("size");

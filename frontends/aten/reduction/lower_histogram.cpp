@@ -47,6 +47,7 @@ void bin_count(OpCall& c) {
   Emitter& e = c.emit();
   const Expression bins = e.cast(c.tensor("self"), DType::kI64);
   const DType dtype = c.result(0).dtype;
+  if (c.result(0).sizes.empty() || bins.rank() != 1) return e.fail("what is counted, and the counts, are lists");
   const std::int64_t count = c.result(0).sizes[0];
   if (bins.elements() > 0 && count > (c.has("minlength") ? c.integer("minlength") : 0)) {
     e.expect_count(count - 1, [&] { return e.drop(reduced(e, OpKind::kReduceMax, bins, {0}), {0}); });
@@ -55,7 +56,7 @@ void bin_count(OpCall& c) {
   }
   const Expression weights =
       c.has("weights") ? e.cast(c.tensor("weights"), dtype) : e.fill(Term::integer(1), bins.sizes(), dtype);
-  c.set(0, counted(e, weights, bins, c.result(0).sizes[0]));
+  c.set(0, counted(e, weights, bins, count));
 }
 
 /// The edges of the bins along one dimension, rising.

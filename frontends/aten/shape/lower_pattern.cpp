@@ -128,6 +128,7 @@ void repeat_interleave(OpCall& c) {
   const Expression repeats = e.cast(c.tensor("repeats"), DType::kI64);
   if (c.has("output_size")) c.integer("output_size");
   const Sizes& sizes = c.result(0).sizes;
+  if (sizes.empty() || repeats.rank() != 1) return e.fail("repeats and what they repeat are lists");
   graph::Attributes along;
   along.dims = {0};
   const Expression ends = e.emit(OpKind::kScanSum, {repeats}, repeats.sizes(), DType::kI64, along);

@@ -4,7 +4,6 @@
 // CRUCIBLE_MALFORMED_ONLY a part of the names of those that are tried.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +69,16 @@ std::string problem_of_composites(const trace::Trace& trace, bool is_run) {
   return "";
 }
 
+/// The same as a live program, which watches more of what it is given. "" for no problem.
+std::string problem_of_live(const trace::Trace& trace) {
+  const auto live = lower_live(trace);
+  if (!live) return live.error().message.find("pass ") != std::string::npos ? live.error().message : "";
+  for (const auto& program : live->programs) {
+    if (auto valid = graph::verify(*program); !valid) return "live: " + valid.error().message;
+  }
+  return "";
+}
+
 Attempt try_call(const Signature& signature, Choices choices) {
   Attempt attempt;
   ResultSizes known;
@@ -79,6 +88,7 @@ Attempt try_call(const Signature& signature, Choices choices) {
     const trace::Trace& trace = builder.trace();
     if (auto valid = trace::validate(trace); !valid) return attempt;
     auto program = lower(trace);
+    attempt.problem = problem_of_live(trace);
     if (!program) {
       const Error& error = program.error();
       // The verifier's refusal of what was lowered is an answer too; a pass never breaks what the verifier accepted.
@@ -118,7 +128,9 @@ void try_call_without(const Signature& signature, Choices choices, std::size_t m
   if (missing >= op.args.size()) return;
   op.args[missing] = {};
   for (trace::Arg& arg : op.args) replace_integers(arg, number);
-  if (trace::validate(trace)) (void)lower(trace);
+  if (!trace::validate(trace)) return;
+  (void)lower(trace);
+  (void)lower_live(trace);
 }
 
 /// What became of the calls of one operator.
