@@ -7,6 +7,7 @@ import io
 import json
 import os
 import threading
+import types
 import unittest
 
 from accelerated import SECONDS, AccelerateTest, Twins, batch, crucible, torch, train_step
@@ -212,6 +213,54 @@ class Between(AccelerateTest):
                 twins.step.wait(SECONDS)
         report = twins.step.report()
         self.assertEqual([variant.tier for variant in report.variants], ["compiled"] * 2, str(report))
+
+
+class Parted(AccelerateTest):
+    """Counts of steps that part while the first parameter of a group stands still: bias corrections are each one's own."""
+
+    @staticmethod
+    def make():
+        body, head = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+        optimizer = torch.optim.AdamW([*body.parameters(), *head.parameters()], lr=0.05)
+
+        def train(loss):
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()  # behind the step: each call begins without gradients
+            return loss.detach()
+
+        def step(x, y, whole=True):
+            return train((head(body(x) if whole else x) - y).square().mean())
+
+        return types.SimpleNamespace(net=torch.nn.ModuleList([body, head]), optimizer=optimizer, step=step,
+                                     head=lambda x, y: train((head(x) - y).square().mean()))
+
+    def test_by_another_variant(self):
+        """Whose calls are observed, checked and compiled in turn."""
+        twins = Twins(self, self.make, check_every=1 << 20).settle()
+        for _ in range(24):
+            twins.call(*batch(), False)
+            twins.step.wait(SECONDS)
+            twins.call(*batch())
+        self.assertEqual(twins.step.report().mismatches, [], str(twins.step.report()))
+
+    def test_by_the_program_itself(self):
+        twins = Twins(self, self.make, check_every=1 << 20).settle()
+        for _ in range(24):
+            x, y = batch()
+            twins.both(lambda one: one.head(x, y))
+            twins.call(*batch())
+        self.assertEqual(twins.step.report().mismatches, [], str(twins.step.report()))
+
+    def test_by_another_function(self):
+        twins = Twins(self, self.make, check_every=1 << 20).settle()
+        twins.fast.head = crucible.accelerate(twins.fast.head, check_every=1 << 20)
+        for _ in range(24):
+            x, y = batch()
+            twins.both(lambda one: one.head(x, y))
+            twins.fast.head.wait(SECONDS)
+            twins.call(*batch())
+        self.assertEqual(twins.step.report().mismatches + twins.fast.head.report().mismatches, [])
 
 
 class Threads(AccelerateTest):

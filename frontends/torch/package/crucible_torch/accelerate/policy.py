@@ -19,6 +19,7 @@ from crucible_torch.accelerate.moving import Kind, Kinds, is_counted, named_numb
 from crucible_torch.accelerate.observe import Busy, Observation, Unrecorded
 from crucible_torch.accelerate.philox import Drawing
 from crucible_torch.accelerate.progress import Progress
+from crucible_torch.accelerate.stepped import note_eager
 from crucible_torch.accelerate.structure import flatten_call, name_of_leaf, objects_among
 from crucible_torch.accelerate.taken import Taken
 from crucible_torch.accelerate.turns import turns
@@ -172,6 +173,7 @@ class Accelerated:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._count_call()
         if self._reason and (self._retry_at is None or self._calls < self._retry_at):
+            note_eager()
             return self._called(*args, **kwargs)
         if getattr(_running, "depth", 0) > 0:
             return self._eager("it was called from inside an accelerated call", args, kwargs)
@@ -206,6 +208,7 @@ class Accelerated:
 
     def _eager(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         turns.leave()
+        note_eager()
         self._note(reason)
         for variant in self._every_variant():
             variant.note_other()
@@ -342,16 +345,22 @@ class Accelerated:
         answer = variant.finish_call(answer)
         variant.compiled_calls += 1
         self._compiled_calls += 1
+        self._note_others(variant)
+        return True, answer, ""
+
+    def _note_others(self, variant: Variant) -> None:
+        """A call of this variant ran: of the others' optimizers some parameters may have been stepped, and some not."""
         if self._count > 1:
             for other in self._every_variant():
                 if other is not variant:
                     other.note_other()
-        return True, answer, ""
 
     def _check(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
                leaves: tuple[Any, ...], spec: Any) -> tuple[bool, Any, str]:
         from crucible_torch import _accelerate
 
+        self._note_others(variant)
+        note_eager()
         result, differences, reason = variant.check(self._called, args, kwargs, leaves, spec)
         if reason in OF_ANOTHER:
             return False, None, reason
@@ -526,6 +535,8 @@ class Accelerated:
 
     def _observe(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any],
                  leaves: tuple[Any, ...], spec: Any) -> Any:
+        self._note_others(variant)
+        note_eager()
         variant.calls += 1
         began = time.perf_counter()
         try:

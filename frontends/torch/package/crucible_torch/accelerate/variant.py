@@ -19,6 +19,7 @@ from crucible_torch.accelerate.philox import Drawing
 from crucible_torch.accelerate.puts import Settings, puts_of
 from crucible_torch.accelerate.reads import Reading
 from crucible_torch.accelerate.schedules import Kept, Noted, make_steps
+from crucible_torch.accelerate.stepped import Alone
 from crucible_torch.accelerate.stored import STRIDES, Carried
 from crucible_torch.accelerate.structure import Answer, Refusal, unflatten_call
 from crucible_torch.accelerate.taken import Taken
@@ -89,6 +90,7 @@ class Variant(Binding):
         self._returned = 0  # results of a run, in front of what is read from tensors
         self.read: list[torch.Tensor] = []  # by the last run
         self.close_calls = self.disturbed = 0
+        self._steps_alone = Alone()
         self._steps: list[int] | None = None  # of schedulers that a call makes, by their numbers in `visible`
         self._schedulers: list[Any] = []
         self._counting: list[tuple[Any, int]] = []
@@ -472,6 +474,8 @@ class Variant(Binding):
                 return f"{counter.path} is no whole number any more", None
         if self._scalers and are_open(self._scalers):
             return "a GradScaler has stepped and was not updated", None
+        if not self._steps_alone.go_on(self._optimizers):
+            self._rules.recheck()
         arguments = self.given.of(leaves)
         numbers = self._rules.values(self._optimizers, arguments)
         if numbers is None:
