@@ -27,7 +27,6 @@ from .values import (Bound, Fresh, FreshObject, Function, Iterator, Known, Metho
                      Tensor, Tuple, at_key, constant, constants, fixed, has_tensor, is_number, is_simple, is_tensor,
                      join, join_all, known, known_all, options, source)
 
-WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule", "FSDPModule")
 SCALERS = (torch.amp.GradScaler,)
 PLAIN_NEW = (object.__new__, dict.__new__, collections.OrderedDict.__new__)
 BY_VALUE = {  # optimizers whose own Python looks at tensors' values

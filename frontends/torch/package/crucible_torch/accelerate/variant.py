@@ -487,8 +487,8 @@ class Variant(Binding):
         return None, numbers
 
     def why_not(self, leaves: tuple[Any, ...], numbers: Any) -> str | None:
-        """Why eager has to do the call with these arguments and what is stored, as far as that is known before anything is written; None where it need not. Tensors
-        that decide are computed for it, and nothing else is changed."""
+        """Why eager has to do the call with these arguments and what is stored, as far as that is known before anything is
+        written; None where it need not. Tensors that decide are computed for it, and nothing else is changed."""
         reason = self._program.why_not(tuple([leaves[k] for k in self._input_leaves]))
         if reason is not None or not self.numbers.deciding_reads:
             return reason
